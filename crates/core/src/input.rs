@@ -6,7 +6,7 @@ use crate::units::Bytes;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// A text that a user names is at most so long: sixty times the longest profile that ships.
@@ -62,6 +62,26 @@ pub fn regular_text(path: &Path) -> io::Result<String> {
     String::from_utf8(regular(path)?).map_err(|_| io::Error::other("it is not text (UTF-8)"))
 }
 
+/// All of a file or pipe that a user names, as far as memory goes: half of what is available, of a pipe a quarter. Waits for the
+/// writer of a pipe.
+///
+/// # Errors
+/// Those of open(2) and read(2); in words for other kinds, of which some have no end, and for what is longer.
+pub fn file_or_pipe(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = path.metadata()?.file_type();
+    if !kind.is_fifo() {
+        return if kind.is_file() { regular(path) } else { Err(io::Error::other("it is neither a file nor a pipe")) };
+    }
+    // A vector may be twice as large as what it holds.
+    let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 4);
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::other(format!("it is longer than {}, a quarter of the available memory", Bytes(most)))),
+        false => Ok(bytes),
+    }
+}
+
 /// The text of a file or pipe that a user names, at most [`MOST_TEXT`].
 ///
 /// # Errors
@@ -103,6 +123,25 @@ mod tests {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert!(regular(&pipe).unwrap_err().to_string().contains("no regular file"));
+    }
+
+    #[test]
+    fn a_pipe_that_a_user_names_is_read_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let (pipe, zero, file) =
+            (directory.path().join("pipe"), directory.path().join("zero"), directory.path().join("file"));
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        symlink("/dev/zero", &zero).unwrap();
+        fs::write(&file, "file").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| fs::write(&pipe, vec![7; 1 << 20]).unwrap());
+            assert_eq!(file_or_pipe(&pipe).unwrap(), vec![7; 1 << 20]);
+        });
+        assert_eq!(file_or_pipe(&file).unwrap(), b"file");
+        for path in [&zero, directory.path()] {
+            assert!(file_or_pipe(path).unwrap_err().to_string().contains("neither a file nor a pipe"));
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::io_failure::IoFailure;
 use rustix::fs::{FileType, OFlags, Stat};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How much of an existing file is looked at to tell its format.
@@ -287,13 +287,8 @@ impl Existing {
 
     /// The new file keeps mode and owner of the old one. It takes its name only if the old one still has it.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
-        let new = NewFile::beside(path).map_err(io_error("make a file beside", path))?;
-        let mode = std::fs::Permissions::from_mode(self.seen.st_mode & 0o777);
-        if rustix::process::geteuid().is_root() {
-            let owner = (Some(self.seen.st_uid), Some(self.seen.st_gid));
-            std::os::unix::fs::fchown(new.file(), owner.0, owner.1).map_err(io_error("give its owner to", path))?;
-        }
-        new.file().set_permissions(mode).map_err(io_error("set the mode of", path))?;
+        let new = NewFile::private(path).map_err(io_error("make a file beside", path))?;
+        new.take_after(&self.seen).map_err(io_error("give its mode and owner to", path))?;
         write_to(&mut new.file(), bytes, path)?;
         match rustix::fs::lstat(path) {
             Ok(now) if self.is(now.st_dev, now.st_ino) => {}

@@ -2,12 +2,11 @@
 
 use crate::import::block_trace::split_device;
 use crate::trace::TRACE_FILE;
-use senesce_core::{Failure, failure::failed};
+use senesce_core::{Failure, failure::failed, input};
 use senesce_devmodel::simulate::{history_of_reads, simulate_after, simulate_closed};
 use senesce_devmodel::{DeviceModel, Options, Outcome, Request};
 use senesce_volume::BlockTrace;
 use senesce_volume::trace::blkparse;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -20,7 +19,7 @@ pub fn load(source: &Path) -> Result<BlockTrace, Failure> {
     let (path, device) = split_device(source);
     let path = if path.is_dir() { path.join(TRACE_FILE) } else { path };
     let mut beginning = Vec::new();
-    let file = File::open(&path).map_err(failed("open", &path))?;
+    let file = input::open_regular(&path).map_err(failed("open", &path))?;
     file.take(64).read_to_end(&mut beginning).map_err(failed("read", &path))?;
     let trace = match BlockTrace::is_saved(&beginning) {
         true => BlockTrace::load(&path)?,

@@ -4,7 +4,7 @@
 //! copied to.
 
 use senesce_core::output::{self, Format, Replace};
-use senesce_core::{Bytes, Failure, Seed};
+use senesce_core::{Bytes, Failure, Seed, input};
 use senesce_devmodel::last_write::{BLOCK, LastWrites, Order, Run, steady_state};
 use senesce_devmodel::{Operation, Request};
 use senesce_volume::images::{CopyReport, copy_in_order};
@@ -81,7 +81,7 @@ pub fn load(image: &Path) -> Result<LastWrites, Failure> {
 
 fn read(image: &Path) -> Result<(Head, LastWrites), Failure> {
     let path = path_of(image);
-    let bytes = std::fs::read(&path).map_err(|error| {
+    let bytes = input::regular(&path).map_err(|error| {
         let message = senesce_core::failure::errno_message(&error);
         Failure::usage(format!(
             "read {}: {message}; the order of last writes is recorded by `senesce age image:FILE --data write --record-order`, or made \

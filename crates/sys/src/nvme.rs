@@ -90,7 +90,7 @@ pub unsafe fn run_io(device: impl AsFd, command: &mut Passthrough) -> crate::Res
     unsafe { ioctl(device, Call::<NVME_IOCTL_IO64_CMD>(command)) }
 }
 
-/// Runs an I/O command whose data are `data`.
+/// Runs an I/O command whose data are `data`; without metadata, whatever the command says.
 ///
 /// # Errors
 /// The kernel did not pass it on.
@@ -100,7 +100,7 @@ pub fn run_io_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]) -
     unsafe { run_io(device, &mut command) }
 }
 
-/// Runs an admin command whose data are `data`, which may be empty.
+/// Runs an admin command whose data are `data`, which may be empty; without metadata, whatever the command says.
 ///
 /// # Errors
 /// The kernel did not pass it on; only root may.
@@ -113,6 +113,8 @@ pub fn run_admin_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]
 fn point_to(command: &mut Passthrough, data: &mut [u8]) -> crate::Result<()> {
     command.data_len = u32::try_from(data.len()).map_err(|_| Errno::INVAL)?;
     command.address = if data.is_empty() { 0 } else { data.as_mut_ptr() as u64 };
+    // Nothing says that what the caller left there is memory of theirs.
+    (command.metadata, command.metadata_len) = (0, 0);
     Ok(())
 }
 
@@ -153,6 +155,17 @@ mod tests {
         assert_eq!((NVME_IOCTL_ID, NVME_IOCTL_ADMIN64_CMD, NVME_IOCTL_IO64_CMD), (0x4E40, 0xC050_4E47, 0xC050_4E48));
         assert_eq!(NVME_URING_CMD_IO, 0xC048_4E80);
         assert_eq!(size_of::<Passthrough>(), 80);
+    }
+
+    #[test]
+    fn a_command_on_a_slice_points_to_nothing_else() {
+        let mut data = [0u8; 8];
+        let mut command = Passthrough { metadata: 4096, metadata_len: 64, address: 1, ..Passthrough::default() };
+        point_to(&mut command, &mut data).unwrap();
+        assert_eq!((command.address, command.data_len), (data.as_ptr() as u64, 8));
+        assert_eq!((command.metadata, command.metadata_len), (0, 0));
+        point_to(&mut command, &mut []).unwrap();
+        assert_eq!((command.address, command.data_len), (0, 0));
     }
 
     #[test]

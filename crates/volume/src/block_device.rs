@@ -154,6 +154,20 @@ impl BlockDevice {
         words
     }
 
+    /// The word that tells it from all others of this machine, whatever they are called: the serial number of its disk (its name
+    /// where it has none), with the NVMe namespace unless that is the first (`-ns2`), and the first sector of a partition
+    /// (`-at2048`).
+    pub fn word(&self) -> String {
+        let disk = self.disk();
+        let namespace = disk.attribute("nsid").and_then(|text| text.parse().ok());
+        word_of(&self.serial().unwrap_or_else(|| disk.name.clone()), namespace, self.start())
+    }
+
+    /// The first sector of a partition, in units of 512 bytes. `None`: it is a whole disk.
+    pub(crate) fn start(&self) -> Option<u64> {
+        self.attribute("start").filter(|_| self.is_partition())?.parse().ok()
+    }
+
     /// The serial number of its disk.
     pub fn serial(&self) -> Option<String> {
         let disk = self.disk();
@@ -231,6 +245,12 @@ pub fn drop_caches() -> Result<(), TargetError> {
     fs::write(path, "3").map_err(TargetError::io("write 3 to", path))
 }
 
+fn word_of(disk: &str, namespace: Option<u32>, start: Option<u64>) -> String {
+    let namespace = namespace.filter(|number| *number != 1).map_or_else(String::new, |number| format!("-ns{number}"));
+    let start = start.map_or_else(String::new, |sector| format!("-at{sector}"));
+    format!("{disk}{namespace}{start}")
+}
+
 fn split(number: u64) -> (u32, u32) {
     (rustix::fs::major(number), rustix::fs::minor(number))
 }
@@ -248,6 +268,15 @@ mod tests {
     fn a_choice_is_the_word_in_brackets() {
         assert_eq!(chosen("none [mq-deadline] kyber\n"), "mq-deadline");
         assert_eq!(chosen("128\n"), "128");
+    }
+
+    #[test]
+    fn parts_of_a_disk_have_words_of_their_own() {
+        assert_eq!(word_of("S123", None, None), "S123");
+        assert_eq!(word_of("S123", Some(1), None), "S123", "whole disks keep their folders of snapshots");
+        assert_eq!(word_of("S123", Some(2), None), "S123-ns2");
+        assert_eq!(word_of("S123", Some(2), Some(2048)), "S123-ns2-at2048");
+        assert_eq!(word_of("vda", None, Some(34)), "vda-at34");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::holders::{Opened, writer};
 pub use crate::in_use::use_of;
 use crate::{in_use, signature, zones};
 use std::fs::{self, File};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A line of `/proc/self/mountinfo` (proc(5)), as far as it is needed here.
@@ -218,11 +218,29 @@ pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), 
 /// Devices, directories and pipes are no images.
 pub(crate) fn check_regular(file: &File, path: &Path) -> Result<fs::Metadata, TargetError> {
     let metadata = file.metadata().map_err(TargetError::io("look at", path))?;
-    if !metadata.is_file() {
-        let kind = if metadata.file_type().is_block_device() { "a block device" } else { "not a regular file" };
-        return Err(TargetError::Usage(format!("{} is {kind}: an image must be a regular file", path.display())));
+    refuse_irregular(&metadata, path).map(|()| metadata)
+}
+
+/// Opens an image that exists; with its size. Never waits, and opens nothing else.
+pub(crate) fn open_image(path: &Path, write: bool) -> Result<(File, u64), TargetError> {
+    let failed = |error| TargetError::io("open the image", path)(error);
+    refuse_irregular(&path.metadata().map_err(failed)?, path)?;
+    let file = File::options().read(true).write(write).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
+    let size = check_regular(&file, path)?.len();
+    Ok((file, size))
+}
+
+/// What a device holds is not told by the length of its node, which is 0.
+fn refuse_irregular(found: &fs::Metadata, path: &Path) -> Result<(), TargetError> {
+    let path = path.display();
+    match () {
+        () if found.is_file() => Ok(()),
+        () if found.file_type().is_block_device() => Err(TargetError::Usage(format!(
+            "{path} is a block device: an image must be a regular file; name the device without image:, and to copy what it holds \
+             take a snapshot of it (senesce snapshot {path} NAME --store DIR), whose NAME.img is an image"
+        ))),
+        () => Err(TargetError::Usage(format!("{path} is not a regular file: an image must be a regular file"))),
     }
-    Ok(metadata)
 }
 
 fn allow_erase(identities: &[String], found: &str, erase: Option<&str>) -> Result<(), TargetError> {

@@ -3,7 +3,7 @@
 use crate::error::TargetError;
 use crate::sparse::{self, CopyBy, Named};
 use crate::{guard, guardian, lock};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{FileType, MemfdFlags};
 use senesce_core::Bytes;
 use senesce_core::output::NewFile;
 use std::fs::{self, File};
@@ -156,17 +156,32 @@ impl ImageFile {
     pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
         let Some((file, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
         let from = Named { file: &self.active, path: Path::new("the image in memory") };
-        if is_still_it(file, path) {
-            return write_beside(from, path, self.size.0, CopyBy::Kernel).map(|_| ());
-        }
-        let result = PathBuf::from(format!("{}.result", path.display()));
-        make_new(&result, |to| sparse::copy(from, to, self.size.0, CopyBy::Kernel))?;
-        Err(TargetError::refused(
-            path.display(),
-            "another file took its name while its image was used in memory",
-            format!("the result is in {}; move it where it belongs", result.display()),
-        ))
+        put_in_place_of(file, path, |to| sparse::copy(from, to, self.size.0, CopyBy::Kernel).map(|_| ()))
     }
+}
+
+/// Puts what `fill` writes into the place of `file`, which was guarded under the name `path`. Filling takes its time: what has
+/// the name by then stays, and the result lies beside it.
+fn put_in_place_of(
+    file: &File,
+    path: &Path,
+    fill: impl FnOnce(Named) -> Result<(), TargetError>,
+) -> Result<(), TargetError> {
+    let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
+    let old = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
+    new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
+    fill(Named { file: new.file(), path })?;
+    new.file().sync_all().map_err(TargetError::io("sync", path))?;
+    if is_still_it(file, path) {
+        return new.replace().map_err(TargetError::io("rename into place", path));
+    }
+    let result = PathBuf::from(format!("{}.result", path.display()));
+    new.put_as(&result).map_err(|error| put_failed(error, &result))?;
+    Err(TargetError::refused(
+        path.display(),
+        "another file took its name while its image was used in memory",
+        format!("the result is in {}; move it where it belongs", result.display()),
+    ))
 }
 
 /// Whether a name still leads to the file that was guarded under it.
@@ -180,25 +195,35 @@ pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> R
     replace(path, |to| sparse::copy(from, to, size, by))
 }
 
-/// Makes a file by `fill`, without its name until it is complete and synced, and puts it in the place of a regular file.
+/// Makes a file by `fill`, without its name until it is complete and synced, and puts it in the place of a regular file, of
+/// which it keeps mode and owner. A new one is its owner's alone, as what it holds may be.
 pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_other_kinds(path)?;
-    let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+    let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
+    if let Ok(old) = rustix::fs::lstat(path)
+        && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
+    {
+        new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
+    }
     let result = fill(Named { file: new.file(), path })?;
     new.replace().map_err(TargetError::io("rename into place", path))?;
     Ok(result)
 }
 
-/// The same where nothing has the name yet.
+/// The same where nothing has the name yet, for its owner alone.
 pub(crate) fn make_new<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_existing(path)?;
-    let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+    let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
     let result = fill(Named { file: new.file(), path })?;
-    new.put().map_err(|error| match error.kind() {
+    new.put().map_err(|error| put_failed(error, path))?;
+    Ok(result)
+}
+
+fn put_failed(error: std::io::Error, path: &Path) -> TargetError {
+    match error.kind() {
         std::io::ErrorKind::AlreadyExists => exists(path),
         _ => TargetError::io("make", path)(error),
-    })?;
-    Ok(result)
+    }
 }
 
 /// Whatever has the name, also a link that leads nowhere.
@@ -301,6 +326,28 @@ mod tests {
         let kept = fs::read(&path).unwrap();
         assert_eq!((kept.len(), &kept[4 << 20..(4 << 20) + 4]), (8 << 20, &b"aged"[..]));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn what_takes_the_name_of_an_image_while_its_result_is_written_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
+        fs::write(&path, "image").unwrap();
+        let file = File::open(&path).unwrap();
+        let written = |to: Named, come: bool| {
+            if come {
+                fs::rename(&path, directory.path().join("moved")).unwrap();
+                fs::write(&path, "diary").unwrap();
+            }
+            std::os::unix::fs::FileExt::write_all_at(to.file, b"result", 0).map_err(TargetError::io("write", to.path))
+        };
+        put_in_place_of(&file, &path, |to| written(to, false)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"result");
+        let file = File::open(&path).unwrap();
+        let error = put_in_place_of(&file, &path, |to| written(to, true)).unwrap_err();
+        assert!(error.to_string().contains("another file took its name"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"diary");
+        assert_eq!(fs::read(directory.path().join("a.img.result")).unwrap(), b"result");
     }
 
     #[test]

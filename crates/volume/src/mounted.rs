@@ -242,7 +242,7 @@ impl<D: Rooted> MountedTarget<D> {
     /// mount, which a remount forgets. Returns the files that were set; the former values come back at the end.
     ///
     /// # Errors
-    /// As [`Self::set_queue`].
+    /// As [`Self::set_queue`]: [`TargetError::Usage`] for what is no multiple of the page size.
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<Vec<PathBuf>, TargetError> {
         let device = self.device()?;
         let mut files = vec![device.queue_file("read_ahead_kb")];

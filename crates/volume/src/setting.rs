@@ -3,7 +3,7 @@
 use crate::block_device;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A file of the kernel's that has another value while this lives.
 #[derive(Debug)]
@@ -17,14 +17,26 @@ impl ChangedSetting {
     /// Sets `file` to `value`; what it was is written down before.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or the ledger not be written.
+    /// When the file cannot be read or written, or the ledger not be written; [`TargetError::Usage`] for a value of which the
+    /// kernel makes another, which would not be known for ours after `kill -9`. Then what it was is back.
     pub fn set(file: PathBuf, value: &str) -> Result<Self, TargetError> {
-        let before = std::fs::read_to_string(&file).map_err(TargetError::io("read", &file))?;
-        let before = block_device::chosen(&before).to_string();
+        let before = now(&file)?;
         let guardian = Guardian::of_setting(&file, value, &before)?;
         block_device::exchange(&file, value)?;
-        Ok(Self { file, before, guardian })
+        let setting = Self { file, before, guardian };
+        match now(&setting.file)? {
+            made if made == value => Ok(setting),
+            made => Err(TargetError::Usage(format!(
+                "the kernel does not take {value} for {}: it makes {made} of it; ask for a value that it takes",
+                setting.file.display()
+            ))),
+        }
     }
+}
+
+fn now(file: &Path) -> Result<String, TargetError> {
+    let text = std::fs::read_to_string(file).map_err(TargetError::io("read", file))?;
+    Ok(block_device::chosen(&text).to_string())
 }
 
 impl Drop for ChangedSetting {
@@ -39,6 +51,15 @@ impl Drop for ChangedSetting {
     }
 }
 
+/// Whether this process's ledger names a file.
+#[cfg(test)]
+pub(crate) fn is_owed(file: &Path) -> bool {
+    let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());
+    let entries = std::fs::read_dir(&own).into_iter().flatten().flatten();
+    let mut texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    texts.any(|text| text.contains(&*file.to_string_lossy()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,12 +69,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("scheduler");
         std::fs::write(&file, "none [bfq]\n").unwrap();
-        let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());
-        let owed = || {
-            let entries = std::fs::read_dir(&own).into_iter().flatten().flatten();
-            let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-            texts.into_iter().any(|text| text.contains(&*file.to_string_lossy()))
-        };
+        let owed = || is_owed(&file);
         let setting = ChangedSetting::set(file.clone(), "none").unwrap();
         assert!(owed(), "a killed process would leave it");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "none");

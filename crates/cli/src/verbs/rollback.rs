@@ -30,9 +30,9 @@ pub struct Rollback {
         help = "Where snapshots lie [default: IMAGE.snapshots, for a device the cache directory]"
     )]
     store: Option<PathBuf>,
-    /// Repeats the path of a device without a serial number: it is the one of the snapshot, although the machine was booted or
-    /// the device attached anew since
-    #[arg(long, value_name = "DEVICE")]
+    /// Repeats the target's path: it is the one of the snapshot, although the image was moved, or the device has no serial number
+    /// and the machine was booted or the device attached anew since
+    #[arg(long, value_name = "TARGET")]
     erase: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -1,10 +1,10 @@
 //! A file that is not there until it is complete.
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use std::fs::File;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempPath};
 
@@ -23,22 +23,33 @@ impl NewFile {
     /// # Errors
     /// Those of open(2).
     pub fn beside(path: &Path) -> io::Result<Self> {
-        let mode = Mode::from_raw_mode(0o666);
+        Self::with_mode(path, 0o666)
+    }
+
+    /// The same for what its owner alone may read and write, from the first moment on.
+    ///
+    /// # Errors
+    /// As [`Self::beside`].
+    pub fn private(path: &Path) -> io::Result<Self> {
+        Self::with_mode(path, 0o600)
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match rustix::fs::openat(CWD, folder(path), flags, mode) {
+        match rustix::fs::openat(CWD, folder(path), flags, Mode::from_raw_mode(mode)) {
             Ok(file) => Ok(Self { file: file.into(), path: path.into(), named: None }),
             // Kernels without O_TMPFILE take it for the opening of a directory.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-                Self::with_name(path)
+                Self::with_name(path, mode)
             }
             Err(errno) => Err(errno.into()),
         }
     }
 
-    fn with_name(path: &Path) -> io::Result<Self> {
+    fn with_name(path: &Path, mode: u32) -> io::Result<Self> {
         let flags = OFlags::NOFOLLOW.bits() as i32;
         let make = |name: &Path| {
-            File::options().read(true).write(true).create_new(true).mode(0o666).custom_flags(flags).open(name)
+            File::options().read(true).write(true).create_new(true).mode(mode).custom_flags(flags).open(name)
         };
         let (file, named) = builder(&hidden(path)).make_in(folder(path), make)?.into_parts();
         Ok(Self { file, path: path.into(), named: Some(named) })
@@ -47,6 +58,17 @@ impl NewFile {
     /// The file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Gives it the mode (without special bits) and, as root, the owner of a regular file, as stat(2) tells them.
+    ///
+    /// # Errors
+    /// Those of fchown(2) and fchmod(2).
+    pub fn take_after(&self, old: &Stat) -> io::Result<()> {
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::fchown(&self.file, Some(old.st_uid), Some(old.st_gid))?;
+        }
+        self.file.set_permissions(Permissions::from_mode(old.st_mode & 0o777))
     }
 
     /// Makes it durable and gives it its name.
@@ -59,6 +81,14 @@ impl NewFile {
             Some(named) => named.persist_noclobber(&self.path).map_err(|failed| failed.error),
             None => link(&self.file, &self.path),
         }
+    }
+
+    /// The same under another name in its folder.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn put_as(self, path: &Path) -> io::Result<()> {
+        Self { path: path.into(), ..self }.put()
     }
 
     /// The same, in the place of what has that name: the file or link itself, never what a link leads to.
@@ -116,7 +146,7 @@ mod tests {
     use std::io::Write;
 
     /// Without a name and, as on file systems without O_TMPFILE, with one.
-    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::beside, NewFile::with_name];
+    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::beside, |path| NewFile::with_name(path, 0o666)];
 
     fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -154,6 +184,15 @@ mod tests {
         }
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
         assert_eq!(names(folder.path()), ["precious"]);
+    }
+
+    #[test]
+    fn what_is_private_never_was_for_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for new in [NewFile::private(&path), NewFile::with_name(&path, 0o600)] {
+            assert_eq!(new.unwrap().file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 
 const HTML: &[u8] = b"<!doctype html><title>new</title>";
 

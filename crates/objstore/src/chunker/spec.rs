@@ -48,7 +48,7 @@ impl Classify for ChunkerError {
     }
 }
 
-/// The longest chunk a store takes from a rolling sum, whose chunks have no limit of their own.
+/// The longest chunk of a store, and so its longest object. A rolling sum, whose chunks have no limit of their own, is cut there.
 pub const LONGEST_STORED: usize = 16 << 20;
 
 impl ChunkerSpec {

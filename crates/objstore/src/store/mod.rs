@@ -23,6 +23,7 @@ pub mod verify;
 mod walk;
 
 use crate::chunker::ChunkerSpec;
+use crate::chunker::spec::LONGEST_STORED;
 use crate::error::{StoreError, io};
 use crate::object_id::{HashAlgorithm, ObjectId};
 use crate::scheme::Scheme;
@@ -200,7 +201,7 @@ impl Store {
             }
             None => {
                 let path = self.loose_path(id);
-                input::regular(&path).map_err(|error| match error.kind() {
+                read_loose(&path).map_err(|error| match error.kind() {
                     ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
                     _ => format!("{}: {}", path.display(), errno_message(&error)),
                 })?
@@ -328,4 +329,14 @@ fn sync_directory(path: &Path) -> Result<(), StoreError> {
 pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
     let folder = File::open(path).map_err(io("open", path))?;
     rustix::fs::syncfs(&folder).map_err(io("sync the file system of", path))
+}
+
+/// The bytes of an object's file, which may be sparse: none is longer than a chunk.
+pub(super) fn read_loose(path: &Path) -> std::io::Result<Vec<u8>> {
+    match input::open_regular(path)?.metadata()?.len() {
+        length if length > LONGEST_STORED as u64 => {
+            Err(std::io::Error::other(format!("it has {length} bytes, more than a chunk has")))
+        }
+        _ => input::regular(path),
+    }
 }

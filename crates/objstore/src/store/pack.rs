@@ -10,6 +10,7 @@
 //! Numbers are little-endian. A pack is written once from front to end and renamed into place after fsync, so every pack
 //! has its index; when the index is damaged nevertheless, the records are found again by their own headers.
 
+use crate::chunker::spec::LONGEST_STORED;
 use crate::error::{StoreError, io};
 use crate::object_id::{HashAlgorithm, ObjectId};
 use rustix::fs::SeekFrom;
@@ -172,10 +173,15 @@ fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::
         return Ok(Err("the index is damaged".into()));
     }
     let data_end = bytes - TRAILER as u64 - index_bytes;
+    let too_long = |entry: &Entry| entry.length as usize > LONGEST_STORED;
     let entries: Vec<Entry> = index.chunks_exact(ENTRY).map(|entry| decode_entry(entry, algorithm)).collect();
     let inside = |entry: &Entry| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= data_end);
     if !entries.iter().all(inside) {
         return Ok(Err("the index points outside of the pack".into()));
+    }
+    // The pack may be sparse, and each thread would hold as much.
+    if entries.iter().any(too_long) {
+        return Ok(Err(format!("the index has an object above {LONGEST_STORED} bytes, which no chunk has")));
     }
     Ok(Ok(entries))
 }
@@ -207,7 +213,7 @@ fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) 
     let header = file.at(at, RECORD_HEADER)?;
     let length = number_u32(&header[4..8]);
     let offset = at + RECORD_HEADER as u64;
-    if &header[..4] != RECORD || offset + u64::from(length) > bytes {
+    if &header[..4] != RECORD || offset + u64::from(length) > bytes || length as usize > LONGEST_STORED {
         return Ok(None);
     }
     let id = ObjectId::new(&header[8..8 + algorithm.bytes()]);
@@ -301,6 +307,34 @@ mod tests {
     fn the_format_is_fixed() {
         let bytes = pack_of(&[b"one".to_vec(), b"two".to_vec()]);
         assert_eq!(blake3::hash(&bytes).to_hex()[..16], *"d0873e4e43ca91ed");
+    }
+
+    /// A pack of one object of zeroes, which are holes.
+    fn sparse_pack(path: &Path, length: u32) {
+        let file = File::create(path).unwrap();
+        let id = HashAlgorithm::Sha1.name(&vec![0; (length as usize).min(2 * LONGEST_STORED)]);
+        let start = (MAGIC.len() + RECORD_HEADER) as u64;
+        let header = [RECORD.as_slice(), &length.to_le_bytes(), id.padded()].concat();
+        file.write_all_at(&[MAGIC.as_slice(), &header].concat(), 0).unwrap();
+        let index = encode_index(&[Entry { id, offset: start, length }]);
+        let trailer = [1u64.to_le_bytes().as_slice(), blake3::hash(&index).as_bytes().as_slice(), END].concat();
+        file.write_all_at(&[index, trailer].concat(), start + u64::from(length)).unwrap();
+    }
+
+    #[test]
+    fn no_object_is_longer_than_a_chunk() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.pack");
+        sparse_pack(&path, LONGEST_STORED as u32);
+        let pack = Pack::open(&path, HashAlgorithm::Sha1).unwrap();
+        assert_eq!((pack.problem.as_deref(), pack.entries.len()), (None, 1));
+        assert_eq!(pack.read(&pack.entries[0]).unwrap().len(), LONGEST_STORED);
+        for length in [LONGEST_STORED as u32 + 1, u32::MAX] {
+            sparse_pack(&path, length);
+            let pack = Pack::open(&path, HashAlgorithm::Sha1).unwrap();
+            assert!(pack.problem.unwrap().contains("above 16777216 bytes"));
+            assert_eq!(pack.entries, [], "nor is it found again");
+        }
     }
 
     proptest! {

@@ -135,7 +135,7 @@ impl CopyLocation {
                 let pack = &store.packs[*pack];
                 (pack.read(entry), format!("{}, offset {}", pack.path.display(), entry.offset))
             }
-            Self::Loose(_, path) => (senesce_core::input::regular(path), path.display().to_string()),
+            Self::Loose(_, path) => (super::read_loose(path), path.display().to_string()),
         };
         let problem = match data {
             Err(error) => format!("cannot be read: {}", errno_message(&error)),

@@ -56,13 +56,21 @@ pub struct ReadAhead {
     pub kib: u64,
 }
 
+/// The smallest page of any machine; where it is larger the kernel refuses more.
+const PAGE_KIB: u64 = 4;
+
 impl std::str::FromStr for ReadAhead {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self { kib: 0 }),
-            number => number.parse().map(|kib| Self { kib }).map_err(|_| "write off or a number of KiB".to_string()),
+            number => match number.parse::<u64>() {
+                // The kernel counts it in pages, and rounds down (block/blk-sysfs.c, `queue_ra_store`).
+                Ok(kib) if kib.is_multiple_of(PAGE_KIB) => Ok(Self { kib }),
+                Ok(kib) => Err(format!("it is set in pages of {PAGE_KIB} KiB: write {}", kib - kib % PAGE_KIB)),
+                Err(_) => Err("write off or a number of KiB".to_string()),
+            },
         }
     }
 }
@@ -313,5 +321,19 @@ impl Spec {
             Subject::Calls(options) => options.bytes_to_write(),
             _ => Bytes(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_ahead_is_what_the_kernel_can_set() {
+        assert_eq!("off".parse::<ReadAhead>(), Ok(ReadAhead { kib: 0 }));
+        assert_eq!("128".parse::<ReadAhead>(), Ok(ReadAhead { kib: 128 }));
+        let refused = "6".parse::<ReadAhead>().unwrap_err();
+        assert!(refused.ends_with("write 4"), "{refused}");
+        assert!("-4".parse::<ReadAhead>().is_err() && "4k".parse::<ReadAhead>().is_err());
     }
 }

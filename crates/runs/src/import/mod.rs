@@ -6,7 +6,7 @@ pub mod results;
 
 use senesce_core::circumstances::date_of;
 use senesce_core::failure::errno_message;
-use senesce_core::{Environment, ExitCode, Failure};
+use senesce_core::{Environment, ExitCode, Failure, input};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -85,12 +85,12 @@ fn has_date(moment: &SystemTime) -> bool {
 /// The end of the year 9999, beyond which no date is written.
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
-/// The text of a foreign file.
+/// The text of a foreign file or pipe.
 ///
 /// # Errors
 /// A usage error for a file that cannot be read or is not UTF-8.
 pub fn read_text(source: &Path) -> Result<String, Failure> {
-    let bytes = std::fs::read(source).map_err(|error| {
+    let bytes = input::file_or_pipe(source).map_err(|error| {
         Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_message(&error)))
     })?;
     String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not text", source.display())))
@@ -99,6 +99,16 @@ pub fn read_text(source: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("result.json");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        let failure = read_text(&link).unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Usage);
+        assert!(failure.to_string().contains("neither a file nor a pipe"), "{failure}");
+    }
 
     #[test]
     fn a_file_of_no_date_leaves_its_run_undated() {

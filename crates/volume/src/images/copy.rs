@@ -47,7 +47,7 @@ pub struct CopyReport {
 ///
 /// # Errors
 /// [`TargetError::Refused`] when one of the two is in use, when what `to` holds may not be lost, or when another file takes its
-/// name meanwhile; [`TargetError::Usage`] when the device is smaller than the image; [`TargetError::Damaged`] when what is read
+/// name meanwhile; [`TargetError::Usage`] when `from` is no regular file or the device is smaller than it; [`TargetError::Damaged`] when what is read
 /// back differs; those of reading and writing.
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
     copy_by(from, to, erase, |source, size| {
@@ -114,10 +114,8 @@ fn copy_by(
     erase: Option<&str>,
     course: impl FnOnce(Named, u64) -> Result<Course, TargetError>,
 ) -> Result<CopyReport, TargetError> {
-    let source = File::options().read(true).write(true).open(from).or_else(|_| File::open(from));
-    let source = source.map_err(TargetError::io("open the image", from))?;
+    let (source, size) = guard::open_image(from, true).or_else(|_| guard::open_image(from, false))?;
     lock::lock(&source, from)?;
-    let size = source.metadata().map_err(TargetError::io("look at", from))?.len();
     let source = Named { file: &source, path: from };
     let course = course(source, size)?;
     let whole = [Range { start: 0, end: size }];
@@ -192,6 +190,7 @@ fn guard_file(to: &Path, erase: Option<&str>) -> Result<Option<File>, TargetErro
     match File::open(to) {
         Ok(existing) => {
             lock::lock(&existing, to)?;
+            guard::check_no_writer(&existing, to)?;
             guard::check_image(&existing, to, erase)?;
             Ok(Some(existing))
         }

@@ -3,11 +3,10 @@
 use crate::error::TargetError;
 use crate::image_file::{make_new, refuse_existing};
 use crate::sparse::{self, Named, Range};
-use crate::{lock, signature};
+use crate::{guard, lock, signature};
 use senesce_core::Bytes;
 use senesce_core::input::open_regular;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -80,13 +79,12 @@ impl PackManifest {
 /// Packs the image at `from` into a new file at `to`.
 ///
 /// # Errors
-/// [`TargetError::Refused`] when something has the name `to`, or the image is in use; those of reading the image and of writing
-/// the pack, of which nothing is left then.
+/// [`TargetError::Usage`] when `from` is no regular file; [`TargetError::Refused`] when something has the name `to`, or the image
+/// is in use; those of reading the image and of writing the pack, of which nothing is left then.
 pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     refuse_existing(to)?;
-    let file = File::open(from).map_err(TargetError::io("open the image", from))?;
+    let (file, size) = guard::open_image(from, false)?;
     lock::lock(&file, from)?;
-    let size = file.metadata().map_err(TargetError::io("look at", from))?.len();
     let source = Named { file: &file, path: from };
     let ranges = used_ranges(source, size)?;
     let mut hasher = blake3::Hasher::new();
@@ -209,6 +207,7 @@ fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, par
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs::File;
 
     fn image(directory: &Path) -> std::path::PathBuf {
         let path = directory.join("a.img");

@@ -1,25 +1,53 @@
-//! The journal of a way back that may have been interrupted: the name of its snapshot.
+//! The journal of a way back that may have been interrupted: the name of its snapshot, and below it which target it leads to.
 
 use super::manifest::check_name;
 use crate::error::TargetError;
+use crate::image_file::replace;
 use senesce_core::input;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The snapshot of an interrupted way back; `None`: none was. What is no journal is not shown: the folder may be somebody else's,
-/// and its journal a link to what only root may read.
-pub(super) fn read(journal: &Path) -> Result<Option<String>, TargetError> {
+/// A way back that was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Journal {
+    /// Its snapshot.
+    pub name: String,
+    /// The identity of its target. `None`: a version wrote it that did not tell.
+    pub identity: Option<String>,
+}
+
+impl Journal {
+    /// Writes it down.
+    pub(super) fn save(&self, journal: &Path) -> Result<(), TargetError> {
+        let text = match &self.identity {
+            Some(identity) => format!("{}\n{identity}", self.name),
+            None => self.name.clone(),
+        };
+        replace(journal, |to| {
+            to.file.write_all_at(text.as_bytes(), 0).map_err(TargetError::io("write the journal", to.path))
+        })
+    }
+}
+
+/// An interrupted way back; `None`: none was. What is no journal is not shown: the folder may be somebody else's, and its
+/// journal a link to what only root may read.
+pub(super) fn read(journal: &Path) -> Result<Option<Journal>, TargetError> {
     if journal.is_symlink() {
         let remedy = "remove it, or name another folder with --store";
         return Err(TargetError::refused(journal.display(), "it is a symbolic link", remedy));
     }
-    let name = match input::regular_text(journal) {
-        Ok(name) => name,
+    let text = match input::regular_text(journal) {
+        Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(TargetError::io("read the journal of an interrupted way back,", journal)(error)),
     };
-    match check_name(&name) {
-        Ok(()) => Ok(Some(name)),
-        Err(_) => {
+    let (name, identity) = match text.split_once('\n') {
+        Some((name, identity)) => (name, Some(identity.to_string())),
+        None => (text.as_str(), None),
+    };
+    match check_name(name) {
+        Ok(()) if identity.as_deref() != Some("") => Ok(Some(Journal { name: name.into(), identity })),
+        _ => {
             let problem = "the journal of an interrupted way back names no snapshot; remove it if none was interrupted";
             Err(TargetError::damaged(journal, problem))
         }

@@ -33,18 +33,24 @@ pub enum Stamp {
         disk_sequence: String,
         /// Sectors written and discarded.
         sectors: [u64; 2],
+        /// First sector of a partition, in units of 512 bytes.
+        #[serde(default)]
+        start: Option<u64>,
     },
 }
 
 impl Stamp {
-    /// Whether both are of one appearance of one device. The kernel counts appearances since Linux 5.15 (diskseq); before,
-    /// nothing is proven.
+    /// Whether both are of one appearance of one device. The kernel counts appearances of disks since Linux 5.15 (diskseq);
+    /// before, nothing is proven.
     fn is_same_device(&self, now: &Self) -> bool {
         match (self, now) {
             (
-                Self::Device { boot_id: boot, disk_sequence: sequence, .. },
-                Self::Device { boot_id, disk_sequence, .. },
-            ) => boot == boot_id && sequence == disk_sequence && !boot.is_empty() && !sequence.is_empty(),
+                Self::Device { boot_id: boot, disk_sequence: sequence, start: first, .. },
+                Self::Device { boot_id, disk_sequence, start, .. },
+            ) => {
+                let same = (boot, sequence, first) == (boot_id, disk_sequence, start);
+                same && !boot.is_empty() && !sequence.is_empty()
+            }
             _ => false,
         }
     }
@@ -60,6 +66,10 @@ pub struct Manifest {
     pub size: u64,
     /// Serial number of the device, if it has one.
     pub serial: Option<String>,
+    /// What tells the target from others of its size: `SERIAL[-nsN][-atSECTOR]` of a device, `the image beside its
+    /// folder` for snapshots in an image's own folder, else the image's path. `None`: made by a version that did not tell.
+    #[serde(default)]
+    pub identity: Option<String>,
     /// How the snapshot was made: `copy` or `reflink`.
     pub method: String,
     /// When the target was known to have this content.
@@ -70,9 +80,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    pub(super) fn new(medium: &Medium, method: &str, stamp: Stamp, digests: String) -> Self {
-        let (size, serial, digests) = (medium.size(), medium.serial(), Some(digests));
-        Self { format: FORMAT, size, serial, method: method.into(), stamp, digests }
+    pub(super) fn new(medium: &Medium, identity: String, method: &str, stamp: Stamp, digests: String) -> Self {
+        let (size, serial, identity, digests) = (medium.size(), medium.serial(), Some(identity), Some(digests));
+        Self { format: FORMAT, size, serial, identity, method: method.into(), stamp, digests }
     }
 
     /// Adds what a snapshot of the form before lacks.
@@ -98,8 +108,8 @@ impl Manifest {
         }
     }
 
-    /// Refuses a snapshot of another size or of another device before anything is written.
-    /// A device without a serial number must have been there all the time, or be named in `erase`.
+    /// Refuses a snapshot of another size or of another target before anything is written. A device without a serial number must
+    /// have been there all the time, and an image have its place, or be named in `erase`.
     pub(super) fn check(&self, medium: &Medium, image: &Path, erase: Option<&str>) -> Result<(), TargetError> {
         let bytes = fs::metadata(image).map_err(TargetError::io("look at the snapshot", image))?.len();
         let differs = |what: &str, theirs: String, ours: String| {
@@ -116,23 +126,32 @@ impl Manifest {
             let show = |serial: &Option<String>| serial.clone().unwrap_or_else(|| "none".into());
             return differs("serial number", show(&self.serial), show(&medium.serial()));
         }
-        if medium.is_device()
-            && self.serial.is_none()
-            && !medium.is_named(erase)
-            && !self.stamp.is_same_device(&medium.stamp()?)
-        {
-            return Err(TargetError::refused(
-                medium.path().display(),
-                "the snapshot is of a device without a serial number, and since then the machine was booted or another device may \
-                 have got its name",
-                format!(
-                    "look whether it is the same; if so, senesce rollback {} SNAPSHOT --erase {0}, else remove {}",
-                    medium.path().display(),
-                    image.with_file_name("journal").display()
-                ),
-            ));
+        if medium.is_named(erase) {
+            return Ok(());
         }
-        Ok(())
+        let refused = |found: String| {
+            let (path, journal) = (medium.path().display(), image.with_file_name("journal"));
+            let remedy = format!(
+                "look whether it is the same; if so, senesce rollback {path} SNAPSHOT --erase {path}, else name its own, or remove {}",
+                journal.display()
+            );
+            Err(TargetError::refused(path, found, remedy))
+        };
+        if medium.is_nameless() {
+            return match self.stamp.is_same_device(&medium.stamp()?) {
+                true => Ok(()),
+                false => refused(
+                    "the snapshot is of a device without a serial number, and since then the machine was booted or another device may \
+                     have got its name"
+                        .into(),
+                ),
+            };
+        }
+        let ours = medium.identity(image.parent().unwrap_or(Path::new(".")));
+        match &self.identity {
+            Some(theirs) if *theirs != ours => refused(format!("the snapshot is of another target, {theirs}")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -165,11 +184,21 @@ mod tests {
             boot_id: boot.into(),
             disk_sequence: sequence.into(),
             sectors: [written, 0],
+            start: None,
         };
         let taken = stamp("b1", "7", 5);
         assert!(taken.is_same_device(&stamp("b1", "7", 900)), "what was written makes it no other");
         assert!(!taken.is_same_device(&stamp("b1", "8", 5)), "another got the name");
         assert!(!taken.is_same_device(&stamp("b2", "7", 5)), "another boot");
         assert!(!stamp("b1", "", 5).is_same_device(&stamp("b1", "", 5)), "the kernel does not tell");
+        let part = |start| match stamp("b1", "7", 5) {
+            Stamp::Device { boot_id, disk_sequence, sectors, .. } => {
+                Stamp::Device { boot_id, disk_sequence, sectors, start }
+            }
+            image => image,
+        };
+        assert!(part(Some(2048)).is_same_device(&part(Some(2048))));
+        assert!(!part(Some(2048)).is_same_device(&part(Some(10_240))), "another part of the disk");
+        assert!(!taken.is_same_device(&part(Some(2048))), "one of a version that did not tell the part");
     }
 }

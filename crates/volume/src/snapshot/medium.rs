@@ -4,7 +4,7 @@ use super::manifest::Stamp;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::sparse::Named;
-use crate::{TargetSpec, cold, lock, open};
+use crate::{TargetSpec, cold, guard, lock, open};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,10 @@ impl Medium {
     pub(super) fn open(spec: &TargetSpec) -> Result<Self, TargetError> {
         match spec {
             TargetSpec::Image { path, .. } => {
-                let file = File::options().read(true).write(true).open(path);
-                let file = file.map_err(TargetError::io("open the image", path))?;
+                let (file, size) = guard::open_image(path, true)?;
                 lock::lock(&file, path)?;
+                guard::check_no_writer(&file, path)?;
                 open::release_stale_loops(&file, path)?;
-                let size = file.metadata().map_err(TargetError::io("look at", path))?.len();
                 let path = path.canonicalize().map_err(TargetError::io("resolve", path))?;
                 Ok(Self::Image { file, path, size })
             }
@@ -42,12 +41,33 @@ impl Medium {
                 name.into()
             }
             Self::Device(claimed) => {
-                let serial = claimed.device().serial();
-                let name = serial.unwrap_or_else(|| claimed.device().name().to_string());
-                let plain = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+                let plain = claimed.device().word().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
                 crate::images::cache_folder().join("snapshots").join(plain)
             }
         }
+    }
+
+    /// What tells it from the other targets that may share a folder of snapshots. Of a device, its word. An image whose
+    /// snapshots lie beside it may move together with them; any other is known by its path, which stays when the image is
+    /// replaced or the machine is booted, and not by its inode, which the next image may get.
+    pub(super) fn identity(&self, folder: &Path) -> String {
+        match self {
+            Self::Image { .. } if self.is_own(folder) => "the image beside its folder".into(),
+            // As a word with its quotes, so that it is one line whatever the name.
+            Self::Image { path, .. } => format!("image {path:?}"),
+            Self::Device(claimed) => claimed.device().word(),
+        }
+    }
+
+    /// Whether this folder is that of its snapshots and of nothing else.
+    pub(super) fn is_own(&self, folder: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+        real(folder) == real(&self.default_folder())
+    }
+
+    /// Whether nothing but its appearance in this boot is known of it: a device without a serial number.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.claimed().is_some_and(|claimed| claimed.device().serial().is_none())
     }
 
     pub(super) fn file(&self) -> &File {
@@ -91,10 +111,10 @@ impl Medium {
         }
     }
 
-    /// Whether a word is a device's path or serial number.
+    /// Whether a word is its path, or of a device the one that tells it from others.
     pub(super) fn is_named(&self, word: Option<&str>) -> bool {
-        let identities = self.claimed().map(|claimed| claimed.device().identities()).unwrap_or_default();
-        word.is_some_and(|word| identities.iter().any(|identity| identity == word))
+        let is_path = |word: &str| Path::new(word).canonicalize().is_ok_and(|real| real == self.path());
+        word.is_some_and(|word| is_path(word) || self.claimed().is_some_and(|claimed| claimed.device().word() == word))
     }
 
     pub(super) fn serial(&self) -> Option<String> {
@@ -112,7 +132,10 @@ impl Medium {
     /// Refuses while anybody uses it, as a file system that outlived its unmount does: it would write on what is restored.
     pub(super) fn check_unused(&self) -> Result<(), TargetError> {
         match self {
-            Self::Image { file, path, .. } => open::release_stale_loops(file, path),
+            Self::Image { file, path, .. } => {
+                open::release_stale_loops(file, path)?;
+                guard::check_no_writer(file, path)
+            }
             Self::Device(claimed) => {
                 claimed.check_unused_again()?;
                 match cold::has_ended(claimed.path())? {
@@ -146,6 +169,7 @@ impl Medium {
                     boot_id: boot_id.trim().into(),
                     disk_sequence: claimed.device().disk().attribute("diskseq").unwrap_or_default(),
                     sectors: [number(6), number(13)],
+                    start: claimed.device().start(),
                 })
             }
         }

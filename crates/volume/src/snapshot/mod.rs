@@ -6,6 +6,7 @@
 //! command is under way, so that after a kill the next call completes it.
 
 mod digests;
+mod interrupted;
 mod journal;
 mod manifest;
 mod medium;
@@ -30,6 +31,7 @@ use proof::Proof;
 use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -91,7 +93,7 @@ pub struct Traced<T> {
 pub struct Snapshots {
     folder: PathBuf,
     medium: Medium,
-    /// The device that may be written although nothing proves that it is the one of the snapshot.
+    /// The target that may be written although nothing proves that it is the one of the snapshot.
     erase: Option<String>,
     note: Option<String>,
 }
@@ -102,14 +104,14 @@ impl Snapshots {
     ///
     /// # Errors
     /// [`TargetError::Usage`] for a target that has no snapshots (a directory, memory), or when `folder` is none;
-    /// [`TargetError::Refused`] when the target is in use; for an interrupted restore, as [`Self::rollback`], and
-    /// [`TargetError::Damaged`] when the target does not get the snapshot's content.
+    /// [`TargetError::Refused`] when the target is in use, or the interrupted restore in this folder is of another target; for an
+    /// interrupted restore, as [`Self::rollback`], and [`TargetError::Damaged`] when the target does not get the snapshot's content.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
         Self::allowing(spec, folder, None)
     }
 
-    /// The same; `erase` repeats the path of a device without a serial number whose content may be lost although the machine was
-    /// booted, or the device attached anew, since the snapshot.
+    /// The same; `erase` repeats the path of a target whose content may be lost although nothing proves that the snapshot is its
+    /// own: a device without a serial number after a boot or when it was attached anew, an image that was moved.
     ///
     /// # Errors
     /// As for [`Self::of`].
@@ -142,7 +144,10 @@ impl Snapshots {
             // Somebody else's file, or what a killed run left: nobody can tell.
             refuse_existing(&path)?;
         }
-        fs::create_dir_all(&self.folder).map_err(TargetError::io("make directory", &self.folder))?;
+        let mut maker = fs::DirBuilder::new();
+        let made = maker.recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(TargetError::io("make directory", &self.folder))?;
+        let identity = self.medium.identity(&self.folder);
         let stamp = self.medium.stamp()?;
         let (from, path, size) = (self.medium.named(), self.image_path(name), self.medium.size());
         let shared = method == Method::Reflink && !self.medium.is_device() && clone_beside(from, &path)?;
@@ -161,7 +166,7 @@ impl Snapshots {
             ));
         }
         let digests = digests.save(&self.digests_path(name))?;
-        let manifest = Manifest::new(&self.medium, if shared { "reflink" } else { "copy" }, stamp, digests);
+        let manifest = Manifest::new(&self.medium, identity, if shared { "reflink" } else { "copy" }, stamp, digests);
         manifest.save(&self.manifest_path(name))?;
         Ok(manifest)
     }
@@ -323,10 +328,12 @@ impl Snapshots {
         })
     }
 
-    /// The restore is over: the journal ends, and where the target is proven to be as the snapshot, its stamp is renewed.
+    /// The restore is over: the journal ends, and where the target is proven to be as the snapshot, its stamp is renewed, and
+    /// the snapshot is its own from now on.
     fn settle(&self, name: &str, manifest: &mut Manifest, report: &RollbackReport) -> Result<(), TargetError> {
         if report.verified {
             manifest.stamp = self.medium.stamp()?;
+            manifest.identity = Some(self.medium.identity(&self.folder));
             manifest.save(&self.manifest_path(name))?;
         }
         let journal = self.journal_path();
@@ -336,27 +343,6 @@ impl Snapshots {
             }
             _ => Ok(()),
         }
-    }
-
-    fn begin(&self, name: &str) -> Result<(), TargetError> {
-        replace(&self.journal_path(), |to| {
-            use std::os::unix::fs::FileExt;
-            to.file.write_all_at(name.as_bytes(), 0).map_err(TargetError::io("write the journal", to.path))
-        })
-    }
-
-    fn complete_interrupted(&mut self) -> Result<(), TargetError> {
-        let Some(name) = journal::read(&self.journal_path())? else { return Ok(()) };
-        let mut manifest = self.manifest(&name)?;
-        let report = self.go_back(&name, &mut manifest, false)?;
-        if !report.verified {
-            let snapshot = self.image_path(&name);
-            let problem =
-                "the snapshot is damaged: an interrupted way back to it was completed, but the content differs";
-            return Err(TargetError::damaged(&snapshot, problem));
-        }
-        self.note = Some(format!("an interrupted way back to {name} was completed first"));
-        Ok(())
     }
 
     /// The digests of a snapshot; of one that was made without, from its bytes.

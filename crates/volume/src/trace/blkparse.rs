@@ -5,6 +5,7 @@ use super::packed::BlockTrace;
 use super::pairing::Event;
 use super::request::{Operation, Request};
 use crate::error::TargetError;
+use senesce_core::input;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,15 +18,15 @@ use std::path::Path;
 /// text, and when it has nothing of `device`; [`TargetError::Usage`] when it has several devices and none is chosen; those of
 /// read(2).
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    parse(&text_of(path)?, path, device)
+    parse(&text_of(input::file_or_pipe(path), path)?, path, device)
 }
 
-/// The same of text in which every request must be there and in its order, to be timed.
+/// The same of a regular file in which every request must be there and in its order, to be timed.
 ///
 /// # Errors
-/// Also for issue times that go down, and for completions whose request was never issued.
+/// Also for what is no regular file, for issue times that go down, and for completions whose request was never issued.
 pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    let text = text_of(path)?;
+    let text = text_of(input::regular(path), path)?;
     let found = read(&text, path, device)?;
     check_order(&found.events, path)?;
     let (skipped, failed) = (found.skipped, found.failed);
@@ -53,9 +54,8 @@ pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Bloc
     Ok(with_problems(trace, skipped, unissued, failed))
 }
 
-fn text_of(path: &Path) -> Result<String, TargetError> {
-    let bytes = std::fs::read(path).map_err(TargetError::io("read", path))?;
-    String::from_utf8(bytes)
+fn text_of(bytes: io::Result<Vec<u8>>, path: &Path) -> Result<String, TargetError> {
+    String::from_utf8(bytes.map_err(TargetError::io("read", path))?)
         .map_err(|_| TargetError::damaged(path, "it is no text; import binary traces with `senesce import blktrace`"))
 }
 
@@ -183,7 +183,7 @@ fn parse_line(words: &[&str]) -> Line {
             Line::Wrong("it is cut off".into())
         };
     };
-    if !matches!(*action, "D" | "C") {
+    if !matches!(*action, "D" | "C" | "R") {
         return Line::Other;
     }
     let Some(time_ns) = parse_time(time) else { return Line::Wrong(format!("'{time}' is no time in seconds")) };
@@ -201,9 +201,11 @@ fn parse_line(words: &[&str]) -> Line {
     if request.is_nowhere() {
         return Line::Wrong(format!("no device has sector {sector}"));
     }
+    let request = Request { issue_ns: time_ns, ..request };
     let event = match *action {
-        "D" => Event::Issue(Request { issue_ns: time_ns, ..request }),
-        _ => Event::completion(&Request { issue_ns: time_ns, ..request }),
+        "D" => Event::Issue(request),
+        "R" => Event::requeue(&request),
+        _ => Event::completion(&request),
     };
     Line::Event(device, event)
 }

@@ -5,6 +5,7 @@ use super::pairing::{Event, Pairing};
 use super::request::{Operation, Request};
 use super::validity::Problem;
 use crate::error::TargetError;
+use senesce_core::input;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ const MAGIC: u32 = 0x6561_7400;
 const MAGIC_MASK: u32 = 0xFFFF_FF00;
 const HEAD: usize = 48;
 
+/// `enum blktrace_act`: the driver could not take a request, which will be issued again.
+const REQUEUE: u32 = 6;
 const ISSUE: u32 = 7;
 const COMPLETE: u32 = 8;
 /// Set in the lower half of an action when the record carries a control group's number (Linux 4.14).
@@ -41,7 +44,7 @@ const MINOR_BITS: u32 = 20;
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let mut devices: BTreeMap<u32, Found> = BTreeMap::new();
     for file in files(path)? {
-        let bytes = fs::read(&file).map_err(TargetError::io("read", &file))?;
+        let bytes = input::regular(&file).map_err(TargetError::io("read", &file))?;
         parse(&bytes, &file, &mut devices)?;
     }
     let numbers: Vec<(u32, u32)> =
@@ -131,7 +134,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     }
 }
 
-/// Adds all issues and completions of one file to those of their devices.
+/// Adds all issues, returns and completions of one file to those of their devices.
 pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found>) -> Result<(), TargetError> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -140,9 +143,10 @@ pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found
         let length = HEAD + usize::from(u16::from_le_bytes([record[46], record[47]]));
         rest = rest.get(length..).ok_or_else(|| cut(path, bytes.len() - rest.len()))?;
         let Some(request) = request(record) else { continue };
-        let is_complete = match u32_at(record, 28) & 0xFFFF & !WITH_CGROUP {
-            ISSUE => false,
-            COMPLETE => true,
+        let event = match u32_at(record, 28) & 0xFFFF & !WITH_CGROUP {
+            REQUEUE => Event::requeue(&request),
+            ISSUE => Event::Issue(request),
+            COMPLETE => Event::completion(&request),
             _ => continue,
         };
         if request.is_nowhere() {
@@ -152,9 +156,9 @@ pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found
             ));
         }
         let found = devices.entry(u32_at(record, 36)).or_default();
-        found.events.push(if is_complete { Event::completion(&request) } else { Event::Issue(request) });
         // The error of a completion, a negative errno in 16 bits (include/uapi/linux/blktrace_api.h).
-        found.failed += u64::from(is_complete && record[44..46] != [0, 0]);
+        found.failed += u64::from(matches!(event, Event::Complete { .. }) && record[44..46] != [0, 0]);
+        found.events.push(event);
     }
     Ok(())
 }
@@ -285,6 +289,21 @@ mod tests {
         failed[44..46].copy_from_slice(&(-libc::EIO as i16).to_le_bytes());
         let trace = imported(&[issue, failed]).unwrap();
         assert_eq!(trace.problems(), [Problem::Failed { requests: 1 }]);
+    }
+
+    #[test]
+    fn a_request_that_is_issued_again_counts_once() {
+        let at = |time, action, category| record(time, 8, 512, action | category << 16, 8 << 20);
+        // BLK_TC_REQUEUE, BLK_TC_ISSUE and BLK_TC_COMPLETE beside the kind.
+        let records = [
+            at(1, ISSUE, READ | 1 << 6),
+            at(2, REQUEUE, READ | 1 << 5),
+            at(3, ISSUE, READ),
+            at(6, COMPLETE, READ | 1 << 7),
+        ];
+        let trace = imported(&records).unwrap();
+        assert_eq!(trace.iter().map(|request| request.latency_ns).collect::<Vec<_>>(), [Some(5)]);
+        assert!(trace.is_valid());
     }
 
     #[test]

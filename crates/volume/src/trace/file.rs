@@ -5,6 +5,7 @@ use super::packed::{BlockTrace, Large, Packed};
 use super::validity::Problem;
 use crate::device_stat::DeviceStat;
 use crate::error::TargetError;
+use senesce_core::input;
 use senesce_core::output::NewFile;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
@@ -126,9 +127,9 @@ impl BlockTrace {
     /// Reads a trace file.
     ///
     /// # Errors
-    /// As [`Self::from_bytes`]; those of read(2).
+    /// As [`Self::from_bytes`]; those of [`input::regular`].
     pub fn load(path: &Path) -> Result<Self, TargetError> {
-        Self::from_bytes(&std::fs::read(path).map_err(TargetError::io("read", path))?, path)
+        Self::from_bytes(&input::regular(path).map_err(TargetError::io("read", path))?, path)
     }
 }
 

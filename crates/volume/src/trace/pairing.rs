@@ -45,6 +45,12 @@ impl Event {
         Self::Complete { now_ns, sector, sectors, operation, group: Group::of_operation(operation) }
     }
 
+    /// The return of a request by its driver, at the time that stands as its issue.
+    pub(crate) fn requeue(request: &Request) -> Self {
+        let Request { issue_ns: now_ns, sector, operation, .. } = *request;
+        Self::Requeue { now_ns, sector, operation }
+    }
+
     /// When it happened.
     pub(crate) fn time_ns(&self) -> u64 {
         match self {

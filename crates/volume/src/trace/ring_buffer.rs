@@ -28,6 +28,8 @@ pub(crate) struct EventFormat {
     pub nr_sector: usize,
     pub rwbs: usize,
     pub rwbs_length: usize,
+    /// A negative errno; an event of a completion has it.
+    pub error: Option<usize>,
 }
 
 impl EventFormat {
@@ -45,7 +47,8 @@ impl EventFormat {
         };
         let ((sector, _), (nr_sector, _), (rwbs, rwbs_length)) =
             (field("sector")?, field("nr_sector")?, field("rwbs")?);
-        Some(Self { id, sector, nr_sector, rwbs, rwbs_length })
+        let error = field("error").filter(|(_, size)| *size == 4).map(|(offset, _)| offset);
+        Some(Self { id, sector, nr_sector, rwbs, rwbs_length, error })
     }
 }
 
@@ -66,6 +69,8 @@ pub(crate) struct PageCount {
     pub undecoded: u64,
     /// Events that the kernel says were lost before the page.
     pub missed: u64,
+    /// Completions that tell of an error.
+    pub failed: u64,
 }
 
 impl std::ops::AddAssign for PageCount {
@@ -73,6 +78,7 @@ impl std::ops::AddAssign for PageCount {
         self.entries += other.entries;
         self.undecoded += other.undecoded;
         self.missed += other.missed;
+        self.failed += other.failed;
     }
 }
 
@@ -103,7 +109,10 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
                 now_ns = now_ns.wrapping_add(delta_ns);
                 count.entries += 1;
                 match parse_event(data, now_ns, formats) {
-                    Some(event) => events.push(event),
+                    Some((event, failed)) => {
+                        events.push(event);
+                        count.failed += u64::from(failed);
+                    }
                     None => count.undecoded += 1,
                 }
             }
@@ -119,9 +128,9 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
 
 /// Reads a page of somebody else and checks that every entry is accounted for.
 pub(crate) fn judge_page(bytes: &[u8]) {
-    let issue = EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10 };
-    let formats =
-        Formats { issue, complete: EventFormat { id: 2107, ..issue }, requeue: EventFormat { id: 2108, ..issue } };
+    let issue = EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10, error: None };
+    let complete = EventFormat { id: 2107, error: Some(28), ..issue };
+    let formats = Formats { issue, complete, requeue: EventFormat { id: 2108, ..issue } };
     let mut events = Vec::new();
     let count = parse_page(bytes, &formats, &mut events);
     assert!(events.len() as u64 <= count.entries, "no event without an entry");
@@ -163,8 +172,8 @@ fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     }
 }
 
-/// `None`: another event, or not understood.
-fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<Event> {
+/// An event, and whether it tells that a request failed. `None`: another event, or not understood.
+fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<(Event, bool)> {
     let id = number(data, 0, 2)? as u16;
     let known = [formats.issue, formats.complete, formats.requeue];
     let format = known.into_iter().find(|format| format.id == id)?;
@@ -178,12 +187,24 @@ fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<Event> {
     let request = Request::new(Operation::Other, sector, sectors).with_rwbs_bytes(rwbs)?;
     let group = Group::of(rwbs, &request, place == NO_PLACE);
     let (request, operation) = (Request { issue_ns: now_ns, ..request }, request.operation);
-    Some(match id {
+    let error = match format.error {
+        Some(at) if id == formats.complete.id => number(data, at, 4)? as u32 as i32,
+        _ => 0,
+    };
+    let event = match id {
         id if id == formats.issue.id && group == Group::Append => Event::Append(request),
         id if id == formats.issue.id => Event::Issue(request),
         id if id == formats.requeue.id => Event::Requeue { now_ns, sector, operation },
         _ => Event::Complete { now_ns, sector, sectors, operation, group },
-    })
+    };
+    Some((event, has_failed(error, operation, group)))
+}
+
+/// A device that cannot discard, flush or write zeroes by command says so, and the block layer does it otherwise or does without.
+/// What a driver's own commands answer is nothing of the file system's.
+fn has_failed(error: i32, operation: Operation, group: Group) -> bool {
+    let may_be_unknown = matches!(operation, Operation::Discard | Operation::Flush | Operation::Other);
+    error != 0 && group != Group::Command && !(may_be_unknown && error == -libc::EOPNOTSUPP)
 }
 
 /// A number in the byte order of this machine, which wrote the page.
@@ -209,6 +230,13 @@ mod tests {
         \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
         \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n";
 
+    const COMPLETE: &str = "name: block_rq_complete\nID: 2107\nformat:\n\
+        \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\
+        \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
+        \tfield:int error;\toffset:28;\tsize:4;\tsigned:1;\n\
+        \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n";
+
     /// The corpus of the fuzz target holds this page.
     #[test]
     fn a_sound_page_is_judged() {
@@ -221,7 +249,8 @@ mod tests {
 
     fn formats() -> Formats {
         let issue = EventFormat::parse(ISSUE).unwrap();
-        Formats { issue, complete: EventFormat { id: 2107, ..issue }, requeue: EventFormat { id: 2108, ..issue } }
+        let complete = EventFormat::parse(COMPLETE).unwrap();
+        Formats { issue, complete, requeue: EventFormat { id: 2108, ..issue } }
     }
 
     fn event(id: u16, sector: u64, sectors: u32, rwbs: &[u8]) -> Vec<u8> {
@@ -249,7 +278,8 @@ mod tests {
     #[test]
     fn a_format_file_gives_the_offsets() {
         let format = formats().issue;
-        assert_eq!(format, EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10 });
+        assert_eq!(format, EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10, error: None });
+        assert_eq!(formats().complete, EventFormat { id: 2107, error: Some(28), ..format });
         assert_eq!(EventFormat::parse("ID: 7\n"), None);
     }
 
@@ -270,6 +300,28 @@ mod tests {
         let (operation, group) = (Operation::Read, Group::Read);
         let complete = Event::Complete { now_ns, sector: 800, sectors: 8, operation, group };
         assert_eq!(events, [Event::Issue(read), again, complete]);
+    }
+
+    #[test]
+    fn errors_of_completions_are_counted() {
+        let failed = |sectors, rwbs: &[u8], error: i32| {
+            let mut data = event(2107, 800, sectors, rwbs);
+            data[28..32].copy_from_slice(&error.to_ne_bytes());
+            let count = parse_page(&page(0, &[(12, 5, data)]), &formats(), &mut Vec::new());
+            assert_eq!((count.entries, count.undecoded), (1, 0));
+            count.failed
+        };
+        assert_eq!(failed(8, b"R", 0), 0);
+        assert_eq!(failed(8, b"R", -libc::EIO), 1);
+        assert_eq!(failed(8, b"W", -libc::EOPNOTSUPP), 1, "every device writes");
+        assert_eq!([failed(8, b"D", -libc::EIO), failed(0, b"FF", -libc::EIO)], [1, 1]);
+        let unknown = [&b"D"[..], b"FF", b"N", b"WZ"];
+        assert_eq!(unknown.map(|rwbs| failed(8, rwbs, -libc::EOPNOTSUPP)), [0; 4]);
+        assert_eq!(failed(0, b"N", -libc::EIO), 0, "a driver's own command");
+        // An issue has no error there, but bytes.
+        let mut issue = event(2104, 800, 8, b"R");
+        issue[28..32].copy_from_slice(&4096u32.to_ne_bytes());
+        assert_eq!(parse_page(&page(0, &[(12, 5, issue)]), &formats(), &mut Vec::new()).failed, 0);
     }
 
     #[test]

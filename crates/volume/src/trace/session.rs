@@ -196,7 +196,7 @@ fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Probl
         .collect()
 }
 
-/// Events that are known to be missing.
+/// Events that are known to be missing, and requests that failed.
 fn losses(count: &PageCount, counters: EventCounters) -> Vec<Problem> {
     let mut problems = Vec::new();
     // Both tell of the same events.
@@ -206,6 +206,9 @@ fn losses(count: &PageCount, counters: EventCounters) -> Vec<Problem> {
     }
     if count.undecoded > 0 {
         problems.push(Problem::Undecoded { events: count.undecoded });
+    }
+    if count.failed > 0 {
+        problems.push(Problem::Failed { requests: count.failed });
     }
     if counters.recorded != count.entries {
         problems.push(Problem::Uncounted { kernel: counters.recorded, found: count.entries });

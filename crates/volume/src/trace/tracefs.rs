@@ -4,6 +4,7 @@ use super::ring_buffer::{EventFormat, Formats};
 use crate::error::TargetError;
 use crate::guardian::Guardian;
 use crate::scratch_directory;
+use crate::setting::ChangedSetting;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -109,7 +110,7 @@ impl Instance {
             requeue: read_format(&tracefs.path, "block_rq_requeue")?,
         };
         let path = tracefs.path.join("instances").join(format!("senesce-{}", unique_name()));
-        let named = ProcessNames::off(&tracefs.path);
+        let named = without_process_names(&tracefs.path)?;
         let guardian = Guardian::of_directory(&path)?;
         fs::create_dir(&path).map_err(|error| locked(&format!("a tracefs instance ({error})")))?;
         drop(named);
@@ -209,24 +210,12 @@ impl Drop for Instance {
     }
 }
 
-/// The recording of process names, which an instance inherits when it is made and cannot change: it would hook every
-/// context switch of the machine. It is off while this lives.
-struct ProcessNames {
-    path: PathBuf,
-}
-
-impl ProcessNames {
-    fn off(tracefs: &Path) -> Option<Self> {
-        let path = tracefs.join("options/record-cmd");
-        let is_on = fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
-        (is_on && fs::write(&path, "0").is_ok()).then_some(Self { path })
-    }
-}
-
-impl Drop for ProcessNames {
-    fn drop(&mut self) {
-        let _ = fs::write(&self.path, "1");
-    }
+/// Turns off the recording of process names, which an instance inherits when it is made and cannot change: it would hook every
+/// context switch of the machine.
+fn without_process_names(tracefs: &Path) -> Result<Option<ChangedSetting>, TargetError> {
+    let path = tracefs.join("options/record-cmd");
+    let is_on = fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
+    is_on.then(|| ChangedSetting::set(path, "0")).transpose()
 }
 
 fn read_format(tracefs: &Path, event: &str) -> Result<EventFormat, TargetError> {
@@ -251,4 +240,24 @@ fn locked(what: &str) -> TargetError {
 fn unique_name() -> String {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recording_of_process_names_is_in_the_ledger_while_it_is_off() {
+        let tracefs = tempfile::tempdir().unwrap();
+        let file = tracefs.path().join("options/record-cmd");
+        fs::create_dir(tracefs.path().join("options")).unwrap();
+        fs::write(&file, "1\n").unwrap();
+        let off = without_process_names(tracefs.path()).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "0");
+        assert!(crate::setting::is_owed(&file), "a killed process would leave it");
+        drop(off);
+        assert_eq!((fs::read_to_string(&file).unwrap().as_str(), crate::setting::is_owed(&file)), ("1", false));
+        fs::write(&file, "0\n").unwrap();
+        assert!(without_process_names(tracefs.path()).unwrap().is_none(), "somebody turned it off");
+    }
 }

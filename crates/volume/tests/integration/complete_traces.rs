@@ -216,6 +216,26 @@ fn zeroing_discards_and_flushes_of_a_device_agree() {
 
 #[test]
 #[ignore = "needs loop devices"]
+fn a_request_that_failed_makes_a_recording_invalid() {
+    let directory = temporary_directory();
+    let mut file = tempfile::tempfile_in(directory.path()).unwrap();
+    file.write_all(&vec![7; 16 << 20]).unwrap();
+    let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
+    let device = BlockDevice::open(attached.path()).unwrap();
+    let direct = fs::File::options().read(true).custom_flags(libc::O_DIRECT).open(attached.path()).unwrap();
+    let mut memory = vec![0u8; 8192];
+    let at = memory.as_ptr().align_offset(4096);
+    // Behind the end of its file a loop device fails.
+    file.set_len(8 << 20).unwrap();
+    let session = TraceSession::start(&device).unwrap();
+    direct.read_exact_at(&mut memory[at..at + 4096], 4096).unwrap();
+    direct.read_exact_at(&mut memory[at..at + 4096], 12 << 20).unwrap_err();
+    let trace = session.stop().unwrap();
+    assert!(trace.problems().contains(&Problem::Failed { requests: 1 }), "{:?}", trace.problems());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
 fn many_requests_at_the_same_places_agree() {
     let target = Loop::new();
     let session = TraceSession::start(&target.device).unwrap();

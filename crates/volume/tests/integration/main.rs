@@ -7,6 +7,8 @@ mod copies;
 mod crafted;
 mod custom;
 mod guard;
+mod other_targets;
+mod private_files;
 mod proven_rollback;
 mod snapshots;
 mod targets;

@@ -198,6 +198,21 @@ fn queue_settings_come_back() {
 }
 
 #[test]
+#[ignore = "needs loop devices"]
+fn a_value_that_the_kernel_alters_is_refused_and_the_former_one_stays() {
+    let directory = temporary_directory();
+    let mut target = open_image(&directory.path().join("a.img"), "32M");
+    let device = target.block_device_info().unwrap();
+    let before = device.queue("read_ahead_kb");
+    let error = target.set_read_ahead(6).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
+    assert!(error.to_string().contains("it makes 4 of it"), "{error}");
+    assert_eq!(device.queue("read_ahead_kb"), before);
+    target.set_read_ahead(8).unwrap();
+    target.close().unwrap();
+}
+
+#[test]
 #[ignore = "needs loop devices, Btrfs"]
 fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
     let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };

@@ -1,6 +1,7 @@
 //! Block traces of real requests, compared with the kernel's own text and with blkparse.
 
-use senesce_volume::trace::{DynamicLayout, Measures, blktrace};
+use crate::common::temporary_directory;
+use senesce_volume::trace::{DynamicLayout, Measures, blkparse, blktrace};
 use senesce_volume::{BlockDevice, BlockTrace, MountedTarget, OpenOptions, Operation, TraceSession, open};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -197,4 +198,49 @@ fn lost_events_are_counted_and_a_device_without_requests_is_refused() {
     if let Ok(zram) = BlockDevice::open(Path::new("/dev/zram0")) {
         assert!(TraceSession::start(&zram).is_err());
     }
+}
+
+#[test]
+fn what_is_no_regular_file_is_no_trace() {
+    let directory = temporary_directory();
+    let link = directory.path().join("trace.blocks");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    let part = directory.path().join("sda.blktrace.0");
+    std::os::unix::fs::symlink("/dev/null", &part).unwrap();
+    let text = directory.path().join("text");
+    std::os::unix::fs::symlink("/dev/null", &text).unwrap();
+    let messages = [
+        BlockTrace::load(&link).unwrap_err().to_string(),
+        blktrace::import(directory.path(), None).unwrap_err().to_string(),
+        blkparse::import_complete(&text, None).unwrap_err().to_string(),
+    ];
+    assert!(messages.iter().all(|message| message.contains("no regular file")), "{messages:?}");
+    let error = blkparse::import(&text, None).unwrap_err().to_string();
+    assert!(error.contains("neither a file nor a pipe"), "{error}");
+}
+
+const ISSUED_AGAIN: &str = "\
+  8,0    1        1     0.000000000   697  D   R 1000 + 16 [grep]
+  8,0    1        2     0.000001000     0  R   R 1000 + 16 [0]
+  8,0    1        3     0.000002000   697  D   R 1000 + 16 [grep]
+  8,0    1        4     0.000005000     0  C   R 1000 + 16 [0]
+";
+
+#[test]
+fn a_request_that_a_foreign_recording_issues_again_counts_once() {
+    let trace = blkparse::parse(ISSUED_AGAIN, Path::new("t"), None).unwrap();
+    let latencies: Vec<_> = trace.iter().map(|request| request.latency_ns).collect();
+    assert_eq!(latencies, [Some(5000)]);
+    assert_eq!(trace.problems(), []);
+}
+
+#[test]
+fn a_text_comes_through_a_pipe() {
+    let directory = temporary_directory();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(&pipe, ISSUED_AGAIN).unwrap());
+        assert_eq!(blkparse::import(&pipe, None).unwrap().device(), "8,0");
+    });
 }

@@ -1,0 +1,151 @@
+//! What is taken for an image: regular files that nobody else writes. What is made of it: for its owner alone.
+
+use crate::common::temporary_directory;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::images::{Extent, copy, pack, unpack};
+use senesce_volume::snapshot::{Method, Snapshots};
+use senesce_volume::{LoopDevice, OpenOptions, TargetError, TargetSpec, open};
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SIZE: usize = 4 << 20;
+
+fn spec(path: &Path) -> TargetSpec {
+    TargetSpec::Image { path: path.into(), size: None }
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
+
+fn failed<T: std::fmt::Debug>(result: Result<T, TargetError>, code: ExitCode, said: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.exit_code(), code, "{error}");
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+#[test]
+fn what_is_no_regular_file_is_no_image() {
+    let directory = temporary_directory();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [Path::new("/dev/null"), &pipe] {
+        let to = directory.path().join("copy");
+        failed(copy(path, &to, Extent::Used, None), ExitCode::Usage, "regular file");
+        failed(pack(path, &to), ExitCode::Usage, "regular file");
+        failed(Snapshots::of(&spec(path), Some(directory.path())), ExitCode::Usage, "regular file");
+        assert!(!to.exists());
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_device_is_no_image_without_bytes() {
+    let directory = temporary_directory();
+    let file = tempfile::tempfile_in(directory.path()).unwrap();
+    file.set_len(SIZE as u64).unwrap();
+    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let to = directory.path().join("copy");
+    failed(copy(device.path(), &to, Extent::Used, None), ExitCode::Usage, "senesce snapshot");
+    failed(pack(device.path(), &to), ExitCode::Usage, "senesce snapshot");
+    failed(Snapshots::of(&spec(device.path()), Some(directory.path())), ExitCode::Usage, "without image:");
+    assert!(!to.exists());
+}
+
+#[test]
+fn what_is_made_of_an_image_is_for_its_owner() {
+    let directory = temporary_directory();
+    let path = |name: &str| directory.path().join(name);
+    let image = path("a.img");
+    fs::write(&image, vec![1; SIZE]).unwrap();
+    fs::set_permissions(&image, Permissions::from_mode(0o600)).unwrap();
+    Snapshots::of(&spec(&image), None).unwrap().create("one", Method::Copy).unwrap();
+    assert_eq!(mode(&path("a.img.snapshots")), 0o700);
+    for name in ["one.img", "one.json", "one.blake3"] {
+        assert_eq!(mode(&path("a.img.snapshots").join(name)), 0o600, "{name}");
+    }
+    copy(&image, &path("copy"), Extent::Used, None).unwrap();
+    pack(&image, &path("pack")).unwrap();
+    unpack(&path("pack"), &path("back")).unwrap();
+    for name in ["copy", "pack", "back"] {
+        assert_eq!(mode(&path(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn what_is_replaced_keeps_its_mode_and_owner() {
+    let directory = temporary_directory();
+    let (image, to) = (directory.path().join("a.img"), directory.path().join("copy"));
+    fs::write(&image, vec![1; SIZE]).unwrap();
+    fs::write(&to, vec![0; 4096]).unwrap();
+    fs::set_permissions(&to, Permissions::from_mode(0o664)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&to, Some(1), Some(2)).unwrap();
+    }
+    let before = to.metadata().unwrap();
+    copy(&image, &to, Extent::Used, None).unwrap();
+    let after = to.metadata().unwrap();
+    assert_ne!(after.ino(), before.ino());
+    assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_result_of_a_run_in_memory_keeps_the_mode_of_its_image() {
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
+    fs::write(&path, []).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let size = Some(senesce_core::Bytes::mib(16));
+    let target = TargetSpec::Image { path: path.clone(), size };
+    open(&target, &OpenOptions { in_memory: true, ..OpenOptions::default() }).unwrap().close().unwrap();
+    assert_eq!((mode(&path), path.metadata().unwrap().len()), (0o600, 16 << 20));
+}
+
+/// A process that has a file open for writing, as a virtual machine its disk.
+struct Writer(Child);
+
+impl Writer {
+    fn of(path: &Path) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 3<>\"$1\"; echo ready; exec sleep 600", "sh"]).arg(path).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn what_another_process_writes_is_not_brought_back_and_not_replaced() {
+    let directory = temporary_directory();
+    let (image, to) = (directory.path().join("a.img"), directory.path().join("to.img"));
+    fs::write(&image, vec![1; SIZE]).unwrap();
+    fs::write(&to, vec![2; SIZE]).unwrap();
+    let mut snapshots = Snapshots::of(&spec(&image), None).unwrap();
+    snapshots.create("one", Method::Copy).unwrap();
+    let writer = Writer::of(&image);
+    failed(snapshots.rollback("one", true), ExitCode::Refused, "open for writing");
+    drop(snapshots);
+    failed(Snapshots::of(&spec(&image), None), ExitCode::Refused, "open for writing");
+    drop(writer);
+    assert!(Snapshots::of(&spec(&image), None).unwrap().rollback("one", true).unwrap().verified);
+
+    let writer = Writer::of(&to);
+    let erase = to.to_str();
+    failed(copy(&image, &to, Extent::Used, erase), ExitCode::Refused, "open for writing");
+    assert!(fs::read(&to).unwrap().iter().all(|byte| *byte == 2));
+    drop(writer);
+    copy(&image, &to, Extent::Used, erase).unwrap();
+}
