@@ -94,6 +94,7 @@ mod tests {
     use senesce_core::ExitCode;
     use senesce_volume::trace::Problem;
     use senesce_volume::{Operation, Request};
+    use std::fs::File;
 
     fn read(index: u64, sector: u64) -> Request {
         Request { issue_ns: index * 1000, latency_ns: Some(500), ..Request::new(Operation::Read, sector, 64) }

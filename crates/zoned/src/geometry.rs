@@ -95,7 +95,7 @@ pub struct ZoneInfo {
     pub start: u64,
     /// Logical blocks that can be written.
     pub capacity: u64,
-    /// Next logical block to be written. Means nothing when full, read-only or offline.
+    /// Next logical block to be written; the end of the capacity of a full zone, the start of one that is read-only or offline.
     pub pointer: u64,
 }
 

@@ -243,13 +243,7 @@ fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
     judged_rows(sample, reference, Emulation::Nowhere, options, 0.0)
 }
 
-fn judged_rows(
-    sample: &Groups,
-    reference: &Groups,
-    emulation: Emulation,
-    options: &Options,
-    others: f64,
-) -> Vec<Row> {
+fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, options: &Options, others: f64) -> Vec<Row> {
     let has_primary = reference.values().any(|(what, _)| what.primary);
     let mut rows: Vec<Row> = Vec::new();
     for (key, (what, groups)) in reference {

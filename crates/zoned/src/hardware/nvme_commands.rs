@@ -255,15 +255,16 @@ pub fn report(
     Ok(zones)
 }
 
-/// Figure 38 of the Zoned Namespace Command Set Specification.
+/// Figure 38 of the Zoned Namespace Command Set Specification. Where a write pointer means nothing drives report all ones.
 fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
-    ZoneInfo {
-        zone,
-        state: ZoneState::from_code(data[1] >> 4).unwrap_or(ZoneState::Offline),
-        start: u64_at(data, 16),
-        capacity: u64_at(data, 8),
-        pointer: u64_at(data, 24),
-    }
+    let state = ZoneState::from_code(data[1] >> 4).unwrap_or(ZoneState::Offline);
+    let (start, capacity) = (u64_at(data, 16), u64_at(data, 8));
+    let pointer = match state {
+        ZoneState::Full => start.saturating_add(capacity),
+        ZoneState::ReadOnly | ZoneState::Offline | ZoneState::Conventional => start,
+        _ => u64_at(data, 24),
+    };
+    ZoneInfo { zone, state, start, capacity, pointer }
 }
 
 /// Formats the namespace (Format NVM, section 5.14): all data are lost.
@@ -338,6 +339,21 @@ mod tests {
         };
         assert!(others_in(&[list(&[1])], 1).is_empty());
         assert_eq!(others_in(&[list(&[1, 2, 7]), list(&[1, 2, 3, 7])], 2), [1, 3, 7]);
+    }
+
+    #[test]
+    fn a_pointer_that_means_nothing_is_not_taken_from_the_drive() {
+        let of = |state: u8, pointer: u64| {
+            let mut data = [0u8; 64];
+            data[1] = state << 4;
+            for (at, value) in [(8, 100u64), (16, 4096), (24, pointer)] {
+                data[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            }
+            descriptor(&data, 2)
+        };
+        assert_eq!((of(0x2, 4100).state, of(0x2, 4100).pointer), (ZoneState::ImplicitlyOpen, 4100));
+        assert_eq!((of(0xE, u64::MAX).state, of(0xE, u64::MAX).pointer), (ZoneState::Full, 4196));
+        assert_eq!((of(0xF, u64::MAX).state, of(0xF, u64::MAX).pointer), (ZoneState::Offline, 4096));
     }
 
     #[test]

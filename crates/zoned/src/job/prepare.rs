@@ -190,7 +190,7 @@ mod tests {
         let mut plugged = Plugged { drive, believed: BTreeMap::new(), refused: 0 };
         let checked = check_on(&mut plugged, &job).unwrap();
         let interrupt = Interrupt::new();
-        let mut once = |plugged: &mut Plugged| prepare(plugged, &checked, &Silent, &interrupt).unwrap();
+        let once = |plugged: &mut Plugged| prepare(plugged, &checked, &Silent, &interrupt).unwrap();
         once(&mut plugged);
         assert!(plugged.believed[&0] > 0);
         // By passthrough: the block layer does not hear of it.
