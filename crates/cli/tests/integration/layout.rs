@@ -133,6 +133,9 @@ fn what_a_command_did_is_rolled_back_to_the_byte() {
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
     let first = std::fs::File::options().write(true).open(&image).expect("open");
     std::os::unix::fs::FileExt::write_at(&first, &[7; 100_000], 50_000_000).expect("write");
+    let held = run(directory.path(), &["rollback", &image, "before"]);
+    assert_eq!(held.status.code(), Some(3), "somebody may still write it: {}", String::from_utf8_lossy(&held.stderr));
+    drop(first);
     let value = json(&run(directory.path(), &["rollback", &image, "before", "--verify", "--json"]));
     assert_keys(&value, &["restored_bytes", "extents", "method", "verified", "elapsed_seconds"]);
     assert_eq!(value["verified"], true);
