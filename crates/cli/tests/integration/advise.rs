@@ -15,7 +15,7 @@ fn advise(folder: &Path, more: &[&str]) -> Output {
 }
 
 #[test]
-#[ignore = "needs mkfs.xfs"]
+#[ignore = "needs XFS"]
 fn a_study_that_the_user_changed_is_never_written_over_unasked() {
     let directory = temporary_directory();
     let file = directory.path().join("advise-mail.toml");
@@ -55,7 +55,7 @@ impl Drop for Drive {
 }
 
 #[test]
-#[ignore = "needs loop devices, mkfs.xfs"]
+#[ignore = "needs loop devices, XFS"]
 fn a_drive_is_measured_once_its_loss_is_allowed() {
     let directory = temporary_directory();
     let drive = Drive::on(directory.path(), 600 << 20);
