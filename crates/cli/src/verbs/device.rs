@@ -46,9 +46,9 @@ enum Action {
     },
     /// Time a block trace on a model: seconds, latencies, bandwidth, and what a drive does inside
     Simulate(Simulate),
-    /// Print the device file of a built-in model, with its sources
+    /// Print the device file of a model, with its sources
     Show {
-        /// Name from `senesce device list`
+        /// Name from `senesce device list`, or a device file
         name: String,
     },
 }
@@ -187,7 +187,7 @@ impl Verb for Device {
             Action::Fit(options) => return options.run(session),
             Action::List { json } => list(json)?,
             Action::Simulate(options) => options.run()?,
-            Action::Show { name } => DeviceModel::builtin(&name)?.to_toml()?,
+            Action::Show { name } => DeviceModel::load(&name)?.to_toml()?,
         };
         session.clear();
         crate::output::stdout().write_all(text.as_bytes()).map_err(output_failed)?;

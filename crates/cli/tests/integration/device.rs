@@ -96,10 +96,15 @@ fn geometry_that_does_not_multiply_out_and_a_spare_area_of_zero_are_told() {
     ] {
         assert!(file.contains(from), "{file}");
         std::fs::write(directory.path().join("drive.toml"), file.replace(from, to)).unwrap();
-        let output = run(directory.path(), &["device", "simulate", "./drive.toml", "trace.txt"]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains(message), "{}", said(&output));
+        for words in [&["device", "simulate", "./drive.toml", "trace.txt"][..], &["device", "show", "./drive.toml"]] {
+            let output = run(directory.path(), words);
+            assert_eq!(output.status.code(), Some(2));
+            assert!(said(&output).contains(message), "{}", said(&output));
+        }
     }
+    std::fs::write(directory.path().join("drive.toml"), &file).unwrap();
+    let again = run(directory.path(), &["device", "show", "./drive.toml"]);
+    assert_eq!(String::from_utf8_lossy(&again.stdout), file, "a file is shown as it is read");
 }
 
 #[test]

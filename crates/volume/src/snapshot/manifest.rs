@@ -131,10 +131,10 @@ impl Manifest {
         }
         let refused = |found: String| {
             let (path, journal) = (medium.path().display(), image.with_file_name("journal"));
-            let remedy = format!(
-                "look whether it is the same; if so, senesce rollback {path} SNAPSHOT --erase {path}, else name its own, or remove {}",
-                journal.display()
+            let ways = format!(
+                "look whether it is the same; if so, senesce rollback {path} SNAPSHOT --erase {path}, else name its own"
             );
+            let remedy = if journal.exists() { format!("{ways}, or remove {}", journal.display()) } else { ways };
             Err(TargetError::refused(path, found, remedy))
         };
         if medium.is_nameless() {
