@@ -73,7 +73,7 @@ impl Disk {
     pub fn start(&self) -> DiskState {
         let layout = Layout::of(self);
         DiskState {
-            rough: Rough::of(&layout),
+            rough: Rough::of(&layout, self.write_settle_ms * 1e6),
             last: layout.place(0),
             layout,
             segments: Segments::new(self.cache),

@@ -30,6 +30,8 @@ pub(super) struct Rough {
     shift: u32,
     /// Steps that no seek over so many bands falls below; none within a band, which may be no seek.
     least: Box<[u32; BANDS]>,
+    /// Steps that the head settles for after it was moved for a write.
+    settle: u32,
 }
 
 /// What the drive looks at the candidates from.
@@ -69,7 +71,7 @@ fn mask(is_set: bool) -> u32 {
 }
 
 impl Rough {
-    pub fn of(layout: &Layout) -> Self {
+    pub fn of(layout: &Layout, write_settle_ns: f64) -> Self {
         let steps_per_ns = f64::from(ROTATION) / layout.rotation_ns;
         let last = layout.cylinders.saturating_sub(1);
         let shift = (0..64).find(|shift| last >> shift < BANDS as u64).unwrap_or(63);
@@ -80,7 +82,8 @@ impl Rough {
         };
         // Less than two nanoseconds too late are in time, see `wait`; three steps are more than all rounding.
         let early = (4.0 * steps_per_ns).ceil().min(LONGEST) as u32 + 3;
-        Self { steps_per_ns, early, shift, least: Box::new(std::array::from_fn(least)) }
+        let settle = (write_settle_ns * steps_per_ns).min(LONGEST) as u32;
+        Self { steps_per_ns, early, shift, least: Box::new(std::array::from_fn(least)), settle }
     }
 
     fn angle(&self, ns: f64) -> u32 {
@@ -99,31 +102,36 @@ impl Rough {
     }
 
     /// The most steps of a candidate that may be reached at a time or before.
-    fn until(&self, view: &View, ns: f64) -> u32 {
-        (((ns - view.commanded_ns) * self.steps_per_ns) as u32).saturating_add(self.early + 3)
+    fn until(&self, view: &View, ns: f64) -> i32 {
+        let steps = ((ns - view.commanded_ns) * self.steps_per_ns) as u32;
+        i32::try_from(steps.saturating_add(self.early + 3)).unwrap_or(i32::MAX)
     }
 }
+
+/// A mark beside the band of a place: the head settles there.
+const SETTLES: u32 = 1 << 31;
+/// A mark beside the band of a place: the rough look does not tell, as the request may need no arm at all.
+const EXACTLY: u32 = 1 << 30;
 
 /// The places that the head may go to next, oldest first; a table by columns, so that several are looked at at once.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     most: usize,
+    /// With their marks.
     bands: Vec<u32>,
     /// Steps.
     angles: Vec<u32>,
-    settles: Vec<u32>,
     pages: Vec<u32>,
-    /// All bits are set where the rough look does not tell: the request may need no arm at all.
-    exactly: Vec<u32>,
-    /// The rough times.
-    steps: Vec<u32>,
+    /// The rough times, and as many that are behind all of them as fill the last chunk.
+    steps: Vec<i32>,
+    least: i32,
 }
 
 impl Window {
     /// None, of at most so many.
     pub fn of(most: u32) -> Self {
-        let [bands, angles, settles, pages, exactly, steps] = Default::default();
-        Self { most: most.max(1) as usize, bands, angles, settles, pages, exactly, steps }
+        let [bands, angles, pages] = Default::default();
+        Self { most: most.max(1) as usize, bands, angles, pages, steps: Vec::new(), least: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -135,16 +143,16 @@ impl Window {
     }
 
     /// A place that a request at a byte address needs; `exactly`: it needs none.
-    pub fn push(&mut self, rough: &Rough, place: &SectorPosition, address: u64, settle_ns: f64, exactly: bool) {
-        self.bands.push((place.cylinder >> rough.shift) as u32);
+    pub fn push(&mut self, rough: &Rough, place: &SectorPosition, address: u64, settles: bool, exactly: bool) {
+        let exactly = exactly || place.stream_ns > FARTHEST_NS;
+        let marks = (SETTLES & mask(settles)) | (EXACTLY & mask(exactly));
+        self.bands.push((place.cylinder >> rough.shift) as u32 | marks);
         self.angles.push(rough.angle(place.stream_ns));
-        self.settles.push((settle_ns * rough.steps_per_ns).min(LONGEST) as u32);
         self.pages.push((address / PAGE) as u32);
-        self.exactly.push(mask(exactly || place.stream_ns > FARTHEST_NS));
     }
 
     pub fn remove(&mut self, number: usize) {
-        for column in [&mut self.bands, &mut self.angles, &mut self.settles, &mut self.pages, &mut self.exactly] {
+        for column in [&mut self.bands, &mut self.angles, &mut self.pages] {
             column.remove(number);
         }
     }
@@ -152,56 +160,67 @@ impl Window {
     /// The first `count` of these need no arm if they lie in a range of addresses.
     pub fn may_need_none(&mut self, count: usize, range: &Range<u64>) {
         let held = Pages::of(range);
-        for (exactly, page) in self.exactly.iter_mut().zip(&self.pages).take(count) {
-            *exactly |= held.mask(*page);
+        for (band, page) in self.bands.iter_mut().zip(&self.pages).take(count) {
+            *band |= held.mask(*page) & EXACTLY;
         }
     }
 
     pub fn needs_none(&mut self, number: usize) {
-        self.exactly[number] = u32::MAX;
+        self.bands[number] |= EXACTLY;
     }
 
     pub fn is_exact(&self, number: usize) -> bool {
-        self.exactly[number] != 0
+        self.bands[number] & EXACTLY != 0
     }
 
     /// Notes the steps until the head has each of the first `count`, or fewer.
     pub fn look(&mut self, rough: &Rough, view: &View, count: usize) {
-        let seek = |band: &u32| rough.least[band.abs_diff(view.band) as usize % BANDS];
+        let (bands, angles, pages) = (&self.bands[..count], &self.angles[..count], &self.pages[..count]);
+        let seek = |band: &u32| rough.least[(band % EXACTLY).abs_diff(view.band) as usize % BANDS] as i32;
         self.steps.clear();
-        self.steps.extend(self.bands[..count].iter().map(seek));
-        let (angles, settles) = (&self.angles[..count], &self.settles[..count]);
-        let (pages, exactly) = (&self.pages[..count], &self.exactly[..count]);
+        self.steps.extend(bands.iter().map(seek));
         let behind = view.behind.unwrap_or(u32::MAX);
-        for (number, steps) in self.steps.iter_mut().enumerate() {
-            let moved = *steps + (settles[number] & mask(*steps != 0));
-            let wait = angles[number].wrapping_sub(view.angle.wrapping_add(moved)) % ROTATION;
-            let exactly = exactly[number] | view.near.mask(pages[number]) | mask(angles[number] == behind);
-            *steps = (moved + wait) & !exactly;
+        let mut least = i32::MAX;
+        for (((steps, band), angle), page) in self.steps.iter_mut().zip(bands).zip(angles).zip(pages) {
+            let settles = rough.settle & mask(band & SETTLES != 0) & mask(*steps != 0);
+            let moved = *steps as u32 + settles;
+            let wait = angle.wrapping_sub(view.angle.wrapping_add(moved)) % ROTATION;
+            let exactly = mask(band & EXACTLY != 0) | view.near.mask(*page) | mask(*angle == behind);
+            *steps = ((moved + wait) & !exactly) as i32;
+            least = least.min(*steps);
         }
+        self.least = least;
+        self.steps.resize(count.next_multiple_of(CHUNK), i32::MAX);
     }
 
     /// The place that is reached first of those looked at, of several the first one, and when; `reached` gives the exact time of one.
     pub fn first(&self, rough: &Rough, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
-        let least = self.steps.iter().copied().min().unwrap_or(0);
-        let guess = self.steps.iter().position(|steps| *steps == least).unwrap_or(0);
+        let guess = self.until(self.least).next().unwrap_or(0);
         let (mut best, mut soonest) = (guess, reached(guess));
-        let mut until = rough.until(view, soonest);
-        for (chunk, steps) in self.steps.chunks(CHUNK).enumerate() {
-            // Most chunks have none: they are compared without a branch first.
-            if !steps.iter().fold(false, |any, steps| any | (*steps <= until)) {
+        for number in self.until(rough.until(view, soonest)) {
+            // Whoever is reached sooner than it lowers the bound.
+            if number == guess || self.steps[number] > rough.until(view, soonest) {
                 continue;
             }
-            for (number, steps) in (chunk * CHUNK..).zip(steps) {
-                if *steps <= until && number != guess {
-                    let ns = reached(number);
-                    if ns < soonest || (ns == soonest && number < best) {
-                        (best, soonest) = (number, ns);
-                        until = rough.until(view, soonest);
-                    }
-                }
+            let ns = reached(number);
+            if ns < soonest || (ns == soonest && number < best) {
+                (best, soonest) = (number, ns);
             }
         }
         (best, soonest)
+    }
+
+    /// Those that the rough look has reached after at most so many steps.
+    fn until(&self, steps: i32) -> impl Iterator<Item = usize> {
+        let (chunks, _) = self.steps.as_chunks::<CHUNK>();
+        chunks.iter().enumerate().flat_map(move |(number, chunk)| {
+            // A bit for each: most chunks have none, and are compared without a branch.
+            let mut bits = chunk.iter().rev().fold(0u32, |bits, of| bits << 1 | u32::from(*of <= steps));
+            std::iter::from_fn(move || {
+                let first = bits.trailing_zeros() as usize;
+                bits &= bits.wrapping_sub(1);
+                (first < CHUNK).then_some(number * CHUNK + first)
+            })
+        })
     }
 }

@@ -94,7 +94,8 @@ impl DiskState {
             Some(changed) => changed.for_each(|range| window.may_need_none(*compared, &range)),
             None => *compared = 0,
         }
-        for (number, Open { request, .. }) in requests.iter().enumerate().take(among).skip(*compared) {
+        let first = among.min(*compared);
+        for (number, Open { request, .. }) in (first..).zip(requests.range(first..among)) {
             if self.segments.holding(request.offset(), request.end()).is_some() {
                 window.needs_none(number);
             }
@@ -126,12 +127,12 @@ impl DiskState {
     fn fill_waiting_window(&mut self) {
         let Waiting { requests, window, .. } = &mut self.waiting;
         while let (false, Some(Open { request, place, .. })) = (window.is_full(), requests.get(window.len())) {
-            let (settle_ms, by_arm) = match request.operation {
-                Operation::Read => (0.0, true),
-                Operation::Write => (self.disk.write_settle_ms, self.disk.write_cache_bytes == 0),
-                Operation::Flush | Operation::Discard => (0.0, false),
+            let (settles, by_arm) = match request.operation {
+                Operation::Read => (false, true),
+                Operation::Write => (true, self.disk.write_cache_bytes == 0),
+                Operation::Flush | Operation::Discard => (false, false),
             };
-            window.push(&self.rough, place, request.offset(), settle_ms * 1e6, !by_arm);
+            window.push(&self.rough, place, request.offset(), settles, !by_arm);
         }
     }
 

@@ -67,7 +67,7 @@ impl DiskState {
     fn fill_pending_window(&mut self) {
         let window = &mut self.pending_window;
         while let (false, Some(write)) = (window.is_full(), self.pending.get(window.len())) {
-            window.push(&self.rough, &write.place, write.start, self.disk.write_settle_ms * 1e6, false);
+            window.push(&self.rough, &write.place, write.start, true, false);
         }
     }
 

@@ -136,11 +136,12 @@ impl Account {
     }
 
     fn add_to_window(&mut self, finished: &Finished) {
-        while finished.done_ns / self.window_ns >= WINDOWS as u64 {
+        let mut window = (finished.done_ns / self.window_ns) as usize;
+        while window >= WINDOWS {
             self.windows = self.windows.chunks(2).map(|pair| pair.iter().sum()).collect();
             self.window_ns = self.window_ns.saturating_mul(2);
+            window = (finished.done_ns / self.window_ns) as usize;
         }
-        let window = (finished.done_ns / self.window_ns) as usize;
         if window >= self.windows.len() {
             self.windows.resize(window + 1, 0);
         }
