@@ -96,11 +96,12 @@ pub fn caveats(facts: &Environment) -> Vec<String> {
     caveats
 }
 
-/// Share (fraction) of the processors' time that other programs and other guests of the host took during a run; 0 where it was not
+/// Share (fraction) of the processors' time that other programs and other guests of the host took during a run. `None`: it was not
 /// told.
-pub fn share_of_others(facts: &Environment) -> f64 {
-    let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
-    ((value("run.during.others_percent") + value("run.during.stolen_percent")) / 100.0).clamp(0.0, 1.0)
+pub fn share_of_others(facts: &Environment) -> Option<f64> {
+    let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64);
+    let stolen = value("run.during.stolen_percent").unwrap_or(0.0);
+    Some(((value("run.during.others_percent")? + stolen) / 100.0).clamp(0.0, 1.0))
 }
 
 /// Counts what happens between its beginning and its end.
@@ -208,7 +209,7 @@ mod tests {
         };
         let facts = at(0.0, 100.0, [0.0; 3]).facts_until(&at(1000.0, 350.0, [200.0, 10.0, 50.0]));
         assert_eq!(facts.0["run.during.others_percent"], 45.0, "of 150 busy ticks 10 stolen and 50 ours");
-        assert_eq!(share_of_others(&facts), 0.5);
+        assert_eq!((share_of_others(&facts), share_of_others(&Environment::default())), (Some(0.5), None));
         assert_eq!(facts.0["run.during.cpu_pressure_percent"], 25.0);
         assert_eq!(
             (&facts.0["run.during.stolen_percent"], &facts.0["run.during.busy_percent"]),

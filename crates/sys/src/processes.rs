@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::str::SplitWhitespace;
 
 /// A thread of the kernel (PF_KTHREAD of include/linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -39,9 +40,15 @@ fn ticks_in(all: &BTreeMap<u32, Process>, root: u32) -> u64 {
     taken.sum()
 }
 
-/// The fields 4, 9 and 14 to 17; the name of the program, field 2, is in brackets and may hold any character.
+/// The fields of a stat file from the third, the state, on. The name of the program, the second, is in brackets and may hold any
+/// character.
+pub fn fields(stat: &str) -> Option<SplitWhitespace<'_>> {
+    Some(stat.rsplit_once(')')?.1.split_whitespace())
+}
+
+/// The fields 4, 9 and 14 to 17.
 fn of_stat(stat: &str) -> Option<Process> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().take(15).collect();
+    let fields: Vec<&str> = fields(stat)?.take(15).collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Process {
         parent: number(4)? as u32,

@@ -101,10 +101,9 @@ fn wait_of(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(schedstat.split_whitespace().nth(1)?.parse().ok()?))
 }
 
-/// The fields 14 and 15, in clock ticks; the name of the program, field 2, is in brackets and may hold any character
-/// (proc_pid_stat(5)).
+/// The fields 14 and 15, in clock ticks (proc_pid_stat(5)).
 fn ticks_of(stat: &str) -> Option<(u64, u64)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut fields = crate::processes::fields(stat)?.skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 

@@ -169,7 +169,7 @@ pub fn compare(
     let sides = [groups(registry, &ours)?, groups(registry, &theirs)?];
     let others = others::share(&all);
     let rows = judged_rows(&sides[0], &sides[1], emulation, options, others);
-    caveats.extend(others::caveat(&rows, options, others));
+    caveats.extend(others::caveat(&rows, options, others).into_iter().chain(others::unknown(&all)));
     caveats.extend(drift::caveats([&ours, &theirs], &sides, &rows));
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));

@@ -344,4 +344,12 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
     assert_eq!(found(&busy[..1], &quiet[..1]), ("undecided", true));
     let several = [run("base1", 1.0, 1.5), run("base2", 1.001, 1.5), run("base3", 0.999, 1.5)];
     assert_eq!(found(&busy, &several), ("worse", false), "runs tell it themselves");
+    let path = quiet[0].path.join("env.json");
+    let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    facts.as_object_mut().unwrap().remove("run.during.others_percent");
+    facts["run.during.busy_percent"] = 50.0.into();
+    std::fs::write(&path, facts.to_string()).unwrap();
+    let untold = [Record::open(&quiet[0].path).unwrap()];
+    let caveats = compare(&REGISTRY, &quiet[1..], &untold, &Options::default()).unwrap().caveats.join("\n");
+    assert!(caveats.contains("of 1 of these runs it is not known"), "{caveats}");
 }

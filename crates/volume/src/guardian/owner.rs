@@ -143,11 +143,10 @@ pub(super) fn stat_of(process: u32) -> Option<(char, u64)> {
     Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
 }
 
-/// The fields of a stat file from the third, the state, on. The name, the second, may hold blanks and parentheses.
+/// The fields of a stat file from the third, the state, on.
 fn fields(path: &str) -> Option<Vec<String>> {
     let text = fs::read_to_string(path).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    Some(rest.split_whitespace().map(str::to_string).collect())
+    Some(senesce_sys::processes::fields(&text)?.map(str::to_string).collect())
 }
 
 #[cfg(test)]
