@@ -96,12 +96,14 @@ pub fn caveats(facts: &Environment) -> Vec<String> {
     caveats
 }
 
-/// Share (fraction) of the processors' time that other programs and other guests of the host took during a run. `None`: it was not
-/// told.
-pub fn share_of_others(facts: &Environment) -> Option<f64> {
+/// Share (fraction, at most nine tenths) of the processors' time that a run wanted and may not have got: what other programs took, and
+/// of what was not idle the share that other guests of the host took. `None`: it was not told.
+pub fn lost_to_others(facts: &Environment) -> Option<f64> {
     let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64);
-    let stolen = value("run.during.stolen_percent").unwrap_or(0.0);
-    Some(((value("run.during.others_percent")? + stolen) / 100.0).clamp(0.0, 1.0))
+    let others = value("run.during.others_percent")? / 100.0;
+    // What was stolen is part of what was not idle.
+    let stolen = value("run.during.stolen_percent").unwrap_or(0.0) / value("run.during.busy_percent").unwrap_or(100.0);
+    Some((others + if stolen.is_finite() { stolen } else { 0.0 }).clamp(0.0, 0.9))
 }
 
 /// Counts what happens between its beginning and its end.
@@ -209,7 +211,9 @@ mod tests {
         };
         let facts = at(0.0, 100.0, [0.0; 3]).facts_until(&at(1000.0, 350.0, [200.0, 10.0, 50.0]));
         assert_eq!(facts.0["run.during.others_percent"], 45.0, "of 150 busy ticks 10 stolen and 50 ours");
-        assert_eq!((share_of_others(&facts), share_of_others(&Environment::default())), (Some(0.5), None));
+        let lost = lost_to_others(&facts).unwrap();
+        assert!((lost - (0.45 + 0.05 / 0.75)).abs() < 1e-9, "{lost}: a fifteenth of what was not idle was stolen");
+        assert_eq!(lost_to_others(&Environment::default()), None);
         assert_eq!(facts.0["run.during.cpu_pressure_percent"], 25.0);
         assert_eq!(
             (&facts.0["run.during.stolen_percent"], &facts.0["run.during.busy_percent"]),

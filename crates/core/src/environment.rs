@@ -25,6 +25,7 @@ impl Environment {
         facts.put("kernel.command_line", known_parameters(&said));
         facts.put("kernel.mitigations", mitigations());
         facts.put("cpu.model", cpu_model());
+        facts.0.insert("machine.virtual".into(), crate::machine::is_virtual().into());
         facts.0.insert("cpu.count".into(), std::thread::available_parallelism().map_or(0, usize::from).into());
         facts.put_file("cpu.governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
         facts.put_file("memory.transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled");

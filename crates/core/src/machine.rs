@@ -2,6 +2,8 @@
 
 use crate::units::Bytes;
 use senesce_sys::memory;
+use std::fs;
+use std::path::Path;
 
 /// Memory of this machine; none where it does not tell.
 pub fn memory_total() -> Option<Bytes> {
@@ -26,5 +28,31 @@ pub fn is_emulated() -> bool {
     lab_accelerator().is_some_and(|word| word == EMULATION)
 }
 
+/// Whether this is a virtual machine, as far as it can be told: by the processor's flag (x86), or by what the hypervisor shows
+/// (device tree of others, Xen).
+pub fn is_virtual() -> bool {
+    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    has_flag(&told, "hypervisor")
+        || ["/proc/device-tree/hypervisor", "/sys/hypervisor/type"].iter().any(|path| Path::new(path).exists())
+}
+
+fn has_flag(cpuinfo: &str, flag: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|line| line.split_whitespace().any(|word| word == flag))
+}
+
 /// The word of [`lab_accelerator`] for emulation.
 pub const EMULATION: &str = "tcg";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_machine_is_told_by_its_flag() {
+        assert!(has_flag("processor : 0\nflags\t\t: fpu hypervisor lm\n", "hypervisor"));
+        assert!(!has_flag("flags : fpu lm\nmodel name : hypervisor\n", "hypervisor"));
+        assert!(!has_flag("flags : hypervisors\n", "hypervisor"));
+        assert!(!has_flag("", "hypervisor"));
+    }
+}

@@ -74,6 +74,13 @@ impl Measurement {
         Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, seconds, timing, value })
     }
 
+    /// The share (fraction) of events beyond it, of a latency that is exceeded by a tenth of them at most ("p99 latency": 0.01).
+    pub fn beyond(&self) -> Option<f64> {
+        let percentile = |word: &str| word.strip_prefix('p')?.parse::<f64>().ok();
+        let percentile = self.metric.split(' ').find_map(percentile)?;
+        (90.0..100.0).contains(&percentile).then_some(1.0 - percentile / 100.0)
+    }
+
     /// The same under one more condition.
     pub fn under(mut self, name: &str, value: impl Into<String>) -> Self {
         self.condition.insert(name.into(), value.into());
@@ -135,6 +142,17 @@ mod tests {
 
     fn time(value: f64) -> Result<Measurement, NoValue> {
         Measurement::new("cold read time", "s", Better::Lower, value)
+    }
+
+    #[test]
+    fn a_percentile_is_told_by_its_name() {
+        let beyond = |metric: &str| Measurement::new(metric, "us", Better::Lower, 1.0).unwrap().beyond();
+        let hundredths = |metric: &str| beyond(metric).map(|share| (share * 1e4).round());
+        assert_eq!(
+            ["p99 latency", "flowop p99.9 latency", "p90"].map(hundredths),
+            [Some(100.0), Some(10.0), Some(1000.0)]
+        );
+        assert_eq!(["p50 latency", "mean latency", "p latency", "p100", "pages"].map(hundredths), [None; 5]);
     }
 
     #[test]

@@ -37,9 +37,10 @@ pub struct Compare {
     /// What the gate does when the runs cannot tell: exit 1, or 0 and skipped in JUnit, or 0
     #[arg(long, value_enum, default_value_t = UndecidedWord::Fail, requires = "fail_on_regression")]
     undecided: UndecidedWord,
-    /// By how much two single runs of the same thing are assumed to differ; several runs of each side measure it
-    #[arg(long, value_name = "SHARE", default_value = "2%")]
-    noise: String,
+    /// By how much two single runs of the same thing are assumed to differ (2%, times in a virtual machine 20%); several runs of each
+    /// side measure it
+    #[arg(long, value_name = "SHARE")]
+    noise: Option<String>,
     /// Run the plans of both runs again, in turn, until every judged metric (or the gate) is decided
     #[arg(long, requires_all = ["max_time", "out"], conflicts_with = "against")]
     until_decided: bool,
@@ -77,7 +78,7 @@ impl Verb for Compare {
             fail_on_regression: self.fail_on_regression.as_deref().map(parse_share).transpose()?,
             allow_different: self.even_if_different,
             undecided: self.undecided.into(),
-            between_runs: parse_share(&self.noise)?,
+            noise: self.noise.as_deref().map(parse_share).transpose()?,
         };
         let comparison = match (&self.out, self.max_time) {
             (Some(out), Some(max_time)) => self.measured(&options, out, max_time, session)?,

@@ -33,9 +33,9 @@ pub struct History {
     /// Compare the newest run of each setting with the runs that carry this label (`runs label`, --label)
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
-    /// By how much two single runs of the same thing are assumed to differ, where a baseline has one run
-    #[arg(long, value_name = "SHARE", default_value = "2%", requires = "baseline")]
-    noise: String,
+    /// By how much two single runs of the same thing are assumed to differ, where a baseline has one run (as `compare`)
+    #[arg(long, value_name = "SHARE", requires = "baseline")]
+    noise: Option<String>,
     /// Print JSON: the list of runs; with --trend or --baseline an object of runs, courses and baseline
     #[arg(long)]
     json: bool,
@@ -132,7 +132,8 @@ impl History {
         if !shows && self.html.is_none() {
             return Ok(());
         }
-        let options = Options { between_runs: parse_share(&self.noise)?, ..Options::default() };
+        let noise = self.noise.as_deref().map(parse_share).transpose()?;
+        let options = Options { noise, ..Options::default() };
         let name = self.baseline.as_deref();
         let found = name.map(|name| history::against_baseline(&REGISTRY, entries, name, &options)).transpose()?;
         let analysis = history::analysis(entries, &courses, name.zip(found.as_deref()));

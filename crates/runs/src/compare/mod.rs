@@ -1,9 +1,9 @@
 //! Comparison of runs: first what differs in their environments, then every metric under every condition, in words.
 
+mod between_runs;
 mod comparable;
 mod drift;
 mod kept;
-mod others;
 mod present;
 mod share;
 mod until_decided;
@@ -14,6 +14,7 @@ pub use until_decided::compare_until_decided;
 use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
+use between_runs::BetweenRuns;
 use comparable::{comparable, each_once};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
@@ -37,9 +38,9 @@ pub struct Options {
     pub undecided: WhenUndecided,
     /// Compare although kind, target class or engine differ.
     pub allow_different: bool,
-    /// By how much (fraction) two single runs of the same thing differ, as far as is known beforehand. Where each side has
-    /// several runs they tell it themselves.
-    pub between_runs: f64,
+    /// By how much (fraction) two single runs of the same thing differ, where that is known beforehand; `None`: by what is usual.
+    /// Where each side has several runs they tell it themselves.
+    pub noise: Option<f64>,
 }
 
 /// What a gate that cannot tell does.
@@ -156,20 +157,15 @@ pub fn compare(
     if emulated {
         caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());
     }
-    let single = sample.len() == 1 && reference.len() == 1;
-    if single {
-        caveats.push(format!(
-            "one run against one: what differs from run to run is assumed to be {:.1} % (--noise), not measured; give several \
-             runs of each to measure it",
-            options.between_runs * 100.0
-        ));
+    let between_runs = BetweenRuns::of(&all, options);
+    if sample.len() == 1 && reference.len() == 1 {
+        caveats.push(between_runs.assumed());
     }
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
     let (ours, theirs) = (drift::by_date(sample), drift::by_date(reference));
     let sides = [groups(registry, &ours)?, groups(registry, &theirs)?];
-    let others = others::share(&all);
-    let rows = judged_rows(&sides[0], &sides[1], emulation, options, others);
-    caveats.extend(others::caveat(&rows, options, others).into_iter().chain(others::unknown(&all)));
+    let rows = judged_rows(&sides[0], &sides[1], emulation, options, &between_runs);
+    caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all)));
     caveats.extend(drift::caveats([&ours, &theirs], &sides, &rows));
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
@@ -240,10 +236,16 @@ fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
 }
 
 fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
-    judged_rows(sample, reference, Emulation::Nowhere, options, 0.0)
+    judged_rows(sample, reference, Emulation::Nowhere, options, &BetweenRuns::default())
 }
 
-fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, options: &Options, others: f64) -> Vec<Row> {
+fn judged_rows(
+    sample: &Groups,
+    reference: &Groups,
+    emulation: Emulation,
+    options: &Options,
+    between_runs: &BetweenRuns,
+) -> Vec<Row> {
     let has_primary = reference.values().any(|(what, _)| what.primary);
     let mut rows: Vec<Row> = Vec::new();
     for (key, (what, groups)) in reference {
@@ -264,7 +266,7 @@ fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, option
         }
         let ((our_runs, sample), (runs, reference)) = (ours.map(units).unwrap_or_default(), units(groups));
         let (what, runs) = (what.clone(), [our_runs, runs]);
-        let between_runs = if what.is_timing() { options.between_runs.max(others) } else { options.between_runs };
+        let between_runs = between_runs.of_row(&what);
         rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
     }
     let is_judged = |row: &&mut Row| row.described.is_none();

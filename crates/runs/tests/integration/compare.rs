@@ -245,8 +245,8 @@ fn one_run_of_several_images_against_one_is_as_unsure_as_any_single_run() {
         run_of_images(directory.path(), name, &values.each_ref().map(|one| &one[..]))
     };
     let (base, other) = (images("base", 1.0), images("other", 0.97));
-    let verdict = |between_runs: f64| {
-        let options = Options { between_runs, ..Options::default() };
+    let verdict = |noise: f64| {
+        let options = Options { noise: Some(noise), ..Options::default() };
         let found = compare(&REGISTRY, std::slice::from_ref(&other), std::slice::from_ref(&base), &options).unwrap();
         (found.rows[0].runs, found.rows[0].judged().unwrap().verdict.word())
     };
@@ -332,9 +332,9 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
         Record::open(&record.path).unwrap()
     };
     let found = |sample: &[Record], base: &[Record]| {
-        let found = compare(&REGISTRY, sample, base, &Options { between_runs: 0.02, ..Options::default() }).unwrap();
+        let found = compare(&REGISTRY, sample, base, &Options::default()).unwrap();
         let of = |metric: &str| found.rows.iter().find(|row| row.what.metric == metric).unwrap();
-        let is_said = found.caveats.iter().any(|caveat| caveat.contains("other programs took up to 40 %"));
+        let is_said = found.caveats.iter().any(|caveat| caveat.contains("others took up to 40.0 %"));
         assert_eq!(of("layout score").between_runs, 0.02, "a layout does not hang on it");
         (of("throughput").judged().unwrap().verdict.word(), is_said)
     };
@@ -352,4 +352,59 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
     let untold = [Record::open(&quiet[0].path).unwrap()];
     let caveats = compare(&REGISTRY, &quiet[1..], &untold, &Options::default()).unwrap().caveats.join("\n");
     assert!(caveats.contains("of 1 of these runs it is not known"), "{caveats}");
+}
+
+#[test]
+fn single_runs_in_a_virtual_machine_are_taken_to_differ_by_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str, factor: f64, is_virtual: bool| {
+        let record = run(directory.path(), name, &BASE.map(|value| factor * value), "6.1", "memory:1G");
+        let path = record.path.join("env.json");
+        let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        facts["machine.virtual"] = is_virtual.into();
+        std::fs::write(&path, facts.to_string()).unwrap();
+        Record::open(&record.path).unwrap()
+    };
+    let found = |sample: &Record, noise: Option<f64>, base: &Record| {
+        let options = Options { noise, ..Options::default() };
+        let found = compare(&REGISTRY, std::slice::from_ref(sample), std::slice::from_ref(base), &options).unwrap();
+        let of = |metric: &str| found.rows.iter().find(|row| row.what.metric == metric).unwrap();
+        let is_said = found.caveats.iter().any(|caveat| caveat.contains("they come from a virtual machine"));
+        (of("throughput").judged().unwrap().verdict.word(), of("layout score").between_runs, is_said)
+    };
+    let own = [run("own", 1.0, false), run("own slower", 0.85, false)];
+    assert_eq!(found(&own[1], None, &own[0]), ("worse", 0.02, false));
+    let guest = [run("guest", 1.0, true), run("guest slower", 0.85, true), run("guest much slower", 0.5, true)];
+    assert_eq!(found(&guest[1], None, &guest[0]), ("undecided", 0.02, true));
+    assert_eq!(found(&guest[0], None, &own[1]).0, "undecided", "one of the two is enough");
+    assert_eq!(found(&guest[2], None, &guest[0]).0, "worse");
+    assert_eq!(found(&guest[1], Some(0.02), &guest[0]), ("worse", 0.02, false), "what is said holds");
+}
+
+#[test]
+fn the_slowest_few_of_a_single_run_may_be_those_that_others_kept_waiting() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str, factor: f64, stolen: f64| {
+        let one = |value: f64| Measurement::new("p99 latency", "us", Better::Lower, factor * value).unwrap();
+        let values = (0u32..).zip(BASE).map(|(repetition, value)| Measurement { repetition, ..one(value) });
+        let record = recorded(&directory.path().join(name), values.collect(), ["6.1", "memory:1G"], None);
+        let path = record.path.join("env.json");
+        let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        facts["run.during.others_percent"] = 0.0.into();
+        facts["run.during.stolen_percent"] = stolen.into();
+        facts["run.during.busy_percent"] = 50.0.into();
+        std::fs::write(&path, facts.to_string()).unwrap();
+        Record::open(&record.path).unwrap()
+    };
+    let found = |sample: &[Record], base: &[Record]| {
+        let found = compare(&REGISTRY, sample, base, &Options::default()).unwrap();
+        let is_said = found.caveats.iter().any(|caveat| caveat.contains("differ by a factor of 2"));
+        (found.rows[0].judged().unwrap().verdict.word(), is_said)
+    };
+    let base = [run("base", 1.0, 0.2), run("base2", 1.01, 0.2), run("base3", 0.99, 0.2)];
+    assert_eq!(found(&[run("quiet", 1.6, 0.4)], &base[..1]), ("worse", false), "0.8 % of what was wanted");
+    let disturbed = [run("disturbed", 1.6, 0.6), run("disturbed2", 1.61, 0.6), run("disturbed3", 1.59, 0.6)];
+    assert_eq!(found(&disturbed[..1], &base[..1]), ("undecided", true), "1.2 %");
+    assert_eq!(found(&disturbed, &base), ("worse", false), "runs tell it themselves");
+    assert_eq!(found(&[run("bad", 12.0, 0.6)], &base[..1]), ("worse", true));
 }

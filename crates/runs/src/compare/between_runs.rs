@@ -1,0 +1,108 @@
+//! By how much single runs of the same are taken to differ: what one run a side cannot tell.
+
+use super::{Options, Row};
+use senesce_core::circumstances::lost_to_others;
+use senesce_core::{Measurement, Record};
+use serde_json::Value;
+
+/// Two runs of the same on a machine of their own differ by no more than this share.
+const ALIKE: f64 = 0.02;
+/// The same for times and rates in a virtual machine, to which its host gives more or less from run to run, and which sees of that
+/// only what is counted as stolen: measured with equal runs against each other (benches/results/study.md).
+const IN_VIRTUAL_MACHINE: f64 = 0.2;
+/// A latency that few exceed doubles where those few may be the ones that others kept waiting: measured there too.
+const OF_TAILS: f64 = 1.0;
+
+/// Shares (fractions) by which two single runs of the same are taken to differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BetweenRuns {
+    /// Whether they were said, and not taken from what is usual.
+    is_said: bool,
+    all: f64,
+    /// Of times and rates.
+    times: f64,
+    /// What others took of the processors' time during one of the runs at most.
+    lost: f64,
+}
+
+impl BetweenRuns {
+    pub fn of(records: &[&Record], options: &Options) -> Self {
+        let is_virtual = |record: &&Record| record.environment.0.get("machine.virtual") == Some(&Value::Bool(true));
+        let usual = if records.iter().any(is_virtual) { IN_VIRTUAL_MACHINE } else { ALIKE };
+        let lost = records.iter().filter_map(|record| lost_to_others(&record.environment));
+        Self {
+            is_said: options.noise.is_some(),
+            all: options.noise.unwrap_or(ALIKE),
+            times: options.noise.unwrap_or(usual),
+            lost: lost.fold(0.0, f64::max),
+        }
+    }
+
+    /// By how much a run may be slower that gets only what others leave. Its threads wait for one another, so that each loses what
+    /// was taken from the other too: counted twice.
+    fn slower(&self) -> f64 {
+        2.0 * self.lost / (1.0 - self.lost)
+    }
+
+    fn is_tail_of_others(&self, what: &Measurement) -> bool {
+        what.is_timing() && what.beyond().is_some_and(|beyond| self.lost > beyond)
+    }
+
+    pub fn of_row(&self, what: &Measurement) -> f64 {
+        match (what.is_timing(), self.is_tail_of_others(what)) {
+            (false, _) => self.all,
+            (true, false) => self.times.max(self.slower()),
+            (true, true) => self.times.max(self.slower()) + OF_TAILS,
+        }
+    }
+
+    /// What is assumed of one run against one.
+    pub fn assumed(&self) -> String {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let (all, times) = (percent(self.all), percent(self.times));
+        let share = match (self.is_said, self.times > self.all) {
+            (true, _) => format!("{all} (--noise)"),
+            (false, false) => format!("{all} (--noise says otherwise)"),
+            (false, true) => {
+                format!(
+                    "{all}, for times and rates {times} as they come from a virtual machine (--noise says otherwise)"
+                )
+            }
+        };
+        format!(
+            "one run against one: what differs from run to run is assumed to be {share}, not measured; give several runs of each \
+             to measure it"
+        )
+    }
+
+    /// Where single runs are taken to differ by what others took, and not by what is assumed.
+    pub fn caveats(&self, rows: &[Row]) -> Vec<String> {
+        let single: Vec<&Row> = rows.iter().filter(|row| row.what.is_timing() && row.runs.contains(&1)).collect();
+        let taken = format!("others took up to {:.1} % of the processors' time during a run", self.lost * 100.0);
+        let remedy = "measure with nothing else at work, in turns (--until-decided), or several runs of each";
+        let mut caveats = Vec::new();
+        if self.slower() > self.times && !single.is_empty() {
+            caveats.push(format!(
+                "{taken}: times and rates of single runs are taken to differ by {:.0} %; {remedy}",
+                100.0 * self.slower()
+            ));
+        }
+        if single.iter().any(|row| self.is_tail_of_others(&row.what)) {
+            caveats.push(format!(
+                "{taken}: the few operations that are slower than a percentile may be those that were kept waiting, and percentiles of \
+                 single runs are taken to differ by a factor of {:.0} at least; {remedy}",
+                1.0 + OF_TAILS
+            ));
+        }
+        caveats
+    }
+}
+
+/// Runs of this program of which it is not told what others took; what others measured never tells it.
+pub(super) fn unknown(records: &[&Record]) -> Option<String> {
+    let watched = records.iter().filter(|record| record.environment.0.contains_key("run.during.busy_percent"));
+    let count = watched.filter(|record| lost_to_others(&record.environment).is_none()).count();
+    (count > 0).then(|| {
+        format!("of {count} of these runs it is not known what other programs took of the processors: nothing is added for it")
+    })
+}
