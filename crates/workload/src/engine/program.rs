@@ -120,12 +120,20 @@ impl Programs {
     }
 
     fn name(&mut self, spec: &FlowopSpec) {
-        if !self.flowops.iter().any(|(name, _)| *name == spec.name) {
-            self.flowops.push((spec.name.clone(), spec.kind));
+        if self.results_of(spec).is_none() {
+            let is_taken = self.flowops.iter().any(|(name, _)| *name == spec.name);
+            let name = if is_taken { told_apart(spec) } else { spec.name.clone() };
+            self.flowops.push((name, spec.kind));
         }
         if spec.kind == FlowopKind::Block && !self.blocks.contains(&spec.name) {
             self.blocks.push(spec.name.clone());
         }
+    }
+
+    /// Where a flowop is counted: with those of its name that do the same.
+    fn results_of(&self, spec: &FlowopSpec) -> Option<usize> {
+        let is_it = |name: &str, kind| kind == spec.kind && (name == spec.name || name == told_apart(spec));
+        self.flowops.iter().position(|(name, kind)| is_it(name, *kind))
     }
 
     /// Number of threads.
@@ -147,6 +155,11 @@ impl Program {
             _ => None,
         })
     }
+}
+
+/// The name of a flowop's results where others of its name do something else.
+fn told_apart(spec: &FlowopSpec) -> String {
+    format!("{} ({})", spec.name, spec.kind.entry().name)
 }
 
 struct Builder<'a> {
@@ -180,7 +193,7 @@ impl Builder<'_> {
             key.push('\'');
         }
         self.locals.insert(key, local);
-        let global = self.programs.flowops.iter().position(|(name, _)| *name == spec.name).unwrap_or(0);
+        let global = self.programs.results_of(spec).unwrap_or(0);
         self.operations.push(Operation::Flowop(Box::new(Flowop {
             spec: spec.clone(),
             local,

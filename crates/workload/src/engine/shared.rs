@@ -172,6 +172,16 @@ impl<B: Backend> Shared<B> {
         self.waits.stop();
     }
 
+    /// What was counted has failed, as turns out when the run is over: that outweighs every other end.
+    pub fn fail_afterwards(&self, why: String) {
+        let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*slot, Some(Ending::Failed(_))) {
+            *slot = Some(Ending::Failed(why));
+        }
+        drop(slot);
+        self.waits.stop();
+    }
+
     /// The reason why the run ended before its time.
     pub fn ending(&self) -> Option<Ending> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -133,6 +133,15 @@ impl<'a, B: Backend> Worker<'a, B> {
     pub fn run(&mut self) {
         let stop = self.loops();
         self.latencies.settle(&self.shared.latencies);
+        if let Err(error) = self.aio.as_mut().map_or(Ok(0), |queue| queue.wait(usize::MAX)) {
+            // They were counted when they were submitted.
+            self.shared.fail_afterwards(format!(
+                "asynchronous write of thread {}-{}, in flight when the run ended: {}",
+                self.program.thread,
+                self.record.instance,
+                errno_message(&error)
+            ));
+        }
         match stop {
             Stop::Over => {}
             Stop::Finished(why) => self.shared.end(Ending::Finished(why)),

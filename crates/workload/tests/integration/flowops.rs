@@ -209,6 +209,34 @@ fn aiowrite_and_aiowait_write_the_file() {
 }
 
 #[test]
+fn an_asynchronous_write_that_fails_after_the_end_fails_the_run() {
+    let temporary = TemporaryTarget::new();
+    let text = "define fileset name=set, path=$dir, dirwidth=100, entries=1, size=64k, prealloc, readonly
+        define process name=p { thread name=t, memsize=1m {
+            flowop aiowrite name=w, filesetname=set, fd=1, iosize=4k, random, iters=100 } }";
+    let result = run(&temporary, text, operations(10));
+    assert!(!result.valid && result.io_failed && result.ops_per_second == 0.0, "{result:?}");
+    let reason = result.reason.unwrap();
+    assert!(reason.contains("asynchronous write of thread t-1, in flight when the run ended: "), "{reason}");
+    assert!(reason.contains("Bad file descriptor"), "{reason}");
+}
+
+#[test]
+fn flowops_of_one_name_that_do_different_things_are_counted_apart() {
+    let temporary = TemporaryTarget::new();
+    let text = "define fileset name=set, path=$dir, dirwidth=100, entries=2, size=4k, prealloc
+        define process name=p {
+            thread name=t { flowop read name=io, filesetname=set, fd=1, iosize=1k }
+            thread name=u { flowop read name=io, filesetname=set, fd=1, iosize=1k }
+            thread name=v { flowop write name=io, filesetname=set, fd=2, iosize=1k } }";
+    let result = valid(run(&temporary, text, operations(2000)));
+    let names: Vec<&str> = result.flowops.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["io", "io (write)"]);
+    assert_eq!(count(&result, "io") + count(&result, "io (write)"), 2000);
+    assert_eq!((result.reads, result.writes), (count(&result, "io"), count(&result, "io (write)")));
+}
+
+#[test]
 fn opennext_rotates_through_descriptors_and_files() {
     let temporary = TemporaryTarget::new();
     let flow = "flowop write name=w, filesetname=set, iosize=1k, opennext";
