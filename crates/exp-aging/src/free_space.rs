@@ -219,8 +219,7 @@ fn ids(study: &StudySpec) -> Vec<ImageId> {
     let mut ids = Vec::new();
     for fs in 0..study.file_system.len() {
         for state in 0..study.state.len() {
-            let images = if study.state[state].kind == StateKind::Fresh { 1 } else { study.images };
-            ids.extend((0..images).map(|image| ImageId { fs, state, image }));
+            ids.extend((0..study.images).map(|image| ImageId { fs, state, image }));
         }
     }
     ids

@@ -13,6 +13,7 @@ use crate::stats::Stats;
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::mount::UnmountFlags;
 use senesce_core::Bytes;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_volume::Guardian;
 use std::os::fd::AsFd;
@@ -286,8 +287,12 @@ fn unmount_on(interrupt: &Interrupt, mount_point: &Path, ended: &AtomicBool) {
         std::thread::sleep(Duration::from_millis(20));
     }
     // Pages that a program changed through mmap are still in the kernel.
-    if let Ok(directory) = std::fs::File::open(mount_point) {
-        let _ = rustix::fs::syncfs(&directory);
+    let flushed = std::fs::File::open(mount_point).map(|directory| rustix::fs::syncfs(&directory));
+    if let Ok(Err(errno)) = flushed {
+        let why = errno_message(&errno.into());
+        eprintln!(
+            "tier: not all pages that were changed through mmap could be written: {why}; the last changes are lost"
+        );
     }
     if unmount(mount_point, UnmountFlags::empty()) || ended.load(Ordering::Relaxed) {
         return;

@@ -10,6 +10,7 @@ mod rehearse;
 mod run;
 mod space;
 mod spec;
+mod unasked;
 mod verify;
 
 pub use ranks::{check_target, run_by_ranks};
@@ -26,6 +27,7 @@ use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::{Value, json};
+use unasked::Unasked;
 
 /// An aging in execution.
 pub struct Age {
@@ -92,7 +94,10 @@ impl Run for Age {
             title: format!("{device} aged by the profile {}", rehearsal.summary.profile),
             summary: summary_words(rehearsal, executed),
             result: result(recorded, rehearsal, executed, seen),
-            caveats: caveats(spec, seen, &found.warnings).into_iter().chain(clock_words(rehearsal, executed)).collect(),
+            caveats: caveats(spec, seen, &found.warnings)
+                .into_iter()
+                .chain(clock_words(rehearsal, Unasked::of(recorded.events())))
+                .collect(),
             ..Analysis::default()
         };
         analysis.tables.push(figures::summary_table(rehearsal, executed));
@@ -212,7 +217,7 @@ fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<
 }
 
 /// What there is to say of the time scale.
-fn clock_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Option<String> {
+fn clock_words(rehearsal: &Rehearsal, unasked: Unasked) -> Option<String> {
     if rehearsal.summary.clock.is_none() {
         return Some(
             "aged without a clock: freed blocks came free when the file system committed by itself, so that the layout is that of a \
@@ -220,11 +225,7 @@ fn clock_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Option<Str
                 .into(),
         );
     }
-    let unasked = executed?.unasked_commits.filter(|unasked| *unasked > 0)?;
-    Some(format!(
-        "the file system committed {unasked} times beside the clock (its own timer, a full journal, or a sync by somebody else on \
-         this machine): the same plan may end in another layout"
-    ))
+    unasked.caveat()
 }
 
 /// What the claims are decided on: how far the live files are from the profile. An interrupted run has not come to its end and
@@ -252,6 +253,7 @@ fn result(
     seen: Option<&LayoutSeen>,
 ) -> Value {
     let mut value = measures_json(rehearsal, executed);
+    value["unasked_commits"] = json!(Unasked::of(recorded.events()).commits());
     value["seed"] = json!(recorded.seed);
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);
@@ -271,7 +273,7 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "commit_share": rehearsal.summary.clock.commit_share.share(),
         "sync_every": rehearsal.summary.clock.sync_every,
         "commits": measures.commits,
-        "unasked_commits": executed.and_then(|executed| executed.unasked_commits),
+        "unasked_commits": null,
         "changes": measures.changes,
         "changes_under_way": measures.changes_under_way,
         "changes_executed": executed.and_then(|executed| executed.changes),
