@@ -44,11 +44,13 @@ pub struct ExtentTree {
     current: References,
 }
 
-/// References to one data extent. References from one place of one file count once.
+/// References to one data extent. References from one place of one file count once: the offset of a reference is where in the
+/// file the extent would begin (struct btrfs_extent_data_ref), and so the same for all parts that a file keeps of it there.
 #[derive(Debug, Default)]
 struct References {
     extent: u64,
-    first_owner: Option<(u64, u64)>,
+    /// Root, inode and offset.
+    first_owner: Option<(u64, u64, u64)>,
 }
 
 impl ExtentTree {
@@ -80,7 +82,7 @@ impl ExtentTree {
                 self.tree_block(&item);
             }
             kind::EXTENT_DATA_REF if item.object == self.current.extent => {
-                self.data_reference(item.u64_at(0), item.u64_at(8));
+                self.data_reference((item.u64_at(0), item.u64_at(8), item.u64_at(16)));
             }
             kind::SHARED_DATA_REF | kind::SHARED_BLOCK_REF => self.has_shared_tree_blocks = true,
             _ => {}
@@ -96,7 +98,7 @@ impl ExtentTree {
         while let Some((&reference, body)) = data.split_first() {
             let length = match u32::from(reference) {
                 kind::EXTENT_DATA_REF => {
-                    self.data_reference(u64_at(body, 0), u64_at(body, 8));
+                    self.data_reference((u64_at(body, 0), u64_at(body, 8), u64_at(body, 16)));
                     28
                 }
                 kind::SHARED_DATA_REF => {
@@ -110,10 +112,10 @@ impl ExtentTree {
         }
     }
 
-    fn data_reference(&mut self, root: u64, inode: u64) {
+    fn data_reference(&mut self, owner: (u64, u64, u64)) {
         match self.current.first_owner {
-            None => self.current.first_owner = Some((root, inode)),
-            Some(owner) if owner == (root, inode) => {}
+            None => self.current.first_owner = Some(owner),
+            Some(first) if first == owner => {}
             Some(_) => {
                 self.shared.insert(self.current.extent);
             }
@@ -217,4 +219,34 @@ pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
         false => (start.saturating_add(item.u64_at(OFFSET)), length),
     };
     Some(Extent { logical: item.offset, physical, length, physical_length, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether an extent of data with these inline references (root, inode, offset) counts as shared.
+    fn shared(references: &[(u64, u64, u64)]) -> bool {
+        let mut data = Vec::new();
+        for word in [references.len() as u64, 7, EXTENT_FLAG_DATA] {
+            data.extend(word.to_le_bytes());
+        }
+        for (root, inode, offset) in references {
+            data.push(kind::EXTENT_DATA_REF as u8);
+            for word in [root, inode, offset] {
+                data.extend(word.to_le_bytes());
+            }
+            data.extend(1u32.to_le_bytes());
+        }
+        let mut found = ExtentTree::default();
+        found.add(Item { object: 1 << 20, kind: kind::EXTENT_ITEM, offset: 8192, data: &data }, 16384);
+        found.shared.contains(&(1 << 20))
+    }
+
+    #[test]
+    fn an_extent_at_two_places_of_one_file_is_shared() {
+        assert!(shared(&[(5, 257, 0), (5, 257, 65536)]));
+        assert!(shared(&[(5, 257, 0), (5, 258, 0)]));
+        assert!(!shared(&[(5, 257, 0)]) && !shared(&[(5, 257, 4096), (5, 257, 4096)]));
+    }
 }

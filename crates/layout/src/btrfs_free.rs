@@ -1,5 +1,6 @@
 //! Free space of btrfs: the gaps between extents in chunks that hold data, and the ranges of devices that belong to no
-//! chunk. Gaps in metadata chunks are not free to files and are left out.
+//! chunk. Gaps in metadata chunks are not free to files and are left out. Where every chunk of data is kept several times (DUP,
+//! RAID1), a range that belongs to no chunk holds only its share of them.
 
 use crate::btrfs_chunks::Chunk;
 use crate::btrfs_search::{kind, search, tree};
@@ -45,8 +46,9 @@ pub fn read(
     for chunk in chunks.iter().filter(|chunk| chunk.data) {
         chunk_gaps(chunk, allocated, &mut histogram);
     }
+    let copies = data_copies(&chunks);
     for (total, extents) in devices.into_values() {
-        gaps(DEVICE_RESERVED, total, extents, &mut histogram);
+        gaps(DEVICE_RESERVED, total, extents, copies, &mut histogram);
     }
     Ok(histogram.finish())
 }
@@ -71,17 +73,24 @@ fn chunk_gaps(chunk: &Chunk, allocated: &[(u64, u64)], histogram: &mut Histogram
     let mut used: Vec<(u64, u64)> = inside.collect();
     used.extend(superblocks(chunk).into_iter().map(|superblock| (superblock, SUPERBLOCK_STRIPE)));
     used.sort_unstable();
-    gaps(chunk.start, end, used, histogram);
+    gaps(chunk.start, end, used, 1, histogram);
 }
 
-/// Adds what `used` (ascending, may overlap) leaves of a range.
-fn gaps(start: u64, end: u64, used: Vec<(u64, u64)>, histogram: &mut Histogram) {
+/// How often the next chunk of data will be kept: as the newest one, which has the highest address. Of a chunk that is spread
+/// (RAID0, RAID10, RAID5, RAID6) it is not known what its stripes are.
+fn data_copies(chunks: &[Chunk]) -> u64 {
+    let newest = chunks.iter().filter(|chunk| chunk.data).max_by_key(|chunk| chunk.start);
+    newest.filter(|chunk| !chunk.spread).map_or(1, |chunk| chunk.copies.len().max(1) as u64)
+}
+
+/// Adds what `used` (ascending, may overlap) leaves of a range, of which data take so many copies.
+fn gaps(start: u64, end: u64, used: Vec<(u64, u64)>, copies: u64, histogram: &mut Histogram) {
     let mut at = start;
     for (from, length) in used {
-        histogram.add(from.min(end).saturating_sub(at));
+        histogram.add(from.min(end).saturating_sub(at) / copies);
         at = at.max(from.saturating_add(length));
     }
-    histogram.add(end.saturating_sub(at));
+    histogram.add(end.saturating_sub(at) / copies);
 }
 
 #[cfg(test)]
@@ -99,5 +108,27 @@ mod tests {
         assert_eq!(free.extents, 3);
         assert_eq!(free.free_blocks * 4096, (64 << 20) - 12288 - 65536);
         assert_eq!(free.min_bytes, 4096);
+    }
+
+    #[test]
+    fn what_belongs_to_no_chunk_holds_data_once_for_all_their_copies() {
+        const MIB: u64 = 1 << 20;
+        let chunk = |start: u64, spread: bool, copies: &[(u64, u64)]| Chunk {
+            start: start * MIB,
+            length: 8 * MIB,
+            data: true,
+            spread,
+            copies: copies.to_vec(),
+        };
+        let single = chunk(16, false, &[(1, 16 * MIB)]);
+        let dup = chunk(24, false, &[(1, 24 * MIB), (1, 32 * MIB)]);
+        let striped = chunk(32, true, &[(1, 40 * MIB), (2, 40 * MIB)]);
+        assert_eq!(data_copies(&[dup.clone(), single.clone()]), 2, "the newest tells");
+        assert_eq!(data_copies(std::slice::from_ref(&single)), 1);
+        assert_eq!((data_copies(&[dup, striped]), data_copies(&[])), (1, 1));
+        let mut histogram = Histogram::new(4096);
+        gaps(MIB, 64 * MIB, vec![(8 * MIB, 40 * MIB)], 2, &mut histogram);
+        let free = histogram.finish();
+        assert_eq!((free.extents, free.free_blocks * 4096), (2, (7 + 16) * MIB / 2));
     }
 }

@@ -73,7 +73,9 @@ impl Geometry {
             inodes_per_group: word(0x28)?,
             inode_size: if revision == 0 { 128 } else { u64::from(u16_at(superblock, 0x58)?) },
             inodes: word(0x0)?,
-            descriptors_offset: (word(0x14)? + 1).checked_mul(block_size)?,
+            // In the block behind the superblock's (fs/ext4/super.c, descriptor_loc). s_first_data_block does not tell which
+            // that is: with bigalloc it is 0 for blocks of 1 KiB too.
+            descriptors_offset: (SUPERBLOCK_OFFSET / block_size + 1) * block_size,
             descriptor_size: if wide { u64::from(u16_at(superblock, 0xFE)?) } else { 32 },
         };
         let sound = features & !INCOMPAT_KNOWN == 0
@@ -109,9 +111,15 @@ pub struct Features {
     pub extents: bool,
     /// Whether small files lie in their inodes.
     pub inline_data: bool,
+    /// Whether directories have an index.
+    pub dir_index: bool,
+    /// Whether that index may have a third level.
+    pub large_dir: bool,
 }
 
+const COMPAT_DIR_INDEX: u32 = 0x20;
 const INCOMPAT_EXTENTS: u32 = 0x40;
+const INCOMPAT_LARGE_DIR: u32 = 0x4000;
 const INCOMPAT_INLINE_DATA: u32 = 0x8000;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
 
@@ -130,6 +138,8 @@ impl Features {
             cluster_blocks: if bigalloc { 1 << shift } else { 1 },
             extents: incompat & INCOMPAT_EXTENTS != 0,
             inline_data: incompat & INCOMPAT_INLINE_DATA != 0,
+            dir_index: u32_at(superblock, 0x5C)? & COMPAT_DIR_INDEX != 0,
+            large_dir: incompat & INCOMPAT_LARGE_DIR != 0,
         })
     }
 }
@@ -278,6 +288,18 @@ mod tests {
         assert_eq!(extents.iter().map(|extent| extent.length).sum::<u64>(), 30 << 10);
         assert_eq!(Geometry::parse(truncated), None);
         corpus().iter().for_each(|bytes| exercise(bytes));
+    }
+
+    /// mke2fs -b 1024 -O bigalloc writes 0 there, and the descriptors lie behind the superblock all the same.
+    #[test]
+    fn descriptors_lie_behind_the_superblock_whatever_the_first_data_block_is() {
+        let mut superblock = corpus()[1].clone();
+        for first_data_block in [1u32, 0] {
+            superblock[0x14..0x18].copy_from_slice(&first_data_block.to_le_bytes());
+            assert_eq!(Geometry::parse(&superblock).unwrap().descriptors_offset, 2048);
+        }
+        superblock[0x18..0x1C].copy_from_slice(&2u32.to_le_bytes());
+        assert_eq!(Geometry::parse(&superblock).unwrap().descriptors_offset, 4096);
     }
 
     #[test]

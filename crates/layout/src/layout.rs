@@ -101,7 +101,7 @@ fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
 /// An open directory whose files are examined.
 struct Examination<'a> {
     shown: &'a Path,
-    view: &'static str,
+    view: String,
     root: OwnedFd,
     file_system: Mounted,
     device_number: u64,
@@ -192,7 +192,7 @@ impl<'a> Examination<'a> {
         let circumstances = Circumstances {
             target: self.shown.display().to_string(),
             file_system: self.file_system.name(),
-            view: self.view,
+            view: self.view.clone(),
             method,
             free_space,
         };

@@ -2,18 +2,26 @@
 //! read-only loop device and a mount that replays no journal.
 
 use crate::error::LayoutError;
-use senesce_volume::guard::mounts;
+use crate::method::Mounted;
+use senesce_volume::guard::{MountLine, mounts};
 use senesce_volume::{
-    BlockDevice, MountedTarget, OpenOptions, TargetError, TargetSpec, VisitedDirectory, loop_device, visit,
+    BlockDevice, FileSystem, MountedTarget, OpenOptions, TargetError, TargetSpec, VisitedDirectory, loop_device, visit,
 };
 use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A directory that shows the files of a target. What was mounted for it is unmounted when it is dropped.
 pub enum ShownDirectory {
-    /// It is a directory, or is mounted there.
+    /// It is a directory, or all of it is mounted there.
     Directory(PathBuf),
+    /// Only a part of it is mounted: a directory or subvolume.
+    Part {
+        /// Where.
+        directory: PathBuf,
+        /// Path of the part in the file system.
+        root: String,
+    },
     /// Mounted by us.
     Visited(Box<MountedTarget<VisitedDirectory>>),
 }
@@ -23,7 +31,7 @@ impl ShownDirectory {
     ///
     /// # Errors
     /// [`LayoutError::Io`] when nothing has the name; [`LayoutError::Target`] for what is neither directory nor image nor block
-    /// device, and as [`visit`].
+    /// device, for what is mounted where it cannot be seen, and as [`visit`].
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };
         let found = target.metadata().map_err(|source| LayoutError::io("look at", target, source))?;
@@ -41,34 +49,155 @@ impl ShownDirectory {
                 )));
             }
         };
-        if let Some(directory) = mounted(&devices).map_err(failed)? {
-            return Ok(Self::Directory(directory));
+        // A second mount could not see what the first has not written yet.
+        if let Some(line) = seen_mounts(target, &devices).map_err(failed)?.into_iter().next() {
+            return Ok(match line.root.as_str() {
+                "/" => Self::Directory(line.mount_point),
+                _ => Self::Part { directory: line.mount_point, root: line.root },
+            });
         }
         Ok(Self::Visited(Box::new(visit(&spec, &OpenOptions::inspect()).map_err(failed)?)))
     }
 
     /// How the files are seen, in words.
-    pub fn view(&self) -> &'static str {
+    pub fn view(&self) -> String {
         match self {
-            Self::Directory(_) => "as mounted",
-            Self::Visited(_) => "mounted read-only for this, without replaying the journal",
+            Self::Directory(_) => "as mounted".into(),
+            Self::Part { directory, root } => {
+                format!("as mounted at {}, where only {root} of the file system shows", directory.display())
+            }
+            Self::Visited(_) => "mounted read-only for this, without replaying the journal".into(),
         }
     }
 
     /// The directory.
     pub fn directory(&self) -> &Path {
         match self {
-            Self::Directory(path) => path,
+            Self::Directory(path) | Self::Part { directory: path, .. } => path,
             Self::Visited(target) => target.mount_point(),
         }
     }
 }
 
-/// Where one of these devices is mounted: a second mount could not see what the first has not written yet.
-fn mounted(devices: &[PathBuf]) -> Result<Option<PathBuf>, TargetError> {
+/// The mounts of a target that lies on one of these devices through which its files can be seen, those that show all of it
+/// first. None where it is not mounted.
+///
+/// # Errors
+/// It is mounted, and no place shows it; the mounts cannot be read.
+pub fn seen_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>, TargetError> {
     let numbers: Vec<_> = devices.iter().filter_map(|device| BlockDevice::number_of(device)).collect();
-    let is_it = |line: &senesce_volume::guard::MountLine| {
+    let is_it = |line: &MountLine| {
         numbers.contains(&line.device) || BlockDevice::number_of(&line.source).is_some_and(|n| numbers.contains(&n))
     };
-    Ok(mounts()?.into_iter().find(is_it).map(|line| line.mount_point))
+    seen(target, &mounts()?, is_it, Found::at)
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy)]
+struct Found {
+    device: (u32, u32),
+    is_btrfs: bool,
+}
+
+impl Found {
+    /// None for what is no directory: single files can be mounted too.
+    fn at(path: &Path) -> Option<Self> {
+        let number = path.metadata().ok().filter(|found| found.is_dir())?.dev();
+        let magic = rustix::fs::statfs(path).ok()?.f_type as u64 & 0xFFFF_FFFF;
+        Some(Self {
+            device: (rustix::fs::major(number), rustix::fs::minor(number)),
+            is_btrfs: matches!(Mounted::new(magic, true), Mounted::Known(FileSystem::Btrfs)),
+        })
+    }
+}
+
+fn seen(
+    target: &Path,
+    all: &[MountLine],
+    is_it: impl Fn(&MountLine) -> bool,
+    at: impl Fn(&Path) -> Option<Found>,
+) -> Result<Vec<MountLine>, TargetError> {
+    let mut found = Vec::new();
+    let mut hidden = None;
+    for (index, line) in all.iter().enumerate().filter(|(_, line)| is_it(line)) {
+        if shows(line, &all[index + 1..], at(&line.mount_point)) {
+            found.push(line.clone());
+        } else {
+            hidden = Some(line);
+        }
+    }
+    match hidden {
+        Some(line) if found.is_empty() => Err(TargetError::refused(
+            target.display(),
+            format!(
+                "it is mounted at {}, and its files do not show there: something else is mounted over that place, or it may not \
+                 be looked at",
+                line.mount_point.display()
+            ),
+            "unmount what hides it, or unmount it, or run as root",
+        )),
+        _ => {
+            found.sort_by_key(|line| line.root != "/");
+            Ok(found)
+        }
+    }
+}
+
+/// Whether the place of a mount shows it: neither a later mount at the same place nor one of a directory above hides it. The
+/// device number of the place tells, but for btrfs, which gives every subvolume one of its own (fs/btrfs/inode.c, btrfs_getattr)
+/// that stands in no line.
+fn shows(line: &MountLine, later: &[MountLine], found: Option<Found>) -> bool {
+    let is_btrfs = line.file_system == "btrfs";
+    let hides = |other: &MountLine| other.mount_point == line.mount_point && (is_btrfs || other.device == line.device);
+    let is_there = |found: Found| if is_btrfs { found.is_btrfs } else { found.device == line.device };
+    found.is_some_and(is_there) && !later.iter().any(hides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: (u32, u32), root: &str, point: &str, file_system: &str) -> MountLine {
+        MountLine {
+            device: number,
+            root: root.into(),
+            mount_point: point.into(),
+            options: "rw,rw".into(),
+            file_system: file_system.into(),
+            source: "/dev/example".into(),
+        }
+    }
+
+    /// Where the mounts with this device number can be seen, if a look at a place finds what `at` says.
+    fn points(all: &[MountLine], number: (u32, u32), at: fn(&Path) -> Option<Found>) -> Option<Vec<String>> {
+        let found = seen(Path::new("image"), all, |line| line.device == number, at).ok()?;
+        Some(found.into_iter().map(|line| format!("{}:{}", line.mount_point.display(), line.root)).collect())
+    }
+
+    #[test]
+    fn a_mount_is_seen_where_nothing_hides_it_and_as_a_whole_first() {
+        let ext4 = line((7, 0), "/", "/a", "ext4");
+        let over = line((0, 50), "/", "/a", "tmpfs");
+        let part = line((7, 0), "/sub", "/b", "ext4");
+        let at = |path: &Path| {
+            let device = if path == Path::new("/a") { (0, 50) } else { (7, 0) };
+            Some(Found { device, is_btrfs: false })
+        };
+        assert_eq!(points(&[ext4.clone(), over.clone(), part.clone()], (7, 0), at).unwrap(), ["/b:/sub"]);
+        assert_eq!(points(&[ext4.clone(), over], (7, 0), at), None, "hidden everywhere");
+        let here = |_: &Path| Some(Found { device: (7, 0), is_btrfs: false });
+        assert_eq!(points(&[part.clone(), ext4.clone()], (7, 0), here).unwrap(), ["/a:/", "/b:/sub"]);
+        let part_over = line((7, 0), "/sub", "/a", "ext4");
+        assert_eq!(points(&[ext4, part_over], (7, 0), here).unwrap(), ["/a:/sub"]);
+        assert_eq!(points(&[part], (7, 1), here).unwrap(), Vec::<String>::new(), "not mounted");
+    }
+
+    #[test]
+    fn subvolumes_of_btrfs_are_seen_though_their_device_numbers_differ() {
+        let at = |_: &Path| Some(Found { device: (0, 99), is_btrfs: true });
+        let all = [line((0, 40), "/@", "/", "btrfs"), line((0, 40), "/", "/top", "btrfs")];
+        assert_eq!(points(&all, (0, 40), at).unwrap(), ["/top:/", "/:/@"]);
+        let over = [line((0, 40), "/", "/top", "btrfs"), line((0, 41), "/", "/top", "btrfs")];
+        assert_eq!(points(&over, (0, 40), at), None, "another one of btrfs hides it");
+    }
 }

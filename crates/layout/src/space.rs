@@ -78,6 +78,10 @@ pub struct Ext {
     pub cluster_blocks: u64,
     /// Blocks that the kernel holds back for itself.
     pub held_back_blocks: u64,
+    /// Whether directories have an index.
+    pub dir_index: bool,
+    /// Whether that index may have a third level.
+    pub large_dir: bool,
 }
 
 /// xfs.
@@ -188,8 +192,14 @@ fn free_extents(root: BorrowedFd<'_>, device: u64, block_size: u64) -> io::Resul
 /// fs/ext4/super.c, ext4_set_resv_clusters: 2 % of the clusters, at most 4096, where there are extents.
 fn ext(device: u64, blocks: u64) -> Ext {
     let held_back = |all: u64, extents: bool| if extents { (all / 50).min(4096) } else { 0 };
-    let unknown =
-        Ext { extents: true, inline_data: false, cluster_blocks: 1, held_back_blocks: held_back(blocks, true) };
+    let unknown = Ext {
+        extents: true,
+        inline_data: false,
+        cluster_blocks: 1,
+        held_back_blocks: held_back(blocks, true),
+        dir_index: true,
+        large_dir: false,
+    };
     let superblock = || -> Option<Ext> {
         let found = BlockDevice::from_number((rustix::fs::major(device), rustix::fs::minor(device)))?;
         let mut block = [0; ext4_format::SUPERBLOCK_BYTES];
@@ -201,6 +211,8 @@ fn ext(device: u64, blocks: u64) -> Ext {
             inline_data: features.inline_data,
             cluster_blocks: features.cluster_blocks,
             held_back_blocks: held,
+            dir_index: features.dir_index,
+            large_dir: features.large_dir,
         })
     };
     superblock().unwrap_or(unknown)

@@ -73,7 +73,7 @@ pub struct LayoutSummary {
 pub(crate) struct Circumstances {
     pub target: String,
     pub file_system: String,
-    pub view: &'static str,
+    pub view: String,
     pub method: Method,
     pub free_space: Result<FreeSpace, String>,
 }
@@ -99,7 +99,7 @@ impl LayoutSummary {
         Self {
             target: circumstances.target,
             file_system: circumstances.file_system,
-            view: circumstances.view.into(),
+            view: circumstances.view,
             method: circumstances.method,
             files: tree.files.len() as u64 - unknown,
             extents: scores.extents,

@@ -9,7 +9,7 @@ use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 pub(crate) use parts::worst;
-use parts::{breaks, changed_share, cures, directories, notes, shown, unseen_share};
+use parts::{beyond, breaks, changed_share, cures, directories, notes, shown, unseen_share};
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
@@ -234,6 +234,11 @@ impl Seen {
         self.files.of(file).iter().map(|run| run.length).sum()
     }
 
+    /// The first byte behind all data, as they lie or all in one sequence.
+    pub fn reach(&self) -> u64 {
+        reading::lowest(&self.files).saturating_add(self.all_bytes()).max(reading::highest(&self.files))
+    }
+
     /// Bytes of all files on the device.
     pub fn all_bytes(&self) -> u64 {
         (0..self.files.len()).map(|file| self.bytes(file)).sum()
@@ -266,7 +271,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let mut found = Prognosis {
         target: target.display().to_string(),
         file_system: summary.file_system.clone(),
-        view: place.view().into(),
+        view: place.view(),
         method: summary.method.name().into(),
         sentence: String::new(),
         drive,
@@ -298,6 +303,14 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     if found.changed_share > 0.0 {
         let percent = found.changed_share * 100.0;
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
+    }
+    if let ShownDirectory::Part { root, .. } = place {
+        found.notes.push(format!("only {root} of the file system is mounted, and nothing else of it was seen"));
+    }
+    let reach = seen.reach();
+    found.notes.extend(beyond(reach, &found.drive.name, model.capacity_bytes()));
+    for one in found.models.iter().filter(|one| one.model != found.drive.name) {
+        found.notes.extend(beyond(reach, &one.model, DeviceModel::builtin(&one.model)?.capacity_bytes()));
     }
     found.cures = cures(&found, &seen, &model)?;
     found.sentence = sentence::of(&found);

@@ -149,12 +149,19 @@ pub fn cost_where<'a>(model: &DeviceModel, files: usize, order: &[u32], runs: im
     Cost { seconds: ended as f64 * 1e-9, file_ns }
 }
 
-fn lowest(files: &FileRuns) -> u64 {
+/// The first byte that holds data.
+pub(crate) fn lowest(files: &FileRuns) -> u64 {
     (0..files.len())
         .into_par_iter()
         .filter_map(|file| files.of(file).iter().map(|run| run.start).min())
         .min()
         .unwrap_or(0)
+}
+
+/// The first byte behind all data.
+pub(crate) fn highest(files: &FileRuns) -> u64 {
+    let ends = |file| files.of(file).iter().map(Run::end).max();
+    (0..files.len()).into_par_iter().filter_map(ends).max().unwrap_or(0)
 }
 
 /// The three placements, side by side.

@@ -3,10 +3,12 @@
 use crate::error::PrognosisError;
 use crate::estimate::Prognosis;
 use crate::headroom::{Creatable, User};
+use crate::reading::Order;
 use senesce_core::output;
+use senesce_volume::BlockDevice;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +27,12 @@ pub struct Kept {
     pub time: f64,
     /// Of what.
     pub target: String,
+    /// The same by whatever name it was called. Empty in lines that do not tell.
+    #[serde(default)]
+    pub place: String,
+    /// In which order the files were read. None in lines that do not tell.
+    #[serde(default)]
+    pub order: Option<Order>,
     /// The drive that the seconds are of.
     pub drive: String,
     /// Seconds of one full read.
@@ -60,32 +68,66 @@ pub struct Trend {
     pub threshold: String,
 }
 
-/// Adds a prognosis to the directory and gives all that are kept there of the same target and drive, oldest first.
+/// Adds a prognosis to the directory and gives all that are kept there of the same place, drive and order of reading, oldest
+/// first.
 ///
 /// # Errors
 /// The directory cannot be made, or its file not be read or written.
 pub fn keep(directory: &Path, found: &Prognosis) -> Result<Vec<Kept>, PrognosisError> {
     output::directory(directory)?;
-    let path = directory.join(FILE);
+    append(&directory.join(FILE), Kept::of(found))
+}
+
+fn append(path: &Path, kept: Kept) -> Result<Vec<Kept>, PrognosisError> {
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
         .create(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
-        .open(&path)
-        .map_err(PrognosisError::io("open", &path))?;
-    let kept = Kept::of(found);
-    let line = serde_json::to_string(&kept).map_err(|error| PrognosisError::io("write", &path)(error.into()))?;
-    writeln!(file, "{line}").map_err(PrognosisError::io("write", &path))?;
-    let reader = BufReader::new(std::fs::File::open(&path).map_err(PrognosisError::io("open", &path))?);
-    let lines = reader.lines().map_while(Result::ok);
-    // A line that was torn by a crash is left out.
-    let all = lines.filter_map(|line| serde_json::from_str::<Kept>(&line).ok());
-    Ok(all.filter(|one| one.target == kept.target && one.drive == kept.drive).collect())
+        .open(path)
+        .map_err(PrognosisError::io("open", path))?;
+    let mut before = Vec::new();
+    file.read_to_end(&mut before).map_err(PrognosisError::io("read", path))?;
+    let line = serde_json::to_string(&kept).map_err(|error| PrognosisError::io("write", path)(error.into()))?;
+    // A crash may have torn the last line: what follows it begins a new one.
+    let begin = if before.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
+    file.write_all(format!("{begin}{line}\n").as_bytes()).map_err(PrognosisError::io("write", path))?;
+    // Lines that cannot be read are left out one by one.
+    let lines = before.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Kept>(line).ok());
+    let mut all: Vec<Kept> = lines.filter(|one| one.is_comparable(&kept)).collect();
+    all.push(kept);
+    Ok(all)
+}
+
+/// What a target is, by whatever name it was called: its path without links; of a device the UUID of its file system where
+/// udev tells it, for names of devices change; of a directory both.
+fn place_of(target: &Path) -> String {
+    let path = target.canonicalize().unwrap_or_else(|_| target.into());
+    let device = BlockDevice::open(&path).ok();
+    let is_device = device.is_some();
+    let below = device.or_else(|| BlockDevice::below(&path).filter(|_| path.is_dir()));
+    match below.and_then(|device| uuid(device.path())) {
+        Some(uuid) if is_device => format!("UUID={uuid}"),
+        Some(uuid) => format!("{} on UUID={uuid}", path.display()),
+        None => path.display().to_string(),
+    }
+}
+
+/// The UUID of the file system on a device, from the links that udev keeps.
+fn uuid(device: &Path) -> Option<String> {
+    let device = device.canonicalize().ok()?;
+    let mut links = std::fs::read_dir("/dev/disk/by-uuid").ok()?.flatten();
+    let link = links.find(|link| link.path().canonicalize().is_ok_and(|leads_to| leads_to == device))?;
+    Some(link.file_name().to_string_lossy().into_owned())
 }
 
 impl Kept {
+    /// Whether both tell of one thing, so that a line may be drawn through them.
+    fn is_comparable(&self, other: &Self) -> bool {
+        (&self.place, &self.drive, self.order) == (&other.place, &other.drive, other.order)
+    }
+
     fn of(found: &Prognosis) -> Self {
         let mut free_extents = Vec::new();
         for extent in found.space.free.iter().flatten().filter(|extent| extent.blocks > 0) {
@@ -98,6 +140,8 @@ impl Kept {
         Self {
             time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             target: found.target.clone(),
+            place: place_of(Path::new(&found.target)),
+            order: Some(found.order),
             drive: found.drive.name.clone(),
             now_seconds: found.now_seconds,
             ideal_seconds: found.ideal_seconds,
@@ -112,11 +156,13 @@ impl Kept {
     }
 }
 
-/// What changes, and when it will be too much: from three prognoses on.
+/// What changes, from three prognoses on, and when it will be too much, once they span a day.
 pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     if kept.len() < 3 {
         return Vec::new();
     }
+    let times = || kept.iter().map(|one| one.time);
+    let seconds = times().fold(f64::NEG_INFINITY, f64::max) - times().fold(f64::INFINITY, f64::min);
     let mut found = Vec::new();
     let mut one = |value: &str, threshold: f64, text: &str, of: &dyn Fn(&Kept) -> Option<f64>| {
         let points: Vec<(f64, f64)> = kept.iter().filter_map(|one| Some((one.time / DAY, of(one)?))).collect();
@@ -124,6 +170,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
             let days = (threshold - last) / slope;
             let is_passed = (threshold - last) * (threshold - points[0].1) < 0.0;
             let days_left = match is_passed {
+                _ if seconds < DAY => None,
                 true => Some(0.0),
                 false => (days.is_finite() && (0.0..=HORIZON).contains(&days)).then_some(days),
             };
@@ -162,6 +209,8 @@ mod tests {
         Kept {
             time: day * DAY,
             target: "t".into(),
+            place: "/t".into(),
+            order: Some(Order::Readdir),
             drive: "d".into(),
             now_seconds,
             ideal_seconds: 1.0,
@@ -198,5 +247,51 @@ mod tests {
     fn what_does_not_change_has_no_date() {
         let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0)).collect();
         assert!(trends(&all).iter().all(|trend| trend.days_left.is_none()));
+    }
+
+    #[test]
+    fn hours_do_not_tell_days() {
+        let all: Vec<Kept> = (0..4).map(|hour| kept(f64::from(hour) / 24.0, 1000 - 100 * hour as u64, 10.0)).collect();
+        let found = trends(&all);
+        assert!((found[1].per_day + 2400.0).abs() < 1e-6 && found[1].days_left.is_none(), "{found:?}");
+    }
+
+    #[test]
+    fn only_the_same_place_and_order_are_compared() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE);
+        let by_path = Kept { order: Some(Order::Path), ..kept(1.0, 10, 1.0) };
+        let elsewhere = Kept { place: "/u".into(), ..kept(2.0, 10, 1.0) };
+        let mut without_order = serde_json::to_value(kept(0.0, 10, 1.0)).unwrap();
+        without_order.as_object_mut().unwrap().retain(|key, _| key != "order" && key != "place");
+        std::fs::write(&path, format!("{without_order}\n")).unwrap();
+        for other in [by_path, elsewhere, kept(3.0, 10, 1.0)] {
+            assert_eq!(append(&path, other.clone()).unwrap(), [other]);
+        }
+        assert_eq!(append(&path, kept(4.0, 10, 1.0)).unwrap(), [kept(3.0, 10, 1.0), kept(4.0, 10, 1.0)]);
+    }
+
+    #[test]
+    fn a_link_is_the_place_that_it_leads_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, own) = (directory.path().join("link"), directory.path().join("own"));
+        std::fs::create_dir(&own).unwrap();
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert_eq!(place_of(&link), place_of(&own));
+    }
+
+    #[test]
+    fn damaged_lines_take_no_others_with_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE);
+        append(&path, kept(1.0, 10, 1.0)).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let whole = bytes.clone();
+        bytes.extend([0xFF, 0xFE, b'\n']);
+        bytes.extend(&whole);
+        bytes.extend(&whole[..whole.len() / 2]);
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(append(&path, kept(2.0, 10, 1.0)).unwrap().len(), 3);
+        assert_eq!(append(&path, kept(3.0, 10, 1.0)).unwrap().len(), 4);
     }
 }

@@ -49,6 +49,23 @@ fn a_mounted_image_is_seen_where_it_is_mounted() {
 
 #[test]
 #[ignore = "needs loop devices"]
+fn a_mounted_image_that_is_hidden_is_refused_and_a_part_of_it_is_named() {
+    let image = Image::new("mkfs.ext4 -qF", 64);
+    let point = image.mount_point();
+    std::fs::create_dir(point.join("sub")).unwrap();
+    std::fs::write(point.join("file"), "not in the part").unwrap();
+    run(&format!("mount -t tmpfs none {}", point.display()));
+    let hidden = Layout::of(&image.path());
+    run(&format!("umount {0} && mount --bind {0}/sub {0}", point.display()));
+    let part = Layout::of(&image.path());
+    run(&format!("umount {}", point.display()));
+    assert_eq!(hidden.unwrap_err().exit_code(), ExitCode::Refused);
+    let part = part.unwrap();
+    assert!(part.view.contains("only /sub of the file system") && part.files == 0, "{}", part.view);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
 fn holes_inline_data_unwritten_and_links_are_told_apart() {
     let image = Image::new("mkfs.ext4 -qF -O inline_data -I 256", 64);
     let root = image.mount_point();

@@ -82,6 +82,7 @@ pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, space: &FileSyst
     }
     let is_root = match place {
         ShownDirectory::Visited(_) => true,
+        ShownDirectory::Part { .. } => false,
         ShownDirectory::Directory(path) => is_mount_point(path),
     };
     let used = (space.blocks - space.free_blocks.min(space.blocks)) * space.block_size;
@@ -114,6 +115,16 @@ pub(super) fn notes(summary: &LayoutSummary) -> Vec<String> {
     counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")).collect()
 }
 
+/// A modelled drive on which not all data would fit: it takes addresses behind its end for others.
+pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
+    (reach > capacity).then(|| {
+        format!(
+            "the files reach to byte {reach} of the file system and the modelled drive {drive} has {capacity}: its seconds, and \
+             what they say of cures, are those of a smaller drive; name one that is large enough with --model"
+        )
+    })
+}
+
 /// What the cures bring at best.
 pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
     let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
@@ -137,4 +148,17 @@ pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Resu
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
     Ok(cures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_behind_the_end_of_the_modelled_drive_are_told() {
+        let capacity = DeviceModel::builtin(RANGE[0]).unwrap().capacity_bytes();
+        assert_eq!(beyond(capacity, RANGE[0], capacity), None);
+        let note = beyond(capacity + 1, RANGE[0], capacity).unwrap();
+        assert!(note.contains(&(capacity + 1).to_string()) && note.contains(&capacity.to_string()), "{note}");
+    }
 }

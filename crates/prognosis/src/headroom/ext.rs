@@ -49,17 +49,19 @@ pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, size: u64, user: User
             consume(lengths.into_iter(), blocks.saturating_sub(1) as f64, &Appetite { data, beside, map }).files
         }
     };
-    let index = index_limit(space.block_size);
+    let index = index_limit(space.block_size, ext);
     let ends = if reserve_binds { EndsBy::RootReserve } else { EndsBy::Bytes };
     let share = if space.free.is_some() { 0.01 } else { 0.08 };
     let inodes = Estimate::within(by_inodes, 0.0, EndsBy::Inodes);
     let inodes = Estimate { low: by_inodes, high: by_inodes, ..inodes };
-    let index = Estimate::within(index, 0.1, EndsBy::DirectoryIndex);
-    Estimate::within(by_blocks, share, ends).first_of(inodes).first_of(index)
+    let found = Estimate::within(by_blocks, share, ends).first_of(inodes);
+    index.map_or(found, |names| found.first_of(Estimate::within(names, 0.1, EndsBy::DirectoryIndex)))
 }
 
-/// Names that a directory without the feature `large_dir` takes: two levels of index blocks with entries of 8 bytes
-/// (fs/ext4/namei.c).
-fn index_limit(block_size: u64) -> f64 {
-    (((block_size - 32) / 8) * ((block_size - 16) / 8)) as f64 * names_in_leaf(block_size)
+/// Names that the index of a directory takes: two levels of index blocks with entries of 8 bytes, three with the feature
+/// `large_dir` (fs/ext4/namei.c, ext4_dir_htree_level). Without `dir_index` there is none to be full.
+fn index_limit(block_size: u64, ext: &Ext) -> Option<f64> {
+    let (root, node) = (((block_size - 32) / 8) as f64, ((block_size - 16) / 8) as f64);
+    let leaves = root * node * if ext.large_dir { node } else { 1.0 };
+    ext.dir_index.then(|| leaves * names_in_leaf(block_size))
 }

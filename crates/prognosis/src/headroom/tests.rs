@@ -19,6 +19,8 @@ fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> Fil
             inline_data: false,
             cluster_blocks: 1,
             held_back_blocks: held_back,
+            dir_index: true,
+            large_dir: false,
         }),
     }
 }
@@ -54,6 +56,23 @@ fn ext4_is_as_a_measured_fill() {
     }
     let empty = one(&space, 0, User::Root).unwrap();
     assert_eq!((empty.files, empty.ends_by), (34_200, EndsBy::Inodes));
+}
+
+/// Blocks of 1 KiB: 124 * 126 leaves of 44 names, and a level more with large_dir.
+#[test]
+fn the_index_of_ext4_is_full_as_its_features_have_it() {
+    let space = |dir_index, large_dir| {
+        let mut space = FileSystemSpace { block_size: 1024, ..ext4(pieces(1 << 24, 1 << 24, 1), 4_000_000, 0, 0) };
+        let Particulars::Ext(ext) = &mut space.kind else { panic!("ext4") };
+        (ext.dir_index, ext.large_dir) = (dir_index, large_dir);
+        one(&space, 0, User::Root).unwrap()
+    };
+    let full = space(true, false);
+    assert_eq!(full.ends_by, EndsBy::DirectoryIndex, "{full:?}");
+    for (dir_index, large_dir) in [(true, true), (false, false)] {
+        let found = space(dir_index, large_dir);
+        assert_eq!((found.files, found.ends_by), (3_999_999, EndsBy::Inodes));
+    }
 }
 
 /// 3 of 8 blocks punched out: 64 KiB need six pieces and so a block of the tree (measured: 3,192 with 57,046 free blocks).

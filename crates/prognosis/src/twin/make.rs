@@ -4,8 +4,9 @@ use super::trial::{Trial, new_private};
 use crate::error::PrognosisError;
 use senesce_layout::ShownDirectory;
 use senesce_layout::btrfs_chunks::{self, Chunk};
+use senesce_layout::place::seen_mounts;
 use senesce_volume::file_system::TwinBy;
-use senesce_volume::guard::{MountLine, mounts};
+use senesce_volume::guard::MountLine;
 use senesce_volume::{
     BlockDevice, FileSystem, Guardian, LoopDevice, ScratchDirectory, TargetError, loop_device, signature,
 };
@@ -51,7 +52,7 @@ impl Source {
     /// Finds what lies below a target: a mounted directory, an image or a device.
     ///
     /// # Errors
-    /// It is none of them, or cannot be opened.
+    /// It is none of them, cannot be opened, or is mounted where it cannot be seen.
     pub fn of(target: &Path) -> Result<Self, PrognosisError> {
         let found = target.metadata().map_err(PrognosisError::io("look at", target))?;
         let kind = found.file_type();
@@ -68,15 +69,8 @@ impl Source {
             return Err(no_twin("it is neither a directory nor an image nor a block device"));
         };
         let file = File::open(&path).map_err(PrognosisError::io("open", &path))?;
-        let mut numbers: Vec<(u32, u32)> = BlockDevice::number_of(&path).into_iter().collect();
-        if kind.is_file() {
-            let devices = loop_device::attached_to(&file, &path)?;
-            numbers.extend(devices.iter().filter_map(|device| BlockDevice::number_of(device)));
-        }
-        let is_it = |line: &MountLine| {
-            numbers.contains(&line.device) || BlockDevice::number_of(&line.source).is_some_and(|n| numbers.contains(&n))
-        };
-        let lines: Vec<MountLine> = mounts()?.into_iter().filter(is_it).collect();
+        let devices = if kind.is_file() { loop_device::attached_to(&file, &path)? } else { vec![path.clone()] };
+        let lines = seen_mounts(&path, &devices)?;
         let writable = |line: &&MountLine| line.options.split(',').any(|word| word == "rw");
         let mounted = lines.iter().find(writable).or_else(|| lines.first()).cloned();
         let size = match BlockDevice::open(&path) {
