@@ -3,6 +3,7 @@
 mod analysis;
 mod clones;
 mod concurrency;
+mod conditions;
 pub mod format;
 
 use super::{ImportedFile, Importer, read_text};
@@ -51,9 +52,14 @@ pub struct JobEvent {
     bandwidth_bytes_per_second: f64,
     iops: f64,
     runtime_ms: f64,
-    latency_mean_ns: f64,
+    /// Of completion latencies, where fio measured these.
+    #[serde(default)]
+    latency_mean_ns: Option<f64>,
     /// Percent and nanoseconds.
     percentiles: Vec<(f64, f64)>,
+    /// Whether these are of the total latency, not of the completion latency.
+    #[serde(default)]
+    percentiles_of_total: bool,
     /// Name of the stored histogram (json+), or nothing.
     histogram: String,
 }
@@ -112,6 +118,9 @@ fn environment(output: &Output) -> Environment {
     facts
 }
 
+/// The options that tell a job from others of its name.
+type Conditions<'a> = BTreeMap<&'a str, &'a str>;
+
 /// A histogram with the name under which the record keeps it.
 type Named = (String, Histogram<u64>);
 
@@ -119,9 +128,10 @@ type Named = (String, Histogram<u64>);
 fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
     let (jobs, of_clones) = clones::join(&output.jobs);
     let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
-    let mut repetitions: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let conditions = conditions::conditions(&jobs, &output.options);
+    let mut repetitions: BTreeMap<(&str, &Conditions<'_>, &str), u32> = BTreeMap::new();
     let mut caveats = output.caveats.clone();
-    for (number, joined) in jobs.iter().enumerate() {
+    for (number, (joined, condition)) in jobs.iter().zip(&conditions).enumerate() {
         let concurrency = Concurrency::of(joined, &output.options);
         caveats.extend(concurrency.and_then(|one| one.caveat(&joined.job.name)));
         let counts = joined.job.error == 0 && !concurrency.is_some_and(Concurrency::is_impossible);
@@ -135,8 +145,9 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
             if !counts {
                 continue;
             }
-            let repetition = repetitions.entry((&joined.job.name, direction.name)).or_insert(0);
-            values.extend(measurements(joined, direction, *repetition));
+            caveats.extend(of_latencies(&joined.job.name, direction));
+            let repetition = repetitions.entry((&joined.job.name, condition, direction.name)).or_insert(0);
+            values.extend(measurements(joined, condition, direction, *repetition));
             *repetition += 1;
         }
     }
@@ -160,6 +171,16 @@ fn of_job(Joined { job, clones }: &Joined) -> Option<String> {
     job.directions.is_empty().then(|| format!("job '{}'{clones} did no reads, writes or trims", job.name))
 }
 
+/// What is to be said of latencies that are missing, or of another kind.
+fn of_latencies(job: &str, direction: &Direction) -> Option<String> {
+    let name = direction.name;
+    if direction.percentiles_of_total {
+        return Some(format!("job '{job}' ({name}): the percentiles are those of total latencies (lat_percentiles)"));
+    }
+    let missing = direction.latency_mean_ns.is_none();
+    missing.then(|| format!("job '{job}' ({name}): fio measured no completion latencies (gtod_reduce or disable_clat)"))
+}
+
 fn job_event(Joined { job, clones }: &Joined, direction: &Direction, histogram: String) -> JobEvent {
     JobEvent {
         name: job.name.clone(),
@@ -173,27 +194,38 @@ fn job_event(Joined { job, clones }: &Joined, direction: &Direction, histogram: 
         runtime_ms: direction.runtime_ms,
         latency_mean_ns: direction.latency_mean_ns,
         percentiles: direction.percentiles.clone(),
+        percentiles_of_total: direction.percentiles_of_total,
         histogram,
     }
 }
 
-fn measurements(Joined { job, .. }: &Joined, direction: &Direction, repetition: u32) -> Vec<Measurement> {
+fn measurements(
+    Joined { job, .. }: &Joined,
+    condition: &Conditions<'_>,
+    direction: &Direction,
+    repetition: u32,
+) -> Vec<Measurement> {
     let mut all: Vec<Measurement> = [
         Measurement::new("bandwidth", "bytes/s", Better::Higher, direction.bandwidth),
         Measurement::new("operations", "1/s", Better::Higher, direction.iops).map(Measurement::primary),
-        Measurement::new("completion latency, mean", "ns", Better::Lower, direction.latency_mean_ns)
-            .map(Measurement::primary),
     ]
     .into_iter()
     .flatten()
     .collect();
-    for (percent, latency) in direction.percentiles.iter().filter(|(percent, _)| [50.0, 99.0, 99.9].contains(percent)) {
-        let name = format!("completion latency, percentile {percent}");
-        all.extend(Measurement::new(&name, "ns", Better::Lower, *latency));
+    if let Some(mean) = direction.latency_mean_ns {
+        let mean = Measurement::new("completion latency, mean", "ns", Better::Lower, mean);
+        all.extend(mean.map(Measurement::primary));
     }
-    all.into_iter()
-        .map(|one| Measurement { repetition, ..one.under("job", &job.name).under("direction", direction.name) })
-        .collect()
+    let latency = if direction.percentiles_of_total { "total latency" } else { "completion latency" };
+    for (percent, value) in direction.percentiles.iter().filter(|(percent, _)| [50.0, 99.0, 99.9].contains(percent)) {
+        let name = format!("{latency}, percentile {percent}");
+        all.extend(Measurement::new(&name, "ns", Better::Lower, *value));
+    }
+    let under = |one: Measurement| {
+        let one = one.under("job", &job.name).under("direction", direction.name);
+        condition.iter().fold(one, |one, (option, value)| one.under(option, *value))
+    };
+    all.into_iter().map(|one| Measurement { repetition, ..under(one) }).collect()
 }
 
 fn to_histogram(bins: &[(u64, u64)]) -> Result<Histogram<u64>, Failure> {

@@ -57,21 +57,36 @@ impl Point {
 
 /// Points of several tables, each once.
 #[derive(Debug, Default)]
-pub struct Points(BTreeMap<String, Point>);
+pub struct Points {
+    points: BTreeMap<String, Point>,
+    /// Places in the tables of what is left out, by the reason.
+    pub left_out: BTreeMap<String, Vec<String>>,
+}
 
 impl Points {
     /// All points in order of their keys.
     pub fn into_vec(self) -> Vec<Point> {
-        self.0.into_values().collect()
+        self.points.into_values().collect()
     }
 
-    fn add(&mut self, point: Point) {
-        let entry = self.0.entry(point.key.clone()).or_insert_with(|| Point { values: Vec::new(), ..point.clone() });
-        for value in point.values {
-            let same = |known: &&mut Value| known.actor == value.actor && known.metric == value.metric;
-            if entry.values.iter_mut().find(same).is_none() {
-                entry.values.push(value);
+    fn leave_out(&mut self, why: &str, row: &Row<'_>) {
+        self.left_out.entry(why.into()).or_default().push(row.place());
+    }
+
+    /// Adds what a row, or several from this one on, say.
+    fn add(&mut self, row: &Row<'_>, point: Point) {
+        let new = || Point { values: Vec::new(), ..point.clone() };
+        let entry = self.points.entry(point.key.clone()).or_insert_with(new);
+        let mut contradicts = false;
+        for value in &point.values {
+            let same = |known: &&Value| known.actor == value.actor && known.metric == value.metric;
+            match entry.values.iter().find(same) {
+                Some(known) => contradicts |= known != value,
+                None => entry.values.push(*value),
             }
+        }
+        if contradicts {
+            self.leave_out("a row before has the same condition with another value", row);
         }
     }
 
@@ -111,6 +126,7 @@ impl Points {
         let (bs, depth) = (row.whole(either("bs", "block_bytes"))?, row.whole(either("qd", "depth_per_zone"))?);
         let zones = row.whole("zones")?;
         if zones > 8 {
+            self.leave_out("for more than 8 zones the host had too few processors", row);
             return Ok(());
         }
         let mut values = vec![Value { actor: 0, metric: Metric::Iops, value: row.needed("iops")? }];
@@ -119,12 +135,13 @@ impl Points {
             values.push(Value { actor: 0, metric: Metric::P95, value });
         }
         let actor = ActorSpec { bs: Bytes(bs.into()), qd: depth, zones: Zones::Count(zones), ..ActorSpec::new(op) };
-        self.add(Point {
+        let point = Point {
             key: format!("op={},bs={bs},qd={depth},zones={zones},path={},lbaf={lbaf}", op.name(), path.name()),
             group: format!("{} {lbaf} B{}", op.name(), if path == HostPath::MqDeadline { ", mq-deadline" } else { "" }),
             job: Job { lbaf: Some(lbaf), path, ..Job::of(vec![actor]) },
             values,
-        });
+        };
+        self.add(row, point);
         Ok(())
     }
 
@@ -139,22 +156,30 @@ impl Points {
             let op = match row.text("dev") {
                 "zns" => Activity::Write,
                 "zns_append" => Activity::Append,
-                _ => continue,
+                _ => {
+                    self.leave_out("dev is neither zns nor zns_append", &row);
+                    continue;
+                }
             };
             let depth = row.whole("read_qd")?;
-            let Some(rate) = row.text("rate_mib").parse::<u64>().ok().filter(|rate| *rate > 0) else { continue };
+            let rate = row.text("rate_mib").parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+            let Some(rate) = rate else {
+                self.leave_out("rate_mib is no number above 0", &row);
+                continue;
+            };
             let jobs = Some(1);
             let reader =
                 ActorSpec { qd: depth, zones: Zones::Range(400, 800), jobs, ..ActorSpec::new(Activity::RandomRead) };
-            let (bs, rate_of) = (Bytes::kib(128), Some(Rate(Bytes::mib(rate))));
+            let (bs, rate_of) = (Bytes::kib(128), Some(Rate(Bytes((rate * f64::from(1 << 20)).ceil() as u64))));
             let writer = ActorSpec { bs, zones: Zones::Range(0, 400), jobs, rate: rate_of, ..ActorSpec::new(op) };
             let value = |metric, column| row.needed(column).map(|value| Value { actor: 0, metric, value });
-            self.add(Point {
+            let point = Point {
                 key: format!("randread,bs=4096,qd={depth} beside {},bs=131072,rate={rate}MiB/s", op.name()),
                 group: format!("reads beside {}s", op.name()),
                 job: Job { lbaf: Some(4096), ..Job::of(vec![reader, writer]) },
                 values: vec![value(Metric::Mean, "r_lat_mean_us")?, value(Metric::P95, "r_p95_us")?],
-            });
+            };
+            self.add(&row, point);
         }
         Ok(())
     }
@@ -179,8 +204,8 @@ impl Points {
             .map(|row| Ok(((row.text("experiment"), row.text("actor")), row.needed("per_second")?)))
             .collect::<Result<_, ZonedError>>()?;
         for (key, rows) in points {
-            // 14 writers had too few processors.
             if rows.iter().any(|row| row.text(first) == "14") {
+                self.leave_out("for 14 of the first the host had too few processors", &rows[0]);
                 continue;
             }
             let (mut actors, mut values) = (Vec::new(), Vec::new());
@@ -198,12 +223,8 @@ impl Points {
                 actors.push(beside_actor(row, rate)?);
             }
             let group = rows[0].text("experiment").replace("-interference", "");
-            self.add(Point {
-                key,
-                group,
-                job: Job { lbaf: Some(4096), path: HostPath::Passthrough, ..Job::of(actors) },
-                values,
-            });
+            let job = Job { lbaf: Some(4096), path: HostPath::Passthrough, ..Job::of(actors) };
+            self.add(&rows[0], Point { key, group, job, values });
         }
         Ok(())
     }

@@ -80,6 +80,11 @@ impl<'a> Row<'a> {
         value.ok_or_else(|| self.wrong(column, "a whole number above 0"))
     }
 
+    /// Where it stands.
+    pub fn place(&self) -> String {
+        format!("table {}, line {}", self.table, self.line)
+    }
+
     /// An error about a cell.
     pub fn wrong(&self, column: &str, wanted: &str) -> ZonedError {
         let words = format!("{column} is '{}', not {wanted}", self.text(column));

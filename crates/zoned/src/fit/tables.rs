@@ -39,10 +39,11 @@ pub fn read(tables: &[(String, String)]) -> Result<Tables, ZonedError> {
             _ => points.single(name, text)?,
         }
     }
-    of_points(&points.into_vec())
+    let left_out = std::mem::take(&mut points.left_out);
+    of_points(&points.into_vec(), left_out)
 }
 
-fn of_points(points: &[Point]) -> Result<Tables, ZonedError> {
+fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Result<Tables, ZonedError> {
     let (held, given): (Vec<&Point>, Vec<&Point>) = points.iter().partition(|point| point.held_out());
     let mut kinds: BTreeMap<usize, Vec<&Point>> = BTreeMap::new();
     for point in given {
@@ -52,7 +53,9 @@ fn of_points(points: &[Point]) -> Result<Tables, ZonedError> {
     }
     if kinds.is_empty() || held.is_empty() {
         let words = "the tables hold too few points: of every three points one is held out, and the others must show a constant";
-        return Err(ZonedError::Usage(format!("{words}; {} points were found", points.len())));
+        let left_out = left_out.iter().map(|(why, at)| format!("; {} left out ({}): {why}", at.len(), at[0]));
+        let left_out: String = left_out.collect();
+        return Err(ZonedError::Usage(format!("{words}; {} points were found{left_out}", points.len())));
     }
     let block = |(kind, points): (usize, Vec<&Point>)| Block {
         name: KINDS[kind].name.into(),
@@ -66,7 +69,7 @@ fn of_points(points: &[Point]) -> Result<Tables, ZonedError> {
     };
     Ok(Tables {
         observations: points.iter().flat_map(known).collect(),
-        design: Design { blocks, checks: held.into_iter().map(probe).collect(), left_out: BTreeMap::new() },
+        design: Design { blocks, checks: held.into_iter().map(probe).collect(), left_out },
     })
 }
 

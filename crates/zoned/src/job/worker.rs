@@ -89,6 +89,8 @@ pub struct Worker {
     begin_ns: u64,
     count_from_ns: u64,
     end_ns: u64,
+    /// When it ended by itself.
+    ended_ns: u64,
     issued: u64,
     next_due_ns: u64,
     gap_ns: u64,
@@ -150,6 +152,7 @@ impl Worker {
             begin_ns: 0,
             count_from_ns: 0,
             end_ns: u64::MAX,
+            ended_ns: u64::MAX,
             issued: 0,
             next_due_ns: 0,
             gap_ns,
@@ -201,7 +204,7 @@ impl Worker {
     #[inline]
     pub fn wish(&mut self, now_ns: u64) -> Wish {
         if self.phase == Phase::Ended || now_ns >= self.end_ns || self.places.is_empty() {
-            return if self.busy() { Wish::WaitForCompletion } else { Wish::Finished };
+            return self.at_end(now_ns);
         }
         if now_ns < self.next_due_ns {
             return Wish::WaitUntil(self.next_due_ns.min(self.end_ns));
@@ -210,9 +213,22 @@ impl Worker {
             return Wish::WaitForCompletion;
         }
         match self.phase {
+            Phase::Flow | Phase::Preset if self.counted_enough() => {
+                self.phase = Phase::Ended;
+                self.at_end(now_ns)
+            }
             Phase::Flow => self.flow(),
             _ => self.manage(),
         }
+    }
+
+    /// Nothing more is submitted: it ends when its last command is back.
+    fn at_end(&mut self, now_ns: u64) -> Wish {
+        if self.busy() {
+            return Wish::WaitForCompletion;
+        }
+        self.ended_ns = self.ended_ns.min(now_ns);
+        Wish::Finished
     }
 
     fn counted_enough(&self) -> bool {
@@ -220,10 +236,6 @@ impl Worker {
     }
 
     fn flow(&mut self) -> Wish {
-        if self.counted_enough() {
-            self.phase = Phase::Ended;
-            return if self.busy() { Wish::WaitForCompletion } else { Wish::Finished };
-        }
         match self.actor.spec.op {
             Activity::RandomRead => self.random_read(),
             Activity::SequentialRead => self.sequential_read(),
@@ -395,11 +407,11 @@ impl Worker {
         }
     }
 
-    /// Closes the books, which an end before the time closes early.
+    /// Closes the books, which an end before the time closes early: that of all workers, or its own.
     pub fn finish(mut self, now_ns: u64) -> (usize, Tally) {
         let by_time = self.end_ns != u64::MAX;
         self.tally.counted_ns = if by_time {
-            self.end_ns.min(now_ns).saturating_sub(self.count_from_ns)
+            self.end_ns.min(self.ended_ns).min(now_ns).saturating_sub(self.count_from_ns)
         } else {
             self.last_counted_ns.saturating_sub(self.first_counted_ns)
         };

@@ -87,6 +87,22 @@ fn points_count_once_and_stay_where_they_are() {
 }
 
 #[test]
+fn what_is_left_out_of_tables_is_told_with_its_place() {
+    let mut points = Points::default();
+    let rows = ["1,4,100", "14,4,100", "1,4,100", "1,4,110"].map(|cells| format!("lbaf2,spdk,-,append,4096,{cells},"));
+    points.single("mine", &format!("lbaf,engine,sched,op,bs,zones,qd,iops,p95_us\n{}\n", rows.join("\n"))).unwrap();
+    let beside = "zns,250.0,4,90,100\nnvme,250,4,90,100\nzns,none,4,90,100\n";
+    let beside = format!("dev,rate_mib,read_qd,r_lat_mean_us,r_p95_us\n{beside}");
+    points.reads_beside_writes("theirs", &beside).unwrap();
+    let mut places: Vec<String> = points.left_out.values().flatten().cloned().collect();
+    places.sort();
+    let expected = ["mine, line 3", "mine, line 5", "theirs, line 3", "theirs, line 4"];
+    assert_eq!(places, expected.map(|place| format!("table {place}")));
+    let keys: Vec<String> = points.into_vec().into_iter().map(|point| point.key).collect();
+    assert!(keys.len() == 2 && keys[1].ends_with("rate=250MiB/s"), "{keys:?}");
+}
+
+#[test]
 fn bad_tables_are_errors_that_name_the_place() {
     let fails = |text: &str, words: &str| {
         let error: ZonedError = Points::default().single("mine", text).unwrap_err();

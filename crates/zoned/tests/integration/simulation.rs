@@ -71,6 +71,16 @@ fn commands_per_second_times_latency_is_the_depth() {
 }
 
 #[test]
+fn who_ends_early_has_the_rate_of_its_own_time() {
+    let early = ActorSpec { count: Some(200), ..actor(Activity::RandomRead, 4, 1, Zones::Count(1)) };
+    let result = run(&Job::of(vec![actor(Activity::Write, 4, 1, Zones::Count(1)), early]), 3);
+    let (whole, reads) = (&result.actors[0], &result.actors[1]);
+    let in_flight = reads.iops() * reads.latency().mean_us() / 1e6;
+    assert!((0.95..=1.05).contains(&in_flight), "Little's law gives a depth of {in_flight}");
+    assert!((whole.seconds() - 0.3).abs() < 1e-6, "{}", whole.seconds());
+}
+
+#[test]
 fn a_rate_is_kept_and_lateness_shows_from_the_intended_start() {
     let mut writer = actor(Activity::Write, 128, 1, Zones::Range(0, 400));
     writer.jobs = Some(1);

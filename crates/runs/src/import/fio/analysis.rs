@@ -54,7 +54,7 @@ fn table(jobs: &[JobEvent]) -> Table {
             json!(options.join(" ")),
             json!(job.bandwidth_bytes_per_second / 1048576.0),
             json!(job.iops),
-            json!(job.latency_mean_ns / 1000.0),
+            json!(job.latency_mean_ns.map(|mean| mean / 1000.0)),
             json!(percentile(job, 50.0)),
             json!(percentile(job, 99.0)),
             json!(percentile(job, 99.9)),
@@ -63,6 +63,17 @@ fn table(jobs: &[JobEvent]) -> Table {
         ]);
     }
     table
+}
+
+/// What the percentiles are of.
+fn latency_name(jobs: &[JobEvent]) -> &'static str {
+    let has =
+        |of_total: bool| jobs.iter().any(|job| !job.percentiles.is_empty() && job.percentiles_of_total == of_total);
+    match (has(false), has(true)) {
+        (true, true) => "Completion or total latency",
+        (false, true) => "Total latency",
+        _ => "Completion latency",
+    }
 }
 
 fn figures(recorded: &Recorded<Fio>, jobs: &[JobEvent]) -> Vec<Figure> {
@@ -87,6 +98,7 @@ fn figures(recorded: &Recorded<Fio>, jobs: &[JobEvent]) -> Vec<Figure> {
         kind,
     };
     let bars = |y: Axis, series| FigureKind::Bars { x: Axis::categories("Job", names.clone()), y, series };
+    let latency = latency_name(jobs);
     let mut figures = vec![
         figure(
             "bandwidth",
@@ -100,11 +112,11 @@ fn figures(recorded: &Recorded<Fio>, jobs: &[JobEvent]) -> Vec<Figure> {
         ),
         figure(
             "latency",
-            "Completion latency of each job",
+            &format!("{latency} of each job"),
             "Median and two high percentiles; the axis is logarithmic.",
             Better::Lower,
             bars(
-                Axis::linear("Completion latency (us)").log10(),
+                Axis::linear(&format!("{latency} (us)")).log10(),
                 vec![
                     series("median", &|job| percentile(job, 50.0)),
                     series("99 %", &|job| percentile(job, 99.0)),

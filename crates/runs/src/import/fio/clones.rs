@@ -35,7 +35,13 @@ fn joined(group: &[&Job], caveats: &mut Vec<String>) -> Option<Joined> {
     if group.len() > 1 {
         job.error = group.iter().map(|one| one.error).find(|error| *error != 0).unwrap_or(0);
         job.directions = Vec::new();
-        for name in ["read", "write", "trim", "mixed"] {
+        let mut names = Vec::new();
+        for direction in group.iter().flat_map(|one| &one.directions) {
+            if !names.contains(&direction.name) {
+                names.push(direction.name);
+            }
+        }
+        for name in names {
             let parts: Vec<&Direction> =
                 group.iter().flat_map(|one| &one.directions).filter(|direction| direction.name == name).collect();
             let Some(sum) = sum(&parts) else { continue };
@@ -68,6 +74,7 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
         let sum: f64 = parts.iter().map(|part| of(part) * part.operations).sum();
         if operations > 0.0 { sum / operations } else { of(first) }
     };
+    let all_measured = parts.iter().all(|part| part.latency_mean_ns.is_some());
     let bins = bins(parts);
     Some(Direction {
         name: first.name,
@@ -75,9 +82,11 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
         bandwidth: rate(|part| part.bandwidth),
         iops: rate(|part| part.iops),
         runtime_ms,
-        latency_mean_ns: mean(|part| part.latency_mean_ns),
+        latency_mean_ns: all_measured.then(|| mean(|part| part.latency_mean_ns.unwrap_or(0.0))),
         total_mean_ns: mean(|part| part.total_mean_ns),
         percentiles: first.percentiles.iter().filter_map(|(percent, _)| percentile(&bins, *percent)).collect(),
+        // The bins are those of completion latencies.
+        percentiles_of_total: false,
         bins,
     })
 }
@@ -131,7 +140,7 @@ mod tests {
         let sum = &all[0].job.directions[0];
         assert_eq!(
             (sum.latency_mean_ns, &*sum.percentiles, &*sum.bins),
-            (20.0, &[(50.0, 10.0)][..], &[(10, 3), (50, 1)][..])
+            (Some(20.0), &[(50.0, 10.0)][..], &[(10, 3), (50, 1)][..])
         );
         assert!(caveats.is_empty());
 
@@ -139,6 +148,14 @@ mod tests {
         let (all, caveats) = joined_of(&[job(0, 3.0, plain), job(0, 1.0, plain)]);
         assert!(all[0].job.directions[0].percentiles.is_empty());
         assert!(caveats[0].contains("job 'a' (read): measured without percentiles"), "{caveats:?}");
+    }
+
+    #[test]
+    fn zone_commands_of_clones_add_up() {
+        let reset = job(0, 3.0, r#""mean":10"#).replace(r#""read""#, r#""ZNS Reset""#);
+        let (all, _) = joined_of(&[reset.clone(), reset]);
+        let found: Vec<_> = all[0].job.directions.iter().map(|one| (one.name, one.iops)).collect();
+        assert_eq!(found, [("zone reset", 6.0)]);
     }
 
     #[test]

@@ -17,10 +17,11 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Of a job, where the file tells its options or the global ones.
+    /// Of a job, where the file tells its latencies and its options or the global ones.
     pub fn of(joined: &Joined, global: &BTreeMap<String, String>) -> Option<Self> {
         let options = &joined.job.options;
-        if options.is_empty() && global.is_empty() {
+        let without_latency = joined.job.directions.iter().any(|direction| direction.total_mean_ns <= 0.0);
+        if without_latency || options.is_empty() && global.is_empty() {
             return None;
         }
         let number = |name: &str| match options.get(name).or(global.get(name)) {

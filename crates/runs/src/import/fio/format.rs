@@ -52,12 +52,14 @@ pub struct Direction {
     pub iops: f64,
     /// Runtime in milliseconds.
     pub runtime_ms: f64,
-    /// Mean completion latency.
-    pub latency_mean_ns: f64,
-    /// Mean latency from submission on; the completion latency where fio gives nothing else.
+    /// Mean completion latency, where fio measured it.
+    pub latency_mean_ns: Option<f64>,
+    /// Mean latency from submission on; the completion latency where fio gives nothing else, 0 where it measured neither.
     pub total_mean_ns: f64,
-    /// Percent and nanoseconds, rising; of the total latency where fio was told so.
+    /// Percent and nanoseconds, rising.
     pub percentiles: Vec<(f64, f64)>,
+    /// Whether these are of the total latency: fio was told so.
+    pub percentiles_of_total: bool,
     /// Completion latencies (ns) and how often (json+), rising.
     pub bins: Vec<(u64, u64)>,
 }
@@ -127,6 +129,14 @@ struct RawLatency {
     percentile: BTreeMap<String, f64>,
     #[serde(default)]
     bins: BTreeMap<String, u64>,
+}
+
+impl RawLatency {
+    /// Whether it has samples. Older versions of fio do not say how many, but no latency is 0.
+    fn measured(&self) -> bool {
+        let told = || self.mean > 0.0 || self.percentile.values().any(|value| *value > 0.0);
+        self.samples.map_or_else(told, |samples| samples > 0.0)
+    }
 }
 
 /// Reads fio's output; lines before the first brace (warnings of fio) are skipped. Of several results in one file
@@ -248,7 +258,7 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
     let (Some(bandwidth), Some(latency)) = (raw.bw_bytes, raw.clat_ns) else {
         return Err("no bw_bytes or clat_ns; results of fio before version 3 are not read".into());
     };
-    let total = raw.lat_ns.as_ref();
+    let total = raw.lat_ns;
     for (field, value) in [
         ("total_ios", raw.total_ios),
         ("io_bytes", raw.io_bytes),
@@ -259,8 +269,12 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
         not_negative(field, value)?;
     }
     check_latency("clat_ns", &latency)?;
-    total.map_or(Ok(()), |total| check_latency("lat_ns", total))?;
-    let of_total = total.filter(|_| latency.percentile.is_empty()).unwrap_or(&latency);
+    total.as_ref().map_or(Ok(()), |total| check_latency("lat_ns", total))?;
+    // gtod_reduce, disable_clat and disable_lat leave latencies without samples.
+    let completion = Some(&latency).filter(|one| one.measured());
+    let total = total.as_ref().filter(|one| one.measured());
+    let has_percentiles = |one: &&RawLatency| !one.percentile.is_empty();
+    let (of_completion, of_total) = (completion.filter(has_percentiles), total.filter(has_percentiles));
     let mut bins: Vec<(u64, u64)> = Vec::new();
     for (value, count) in &latency.bins {
         bins.push((value.parse().map_err(|_| format!("clat_ns.bins: '{value}' is no latency"))?, *count));
@@ -272,9 +286,10 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
         bandwidth,
         iops: raw.iops,
         runtime_ms: raw.runtime,
-        latency_mean_ns: latency.mean,
-        total_mean_ns: total.map_or(latency.mean, |total| total.mean),
-        percentiles: percentiles("percentile", of_total)?,
+        latency_mean_ns: completion.map(|one| one.mean),
+        total_mean_ns: total.or(completion).map_or(0.0, |one| one.mean),
+        percentiles: of_completion.or(of_total).map_or(Ok(Vec::new()), |one| percentiles("percentile", one))?,
+        percentiles_of_total: of_completion.is_none() && of_total.is_some(),
         bins,
     })
 }

@@ -104,6 +104,40 @@ fn throughput_and_latency_must_fit_the_requests_in_flight() {
 }
 
 #[test]
+fn latencies_without_samples_are_not_measured() {
+    for clat in [r#""min":0,"max":0,"mean":0,"N":0"#, r#""min":0,"max":0,"mean":0,"percentile":{"0.00":0}"#] {
+        let one = job(0, "read", &part(100, clat)).replacen("{", r#"{"job options":{"iodepth":"4"},"#, 1);
+        let (values, caveats) = import(&document(&[one])).unwrap();
+        assert!(values.iter().all(|one| !one.metric.contains("latency")), "{values:?}");
+        assert_eq!(operations(&values), [("read".to_string(), 100.0)]);
+        assert!(caveats.iter().any(|message| message.contains("job 'a' (read): fio measured no")), "{caveats:?}");
+    }
+}
+
+#[test]
+fn percentiles_of_total_latencies_are_named_so() {
+    let total = r#""clat_ns":{"mean":90,"N":5},"lat_ns":{"mean":100,"N":5,"percentile":{"99.0":200}}"#;
+    let one = part(100, "").replace(r#""clat_ns":{}"#, total);
+    let (values, _) = import(&document(&[job(0, "read", &one)])).unwrap();
+    let names: Vec<&str> = values.iter().map(|one| one.metric.as_str()).filter(|name| name.contains("lat")).collect();
+    assert_eq!(names, ["completion latency, mean", "total latency, percentile 99"]);
+}
+
+#[test]
+fn jobs_of_one_name_are_told_apart_by_their_options() {
+    let of = |group: u32, options: &str| {
+        let one = job(0, "read", &part(100, CLAT)).replace(r#""groupid":0"#, &format!(r#""groupid":{group}"#));
+        one.replacen("{", &format!(r#"{{"job options":{{{options}}},"#), 1)
+    };
+    let (first, second) = (of(0, r#""bs":"4k""#), of(1, r#""stonewall":"","bs":"1m""#));
+    let (values, _) = import(&document(&[first, second, of(2, r#""stonewall":"","bs":"4k""#)])).unwrap();
+    let all = values.iter().filter(|one| one.metric == "operations");
+    let found: Vec<_> = all.map(|one| (one.condition_text(), one.repetition)).collect();
+    let under = |bs: &str, repetition: u32| (format!("bs={bs} direction=read job=a"), repetition);
+    assert_eq!(found, [under("4k", 0), under("1m", 0), under("4k", 1)]);
+}
+
+#[test]
 fn a_result_of_which_nothing_counts_is_kept_and_fails() {
     let directory = tempfile::tempdir().unwrap();
     let one = job(0, "read", &part(80_000, r#""mean":1000000"#)).replacen("{", r#"{"job options":{"iodepth":"4"},"#, 1);

@@ -36,9 +36,13 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| format!("it is no result of hyperfine --export-json: {error}"))?;
     let mut found = Found::default();
+    // Results of the same command under the same parameters are further repetitions.
+    let mut before: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for outcome in &document.results {
         check(outcome).map_err(|problem| format!("command '{}': {problem}", outcome.command))?;
-        add(outcome, &mut found);
+        let first = before.entry((outcome.command.as_str(), format!("{:?}", outcome.parameters))).or_default();
+        add(outcome, *first, &mut found);
+        *first += outcome.times.as_ref().map_or(1, Vec::len);
     }
     Ok(found)
 }
@@ -63,9 +67,10 @@ fn check(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-fn add(outcome: &Outcome, found: &mut Found) {
+/// Adds the values of a result whose repetitions count from `first` on.
+fn add(outcome: &Outcome, first: usize, found: &mut Found) {
     let under = |one: Measurement, repetition: usize| {
-        let one = Measurement { repetition: repetition as u32, ..one.under("command", &outcome.command) };
+        let one = Measurement { repetition: (first + repetition) as u32, ..one.under("command", &outcome.command) };
         outcome.parameters.iter().fold(one, |one, (name, value)| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
             one.under(name, text)

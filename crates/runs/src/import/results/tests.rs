@@ -32,6 +32,16 @@ fn hyperfine_gives_every_time_and_its_sums_are_checked() {
 }
 
 #[test]
+fn two_results_of_one_command_count_on() {
+    let mut document: serde_json::Value = serde_json::from_str(&hyperfine(2.0, [0, 0, 0])).unwrap();
+    let one = document["results"][0].clone();
+    document["results"] = json!([one, one]);
+    let found = (HYPERFINE.read)(&document.to_string()).unwrap();
+    let times = found.measurements.iter().filter(|one| one.metric == "time");
+    assert_eq!(times.map(|one| one.repetition).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
 fn times_of_commands_that_failed_do_not_count() {
     let found = (HYPERFINE.read)(&hyperfine(2.0, [0, 1, 0])).unwrap();
     assert_eq!(values(&found, "time").len(), 2);

@@ -43,7 +43,7 @@ pub struct Design {
     pub blocks: Vec<Block>,
     /// Further probes, which nothing is fitted to.
     pub checks: Vec<Probe>,
-    /// Probes that the drive cannot run, by the reason.
+    /// Probes that the drive cannot run, or places in tables that are not used, by the reason.
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 

@@ -25,10 +25,6 @@ impl Worker {
     }
 
     fn begin_round(&mut self, place: OwnZone) -> Wish {
-        if self.counted_enough() {
-            self.phase = Phase::Ended;
-            return Wish::Finished;
-        }
         match self.actor.occupancy_blocks {
             None => {
                 self.phase = Phase::Round(0);

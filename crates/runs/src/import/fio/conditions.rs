@@ -1,0 +1,47 @@
+//! Jobs of one name with other options: these tell them apart.
+
+use super::clones::Joined;
+use super::format::Job;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Options = BTreeMap<String, String>;
+
+/// Options that say when a job begins, what it draws by lot and what is written of it, not what it does.
+const NO_CONDITIONS: [&str; 9] = [
+    "name",
+    "description",
+    "stonewall",
+    "wait_for_previous",
+    "wait_for",
+    "new_group",
+    "group_reporting",
+    "startdelay",
+    "randseed",
+];
+
+/// For each job its options that another job of its name has not or has with another value.
+pub fn conditions<'a>(jobs: &'a [Joined], global: &'a Options) -> Vec<BTreeMap<&'a str, &'a str>> {
+    let mut of_name: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
+    for Joined { job, .. } in jobs {
+        of_name.entry(&job.name).or_default().push(job);
+    }
+    let told: BTreeMap<&str, Vec<&str>> =
+        of_name.into_iter().map(|(name, jobs)| (name, differing(&jobs, global))).collect();
+    let of = |Joined { job, .. }: &'a Joined| {
+        let names = told.get(job.name.as_str()).into_iter().flatten();
+        names.map(|option| (*option, value(job, option, global))).collect::<BTreeMap<_, _>>()
+    };
+    jobs.iter().map(of).collect()
+}
+
+fn differing<'a>(jobs: &[&'a Job], global: &Options) -> Vec<&'a str> {
+    let told: BTreeSet<&'a str> = jobs.iter().flat_map(|job| job.options.keys()).map(String::as_str).collect();
+    let is_condition = |option: &str| !NO_CONDITIONS.contains(&option) && !option.starts_with("write_");
+    let of = |job: &'a Job, option: &str| value(job, option, global).to_string();
+    let differs = |option: &str| jobs.windows(2).any(|two| of(two[0], option) != of(two[1], option));
+    told.into_iter().filter(|option| is_condition(option) && differs(option)).collect()
+}
+
+fn value<'a>(job: &'a Job, option: &str, global: &'a Options) -> &'a str {
+    job.options.get(option).or(global.get(option)).map_or("default", String::as_str)
+}
