@@ -194,7 +194,7 @@ fn put(entry: &mut Values, prefix: &str, directions: &[&Direction]) -> Option<()
     if directions.is_empty() || iops <= 0.0 {
         return None;
     }
-    let mean: f64 = directions.iter().map(|direction| direction.total_mean_ns * direction.iops).sum::<f64>() / iops;
+    let sum = directions.iter().map(|direction| Some(direction.total_mean_ns? * direction.iops)).sum::<Option<f64>>();
     let percentile = |wanted: f64| {
         let values = directions.iter().flat_map(|direction| &direction.percentiles);
         values
@@ -205,7 +205,9 @@ fn put(entry: &mut Values, prefix: &str, directions: &[&Direction]) -> Option<()
     let mut insert = |name: &str, value: f64| entry.values.insert(format!("{prefix}{name}"), value);
     insert("iops", iops);
     insert("bw_mib", directions.iter().map(|direction| direction.bandwidth).sum::<f64>() / 1_048_576.0);
-    insert("lat_mean_us", mean / 1000.0);
+    if let Some(sum) = sum {
+        insert("lat_mean_us", sum / iops / 1000.0);
+    }
     for (name, wanted) in [("lat_p50_us", 50.0), ("lat_p95_us", 95.0), ("lat_p99_us", 99.0)] {
         if let Some(ns) = percentile(wanted) {
             insert(name, ns / 1000.0);

@@ -196,14 +196,14 @@ fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
         return Err("fio did no operation".into());
     };
     plausible("runtime of fio", "ms", whole.runtime_ms, seconds)?;
+    let latency = whole.total_mean_ns.map(|ns| ("fio mean latency", "us", Better::Lower, ns / 1000.0));
     let values = [
         ("fio operations", "operations/s", Better::Higher, whole.iops),
         ("fio bandwidth", "MiB/s", Better::Higher, whole.bandwidth / f64::from(1 << 20)),
-        ("fio mean latency", "us", Better::Lower, whole.total_mean_ns / 1000.0),
     ];
     let made =
         |(name, unit, better, value)| Measurement::new(name, unit, better, value).map_err(|error| error.to_string());
-    values.into_iter().map(made).collect()
+    values.into_iter().chain(latency).map(made).collect()
 }
 
 /// Rates of jobs that ran one after the other have no sum.
@@ -305,6 +305,9 @@ mod tests {
         let found = spec("metric = 'fio'").read(2.1, &text(2000.0), "").unwrap();
         let values: Vec<f64> = found.iter().map(|one| one.value.get()).collect();
         assert_eq!(values, [150.0, 2.0, 2.0, 2.1]);
+        let unmeasured = text(2000.0).replace("\"mean\": 2000.0", "\"mean\": 0, \"N\": 0");
+        let found = spec("metric = 'fio'").read(2.1, &unmeasured, "").unwrap();
+        assert!(found.len() == 3 && found.iter().all(|one| !one.metric.contains("latency")), "{found:?}");
         assert!(spec("metric = 'fio'").read(1.0, &text(2000.0), "").unwrap_err().contains("one of the two"));
         assert!(spec("metric = 'fio'").read(1.0, "fio: cannot open", "").is_err());
     }

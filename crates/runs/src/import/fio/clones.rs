@@ -70,11 +70,10 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     let share = |part: &Direction| if runtime_ms > 0.0 { part.runtime_ms / runtime_ms } else { 1.0 };
     let rate = |of: fn(&Direction) -> f64| parts.iter().map(|part| of(part) * share(part)).sum();
     let operations: f64 = parts.iter().map(|part| part.operations).sum();
-    let mean = |of: fn(&Direction) -> f64| {
-        let sum: f64 = parts.iter().map(|part| of(part) * part.operations).sum();
-        if operations > 0.0 { sum / operations } else { of(first) }
+    let mean = |of: fn(&Direction) -> Option<f64>| {
+        let sum: f64 = parts.iter().map(|part| Some(of(part)? * part.operations)).sum::<Option<f64>>()?;
+        if operations > 0.0 { Some(sum / operations) } else { of(first) }
     };
-    let all_measured = parts.iter().all(|part| part.latency_mean_ns.is_some());
     let bins = bins(parts);
     Some(Direction {
         name: first.name,
@@ -82,7 +81,7 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
         bandwidth: rate(|part| part.bandwidth),
         iops: rate(|part| part.iops),
         runtime_ms,
-        latency_mean_ns: all_measured.then(|| mean(|part| part.latency_mean_ns.unwrap_or(0.0))),
+        latency_mean_ns: mean(|part| part.latency_mean_ns),
         total_mean_ns: mean(|part| part.total_mean_ns),
         percentiles: first.percentiles.iter().filter_map(|(percent, _)| percentile(&bins, *percent)).collect(),
         // The bins are those of completion latencies.

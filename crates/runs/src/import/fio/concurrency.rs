@@ -20,8 +20,7 @@ impl Concurrency {
     /// Of a job, where the file tells its latencies and its options or the global ones.
     pub fn of(joined: &Joined, global: &BTreeMap<String, String>) -> Option<Self> {
         let options = &joined.job.options;
-        let without_latency = joined.job.directions.iter().any(|direction| direction.total_mean_ns <= 0.0);
-        if without_latency || options.is_empty() && global.is_empty() {
+        if options.is_empty() && global.is_empty() {
             return None;
         }
         let number = |name: &str| match options.get(name).or(global.get(name)) {
@@ -29,8 +28,8 @@ impl Concurrency {
             None => Some(1.0),
         };
         let jobs = number("numjobs")?.max(joined.clones as f64);
-        let in_flight = |direction: &Direction| direction.iops * direction.total_mean_ns / 1e9;
-        let measured = joined.job.directions.iter().map(in_flight).sum();
+        let in_flight = |direction: &Direction| Some(direction.iops * direction.total_mean_ns? / 1e9);
+        let measured = joined.job.directions.iter().map(in_flight).sum::<Option<f64>>()?;
         Some(Self { measured, allowed: number("iodepth")? * jobs })
     }
 

@@ -54,8 +54,8 @@ pub struct Direction {
     pub runtime_ms: f64,
     /// Mean completion latency, where fio measured it.
     pub latency_mean_ns: Option<f64>,
-    /// Mean latency from submission on; the completion latency where fio gives nothing else, 0 where it measured neither.
-    pub total_mean_ns: f64,
+    /// Mean latency from submission on; the completion latency where fio gives nothing else. None where it measured neither.
+    pub total_mean_ns: Option<f64>,
     /// Percent and nanoseconds, rising.
     pub percentiles: Vec<(f64, f64)>,
     /// Whether these are of the total latency: fio was told so.
@@ -287,7 +287,7 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
         iops: raw.iops,
         runtime_ms: raw.runtime,
         latency_mean_ns: completion.map(|one| one.mean),
-        total_mean_ns: total.or(completion).map_or(0.0, |one| one.mean),
+        total_mean_ns: total.or(completion).map(|one| one.mean),
         percentiles: of_completion.or(of_total).map_or(Ok(Vec::new()), |one| percentiles("percentile", one))?,
         percentiles_of_total: of_completion.is_none() && of_total.is_some(),
         bins,
