@@ -17,6 +17,8 @@ const LONGEST: f64 = (1u32 << 29) as f64;
 const FARTHEST_NS: f64 = (1u64 << 50) as f64;
 /// Rough times compared at once.
 const CHUNK: usize = 8;
+/// More steps than any rough time: a seek, a settling and a rotation.
+const BEHIND_ALL: i32 = i32::MAX;
 /// Bytes of a page, in which addresses are compared.
 const PAGE: u64 = 4096;
 
@@ -104,7 +106,8 @@ impl Rough {
     /// The most steps of a candidate that may be reached at a time or before.
     fn until(&self, view: &View, ns: f64) -> i32 {
         let steps = ((ns - view.commanded_ns) * self.steps_per_ns) as u32;
-        i32::try_from(steps.saturating_add(self.early + 3)).unwrap_or(i32::MAX)
+        // What fills the last chunk is behind all of them.
+        steps.saturating_add(self.early + 3).min(BEHIND_ALL as u32 - 1) as i32
     }
 }
 
@@ -180,7 +183,7 @@ impl Window {
         self.steps.clear();
         self.steps.extend(bands.iter().map(seek));
         let behind = view.behind.unwrap_or(u32::MAX);
-        let mut least = i32::MAX;
+        let mut least = BEHIND_ALL;
         for (((steps, band), angle), page) in self.steps.iter_mut().zip(bands).zip(angles).zip(pages) {
             let settles = rough.settle & mask(band & SETTLES != 0) & mask(*steps != 0);
             let moved = *steps as u32 + settles;
@@ -190,7 +193,7 @@ impl Window {
             least = least.min(*steps);
         }
         self.least = least;
-        self.steps.resize(count.next_multiple_of(CHUNK), i32::MAX);
+        self.steps.resize(count.next_multiple_of(CHUNK), BEHIND_ALL);
     }
 
     /// The place that is reached first of those looked at, of several the first one, and when; `reached` gives the exact time of one.

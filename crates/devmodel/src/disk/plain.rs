@@ -121,3 +121,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_head_that_settles_for_minutes_chooses_among_what_waits_alone() {
+    let Parameters::Disk(disk) = DeviceModel::builtin("hdd:st500dm002").unwrap().parameters else {
+        panic!("a disk drive")
+    };
+    let disk = Disk { write_cache_bytes: 0, write_settle_ms: 1e6, ..disk };
+    let steps: Vec<Step> = (0..13).map(|number| (60, 0.2 + f64::from(number * 7 % 13) / 20.0, 1, 0)).collect();
+    assert_eq!(times(&disk, &steps, 1.0, Some(5), true), times(&disk, &steps, 1.0, Some(5), false));
+}
