@@ -7,7 +7,7 @@ use senesce_runs::import::ImportedFile;
 use senesce_runs::import::fio::Fio;
 use senesce_runs::registry::Registry;
 use senesce_runs::run::{Imported, Recorded, import};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 
 const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::VERBS] };
@@ -40,6 +40,16 @@ fn recorded(path: &Path, measurements: Vec<Measurement>, [kernel, target]: [&str
     let imported = Imported { spec, environment, events: Vec::new(), measurements, caveats: Vec::new() };
     import::<Fio>(path, imported).unwrap();
     Record::open(path).unwrap()
+}
+
+/// The same run with other facts of its environment; null takes one away.
+fn with_facts(record: &Record, facts: Value) -> Record {
+    let path = record.path.join("env.json");
+    let mut all: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    all.as_object_mut().unwrap().extend(facts.as_object().unwrap().clone());
+    all.as_object_mut().unwrap().retain(|_, fact| !fact.is_null());
+    std::fs::write(&path, all.to_string()).unwrap();
+    Record::open(&record.path).unwrap()
 }
 
 /// A run with the throughput of several images, one group of repetitions each.
@@ -325,11 +335,7 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name: &str, factor: f64, others: f64| {
         let record = run(directory.path(), name, &BASE.map(|value| factor * value), "6.1", "memory:1G");
-        let path = record.path.join("env.json");
-        let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        facts["run.during.others_percent"] = others.into();
-        std::fs::write(&path, facts.to_string()).unwrap();
-        Record::open(&record.path).unwrap()
+        with_facts(&record, json!({"run.during.others_percent": others}))
     };
     let found = |sample: &[Record], base: &[Record]| {
         let found = compare(&REGISTRY, sample, base, &Options::default()).unwrap();
@@ -344,12 +350,7 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
     assert_eq!(found(&busy[..1], &quiet[..1]), ("undecided", true));
     let several = [run("base1", 1.0, 1.5), run("base2", 1.001, 1.5), run("base3", 0.999, 1.5)];
     assert_eq!(found(&busy, &several), ("worse", false), "runs tell it themselves");
-    let path = quiet[0].path.join("env.json");
-    let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    facts.as_object_mut().unwrap().remove("run.during.others_percent");
-    facts["run.during.busy_percent"] = 50.0.into();
-    std::fs::write(&path, facts.to_string()).unwrap();
-    let untold = [Record::open(&quiet[0].path).unwrap()];
+    let untold = [with_facts(&quiet[0], json!({"run.during.others_percent": null, "run.during.busy_percent": 50.0}))];
     let caveats = compare(&REGISTRY, &quiet[1..], &untold, &Options::default()).unwrap().caveats.join("\n");
     assert!(caveats.contains("of 1 of these runs it is not known"), "{caveats}");
 }
@@ -359,11 +360,7 @@ fn single_runs_in_a_virtual_machine_are_taken_to_differ_by_more() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name: &str, factor: f64, is_virtual: bool| {
         let record = run(directory.path(), name, &BASE.map(|value| factor * value), "6.1", "memory:1G");
-        let path = record.path.join("env.json");
-        let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        facts["machine.virtual"] = is_virtual.into();
-        std::fs::write(&path, facts.to_string()).unwrap();
-        Record::open(&record.path).unwrap()
+        with_facts(&record, json!({"machine.virtual": is_virtual}))
     };
     let found = |sample: &Record, noise: Option<f64>, base: &Record| {
         let options = Options { noise, ..Options::default() };
@@ -388,13 +385,12 @@ fn the_slowest_few_of_a_single_run_may_be_those_that_others_kept_waiting() {
         let one = |value: f64| Measurement::new("p99 latency", "us", Better::Lower, factor * value).unwrap();
         let values = (0u32..).zip(BASE).map(|(repetition, value)| Measurement { repetition, ..one(value) });
         let record = recorded(&directory.path().join(name), values.collect(), ["6.1", "memory:1G"], None);
-        let path = record.path.join("env.json");
-        let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        facts["run.during.others_percent"] = 0.0.into();
-        facts["run.during.stolen_percent"] = stolen.into();
-        facts["run.during.busy_percent"] = 50.0.into();
-        std::fs::write(&path, facts.to_string()).unwrap();
-        Record::open(&record.path).unwrap()
+        let facts = json!({
+            "run.during.others_percent": 0.0,
+            "run.during.stolen_percent": stolen,
+            "run.during.busy_percent": 50.0,
+        });
+        with_facts(&record, facts)
     };
     let found = |sample: &[Record], base: &[Record]| {
         let found = compare(&REGISTRY, sample, base, &Options::default()).unwrap();
