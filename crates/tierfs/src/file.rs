@@ -12,7 +12,6 @@ use crate::table::{self, Slot};
 use crate::tree::{Cursor, Edit, PointerLocation, Visible, most_blocks, visit};
 use rustix::io::Errno;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 pub(crate) const B: u64 = BLOCK as u64;
 /// An index past every leaf.
@@ -45,6 +44,11 @@ pub(crate) enum Attempt<T> {
     NeedsBlocks(usize),
 }
 
+/// Where a write ends; EFBIG where no file may reach.
+pub(crate) fn end_of_write(start: u64, data: &[u8]) -> FsResult<u64> {
+    start.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_BYTES).ok_or(Errno::FBIG)
+}
+
 impl TierFs {
     /// Runs `attempt` with the file locked for writing; where it needs more blocks than are free, evicts without the
     /// lock and tries again.
@@ -62,7 +66,7 @@ impl TierFs {
                 if !inode.is_file() {
                     return Err(if inode.is_directory() { Errno::ISDIR } else { Errno::INVAL });
                 }
-                slot.version.fetch_add(1, Ordering::Relaxed);
+                slot.change();
                 match attempt(&mut Open { ino, offset, slot, inode })? {
                     Attempt::Done(value) => return self.settled().map(|()| value),
                     Attempt::NeedsBlocks(blocks) => blocks,
@@ -79,13 +83,29 @@ impl TierFs {
     /// and EINVAL for what else is no regular file. EIO also when a cold block of which a part stays cannot be read
     /// back.
     pub fn write(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
+        self.write_and(ino, start, data, clear_setid, |_| ())
+    }
+
+    /// Writes, and does `afterwards` with the lock still held.
+    pub(crate) fn write_and(
+        &self,
+        ino: u32,
+        start: u64,
+        data: &[u8],
+        clear_setid: bool,
+        afterwards: impl Fn(&Slot),
+    ) -> FsResult<usize> {
         if data.is_empty() {
             return Ok(0);
         }
-        if start.checked_add(data.len() as u64).is_none_or(|end| end > MAX_FILE_BYTES) {
-            return Err(Errno::FBIG);
-        }
-        self.with_file(ino, |file| self.write_locked(file, start, data, clear_setid))
+        end_of_write(start, data)?;
+        self.with_file(ino, |file| {
+            let attempt = self.write_locked(file, start, data, clear_setid)?;
+            if matches!(attempt, Attempt::Done(_)) {
+                afterwards(file.slot);
+            }
+            Ok(attempt)
+        })
     }
 
     pub(crate) fn write_locked(
@@ -325,6 +345,8 @@ impl TierFs {
             let time = now();
             let mut inode = Inode { size, mtime: time, ctime: time, ..file.inode };
             adjust(&mut inode);
+            // No write(2) is under way, and the kernel may make pages of zeros behind the end without asking.
+            self.past_cache.clear(ino);
             Ok(match self.resize(file, inode)? {
                 Attempt::Done(inode) => Attempt::Done(self.attr_of(ino, file.offset, &inode)),
                 Attempt::NeedsBlocks(blocks) => Attempt::NeedsBlocks(blocks),

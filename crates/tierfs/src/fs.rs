@@ -7,6 +7,7 @@ use crate::error::FsResult;
 use crate::evict::Evictor;
 use crate::format::{BLOCK, Identity, Inode, Pointer};
 use crate::heat::Heat;
+use crate::past_cache::PastCache;
 use crate::region::Region;
 use crate::released::Released;
 use crate::scrub::Scrubbed;
@@ -61,6 +62,7 @@ pub struct TierFs {
     pub(crate) released: Released,
     pub(crate) caretaker: Caretaker,
     pub(crate) scrubbed: Scrubbed,
+    pub(crate) past_cache: PastCache,
     pub(crate) counters: Counters,
 }
 

@@ -19,7 +19,7 @@ use fuser::{
 };
 use linger::Answering;
 pub use linger::Linger;
-use new_file::{NewFiles, passed_the_cache};
+use new_file::{NewFiles, Written, written};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -227,7 +227,7 @@ impl Filesystem for Adapter {
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         thread_local!(static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
@@ -236,7 +236,13 @@ impl Filesystem for Adapter {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            match self.serve().read(number(ino), offset, &mut buffer[..size]) {
+            let fs = self.serve();
+            // The kernel names an owner of locks where it reads past its cache (fuse_send_read, fs/fuse/file.c), none where it fills it.
+            let read = match owner {
+                Some(_) => fs.read(number(ino), offset, &mut buffer[..size]),
+                None => fs.read_into_cache(number(ino), offset, &mut buffer[..size]),
+            };
+            match read {
                 Ok(len) => reply.data(&buffer[..len]),
                 Err(error) => reply.error(errno(error)),
             }
@@ -257,8 +263,15 @@ impl Filesystem for Adapter {
     ) {
         let clear_setid = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let fs = self.serve();
-        let uncapped = if passed_the_cache(handle, flags) { fs.drop_capability(number(ino)) } else { Ok(()) };
-        match uncapped.and_then(|()| fs.write(number(ino), offset, data, clear_setid)) {
+        let result = match written(handle, flags) {
+            Written::PastCache => fs
+                .drop_capability(number(ino))
+                .and_then(|()| fs.write_past_cache(number(ino), offset, data, clear_setid)),
+            Written::Directly => fs.write_past_cache(number(ino), offset, data, clear_setid),
+            Written::ThroughCache => fs.write_through_cache(number(ino), offset, data, clear_setid),
+            Written::FromCache => fs.write_back(number(ino), offset, data, clear_setid),
+        };
+        match result {
             Ok(len) => reply.written(len as u32),
             Err(error) => reply.error(errno(error)),
         }

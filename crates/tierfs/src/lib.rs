@@ -26,6 +26,7 @@ mod namespace;
 pub mod nvm;
 pub mod open;
 pub mod pair;
+mod past_cache;
 mod paths;
 mod problem;
 mod read;

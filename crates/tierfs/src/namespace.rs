@@ -85,6 +85,7 @@ impl TierFs {
         let before =
             slot.lookups.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |held| Some(held.saturating_sub(count)));
         if before.is_ok_and(|before| before <= count) {
+            self.forget_cached(ino, slot);
             self.free_if_unused(ino);
         }
     }
@@ -98,7 +99,9 @@ impl TierFs {
             if inode.links > 0 || slot.lookups.load(Ordering::Acquire) > 0 || self.changeable().is_err() {
                 return;
             }
-            slot.version.fetch_add(1, Ordering::Relaxed);
+            slot.change();
+            slot.leave_cache();
+            self.past_cache.clear(ino);
             table::retire(&self.region, offset);
             inode
         };

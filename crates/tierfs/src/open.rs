@@ -172,6 +172,7 @@ impl TierFs {
             released: Default::default(),
             caretaker: Default::default(),
             scrubbed: Default::default(),
+            past_cache: Default::default(),
             counters,
         }
     }

@@ -30,8 +30,14 @@ impl TierFs {
     /// when it is damaged, or a cold block cannot be read, has another sum than it was written with, or was given up by
     /// a repair.
     pub fn read(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
+        self.read_and(ino, start, out, |_| ())
+    }
+
+    /// Does `before` once the file is locked, and reads.
+    pub(crate) fn read_and(&self, ino: u32, start: u64, out: &mut [u8], before: impl FnOnce(&Slot)) -> FsResult<usize> {
         let (offset, slot) = self.find(ino)?;
         let guard = slot.lock.read();
+        before(slot);
         let file = self.load(offset)?;
         if !file.is_file() {
             return Err(if file.is_directory() { Errno::ISDIR } else { Errno::INVAL });
@@ -47,7 +53,7 @@ impl TierFs {
             self.mark_access(slot, offset, access);
             return Ok(len);
         }
-        let version = slot.version.load(Ordering::Relaxed);
+        let version = slot.version();
         let mut fetched = Vec::with_capacity(runs.len());
         for run in runs {
             let mut data = AlignedBuffer::new(run.blocks);
@@ -151,7 +157,7 @@ impl TierFs {
             .collect();
         let Some(mut change) = self.try_begin(wanted.len(), false) else { return };
         let _guard = slot.lock.write();
-        if slot.version.load(Ordering::Relaxed) != version {
+        if slot.version() != version {
             return;
         }
         let Ok(file) = self.load(offset) else { return };

@@ -19,8 +19,42 @@ pub struct Slot {
     pub lookups: AtomicU64,
     /// Blocks of the tree, in whichever tier, and its attribute block.
     pub blocks: AtomicU32,
-    /// Counts changes of the file's content, so that a fetched block is known to be current.
-    pub version: AtomicU32,
+    /// Counts changes of the file's content, so that a fetched block is known to be current; the lowest bit tells that the kernel
+    /// may hold pages of it.
+    version: AtomicU32,
+}
+
+const IN_CACHE: u32 = 1;
+const CHANGE: u32 = 2;
+
+impl Slot {
+    /// Another number whenever the content has changed.
+    pub fn version(&self) -> u32 {
+        self.version.load(Ordering::Relaxed) / CHANGE
+    }
+
+    /// The content changes; the caller holds the lock for writing.
+    pub fn change(&self) {
+        self.version.fetch_add(CHANGE, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel may hold pages of the file. Set before the file is read for the cache: whoever changes it after such a read,
+    /// under the lock, sees it.
+    pub fn is_in_cache(&self) -> bool {
+        self.version.load(Ordering::Relaxed) & IN_CACHE != 0
+    }
+
+    /// The kernel will hold pages of the file.
+    pub fn keep_in_cache(&self) {
+        if !self.is_in_cache() {
+            self.version.fetch_or(IN_CACHE, Ordering::Relaxed);
+        }
+    }
+
+    /// The kernel holds nothing of the file.
+    pub fn leave_cache(&self) {
+        self.version.fetch_and(!IN_CACHE, Ordering::Relaxed);
+    }
 }
 
 const SEGMENT: usize = 4096;

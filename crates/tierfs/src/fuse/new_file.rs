@@ -35,19 +35,38 @@ impl NewFiles {
     }
 }
 
-/// Whether this is a write(2) past the cache; what a shared map wrote comes out of the cache.
-pub fn passed_the_cache(handle: FileHandle, flags: WriteFlags) -> bool {
-    handle == PAST_THE_CACHE && !flags.contains(WriteFlags::FUSE_WRITE_CACHE)
+/// How written data came by the kernel's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// By write(2) through a descriptor past the cache: the kernel leaves it to the server to drop capabilities.
+    PastCache,
+    /// By write(2) with O_DIRECT.
+    Directly,
+    /// By write(2), which stores them there too.
+    ThroughCache,
+    /// A shared map changed its pages.
+    FromCache,
+}
+
+/// How data that are written with this handle and these flags came.
+pub fn written(handle: FileHandle, flags: WriteFlags) -> Written {
+    match handle {
+        _ if flags.contains(WriteFlags::FUSE_WRITE_CACHE) => Written::FromCache,
+        PAST_THE_CACHE => Written::PastCache,
+        // An owner of locks is named where the kernel writes past its cache (fuse_send_write, fs/fuse/file.c).
+        _ if flags.contains(WriteFlags::FUSE_WRITE_LOCKOWNER) => Written::Directly,
+        _ => Written::ThroughCache,
+    }
 }
 
 /// Whether other readers see what was written past the cache: only since 6.19 does the kernel drop cached pages after such a
-/// write (commit b359af8275a9 "fuse: Invalidate the page cache after FOPEN_DIRECT_IO write"), and since 6.12.64 and early
-/// releases of 6.18 that took it over.
+/// write (commit b359af8275a9 "fuse: Invalidate the page cache after FOPEN_DIRECT_IO write"), and since early releases of 6.18 that
+/// took it over. 6.12.64 did too, but does not wait for pages that it is writing back (before 6.16 from a copy, commit 0c58a97f919c):
+/// they may come when it has forgotten them.
 fn stays_coherent(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0u32);
     match (next(), next(), next()) {
-        (6, 12, patch) => patch >= 64,
         (6, 18, patch) => patch >= 10,
         version => version >= (6, 19, 0),
     }
@@ -59,17 +78,20 @@ mod tests {
 
     #[test]
     fn only_kernels_that_drop_stale_pages_are_trusted() {
-        for release in ["6.19.0", "6.18.44-fc", "6.12.64+deb13-amd64", "7.0.0-rc1", "6.20"] {
+        for release in ["6.19.0", "6.18.44-fc", "7.0.0-rc1", "6.20"] {
             assert!(stays_coherent(release), "{release}");
         }
-        for release in ["5.15.0-100-generic", "6.1.0-32-amd64", "6.12.63", "6.18.0", "6.17.13", "6.18", ""] {
+        for release in ["5.15.0-100-generic", "6.1.0-32-amd64", "6.12.64+deb13-amd64", "6.18.0", "6.17.13", "6.18", ""]
+        {
             assert!(!stays_coherent(release), "{release}");
         }
     }
 
     #[test]
     fn what_the_kernel_cannot_keep_right_is_cached() {
-        let passes = |new: NewFiles, flags| passed_the_cache(new.opened(flags | libc::O_CREAT).0, WriteFlags::empty());
+        let passes = |new: NewFiles, flags| {
+            written(new.opened(flags | libc::O_CREAT).0, WriteFlags::empty()) == Written::PastCache
+        };
         let new = NewFiles { stay_coherent: true, can_be_mapped: true };
         assert!(passes(new, libc::O_WRONLY) && passes(new, libc::O_RDWR) && !passes(new, libc::O_RDONLY));
         let unmapped = NewFiles { can_be_mapped: false, ..new };
@@ -80,6 +102,8 @@ mod tests {
 
     #[test]
     fn pages_of_a_shared_map_come_from_the_cache() {
-        assert!(!passed_the_cache(PAST_THE_CACHE, WriteFlags::FUSE_WRITE_CACHE));
+        assert_eq!(written(PAST_THE_CACHE, WriteFlags::FUSE_WRITE_CACHE), Written::FromCache);
+        assert_eq!(written(CACHED, WriteFlags::empty()), Written::ThroughCache);
+        assert_eq!(written(CACHED, WriteFlags::FUSE_WRITE_LOCKOWNER), Written::Directly);
     }
 }

@@ -168,3 +168,54 @@ fn names_are_checked() {
     fs.create(ROOT_INO, &long[..255], &new(FILE)).unwrap();
     assert!(fs.lookup(ROOT_INO, &long[..255]).is_ok());
 }
+
+#[test]
+fn a_page_of_a_map_does_not_undo_what_was_written_past_the_cache() {
+    let (fs, _, _) = small(200, 100);
+    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let content = || {
+        let mut content = [0; BLOCK];
+        assert_eq!(fs.read(ino, 0, &mut content).unwrap(), BLOCK);
+        content
+    };
+    fs.write_past_cache(ino, 0, &[1; BLOCK], false).unwrap();
+    let mut page = [0; BLOCK];
+    fs.read_into_cache(ino, 0, &mut page).unwrap();
+    fs.write_past_cache(ino, 8, &[2; 8], false).unwrap();
+    page[..8].fill(3);
+    fs.write_back(ino, 0, &page, false).unwrap();
+    let mut expected = [1; BLOCK];
+    expected[..8].fill(3);
+    expected[8..16].fill(2);
+    assert_eq!(content(), expected, "the page was older than the write past the cache");
+
+    fs.read_into_cache(ino, 0, &mut page).unwrap();
+    page[8..12].fill(4);
+    fs.write_back(ino, 0, &page, false).unwrap();
+    assert_eq!(content(), page, "the page was newer");
+
+    fs.write_past_cache(ino, 0, &[5; 3 * BLOCK], false).unwrap();
+    fs.read_into_cache(ino, 2 * BLOCK as u64, &mut [0; BLOCK]).unwrap();
+    fs.write_back(ino, 0, &[4; BLOCK], false).unwrap();
+    assert_eq!(content(), [5; BLOCK], "all of the page was older");
+
+    fs.write_through_cache(ino, 0, &[6; BLOCK], false).unwrap();
+    fs.write_back(ino, 0, &[7; BLOCK], false).unwrap();
+    assert_eq!(content(), [7; BLOCK], "a write through the cache made the page new");
+}
+
+#[test]
+fn what_the_kernel_held_of_a_file_is_forgotten_with_it() {
+    let (fs, _, _) = small(200, 100);
+    let first = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    fs.write_through_cache(first, 0, &[1; BLOCK], false).unwrap();
+    fs.write_past_cache(first, 0, &[2; BLOCK], false).unwrap();
+    fs.unlink(ROOT_INO, b"a").unwrap();
+    fs.forget(first, 1);
+    let second = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    assert_eq!(first, second);
+    fs.write_back(second, 0, &[3; BLOCK], false).unwrap();
+    let mut content = [0; BLOCK];
+    fs.read(second, 0, &mut content).unwrap();
+    assert_eq!(content, [3; BLOCK]);
+}
