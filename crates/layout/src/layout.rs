@@ -115,7 +115,7 @@ enum Source {
     Fiemap,
     InodeTables(InodeTables),
     ReverseMap(Geometry),
-    TreeSearch(ExtentTree),
+    TreeSearch,
 }
 
 impl<'a> Examination<'a> {
@@ -170,12 +170,23 @@ impl<'a> Examination<'a> {
                 let collected = records.assign(&tree, options.keep());
                 (tree, collected, Method::ReverseMap, Ok(records.free))
             }
-            Source::TreeSearch(extents) => {
-                let tree = self.tree(options.skip_denied)?;
-                let walk = || btrfs::walk(self.root(), self.shown, &tree, &extents, options.keep());
+            Source::TreeSearch => {
+                let extents = || ExtentTree::read(self.root(), self.shown);
+                let (tree, extents) = rayon::join(|| self.tree(options.skip_denied), extents);
+                let (tree, extents) = (tree?, extents?);
                 let free = || btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated);
+                let told = !extents.has_shared_tree_blocks;
+                if !told && options.method.is_some() {
+                    return Err(
+                        self.unfit(Method::TreeSearch, "with snapshots only FIEMAP tells which extents are shared")
+                    );
+                }
+                let walk = || match told {
+                    true => btrfs::walk(self.root(), self.shown, &tree, &extents, options.keep()),
+                    false => fiemap::walk(self.root(), self.shown, &tree, options.keep()),
+                };
                 let (collected, free) = rayon::join(walk, free);
-                (tree, collected?, Method::TreeSearch, Ok(free?))
+                (tree, collected?, if told { Method::TreeSearch } else { Method::Fiemap }, Ok(free?))
             }
         };
         Ok(self.layout(options, tree, collected, method, free_space))
@@ -215,18 +226,17 @@ impl<'a> Examination<'a> {
         Tree::read(self.root(), self.shown, skip_denied)
     }
 
+    fn unfit(&self, method: Method, reason: &str) -> LayoutError {
+        LayoutError::Method { method: method.name(), path: self.shown.into(), reason: reason.into() }
+    }
+
     fn source(&self, wanted: Option<Method>) -> Result<Source, LayoutError> {
-        let unfit = |method: Method, reason: &str| LayoutError::Method {
-            method: method.name(),
-            path: self.shown.into(),
-            reason: reason.into(),
-        };
         match (self.file_system.extents(), wanted) {
             (_, Some(Method::Fiemap)) => Ok(Source::Fiemap),
             (ExtentsBy::InodeTables, None | Some(Method::InodeTables)) => match InodeTables::open(self.device_number) {
                 Some(tables) => Ok(Source::InodeTables(tables)),
                 None if wanted.is_none() => Ok(Source::Fiemap),
-                None => Err(unfit(
+                None => Err(self.unfit(
                     Method::InodeTables,
                     "its device cannot be read, or it uses features that are not known here",
                 )),
@@ -236,22 +246,15 @@ impl<'a> Examination<'a> {
                 match geometry.tells_owners() && is_root() {
                     true => Ok(Source::ReverseMap(geometry)),
                     false if wanted.is_none() => Ok(Source::Fiemap),
-                    false => Err(unfit(
+                    false => Err(self.unfit(
                         Method::ReverseMap,
                         "it needs root and an xfs made with rmapbt=1 and no realtime device",
                     )),
                 }
             }
-            (ExtentsBy::TreeSearch, None | Some(Method::TreeSearch)) if is_root() => {
-                let extents = ExtentTree::read(self.root(), self.shown)?;
-                match extents.has_shared_tree_blocks {
-                    false => Ok(Source::TreeSearch(extents)),
-                    true if wanted.is_none() => Ok(Source::Fiemap),
-                    true => Err(unfit(Method::TreeSearch, "with snapshots only FIEMAP tells which extents are shared")),
-                }
-            }
+            (ExtentsBy::TreeSearch, None | Some(Method::TreeSearch)) if is_root() => Ok(Source::TreeSearch),
             (_, None) => Ok(Source::Fiemap),
-            (_, Some(method)) => Err(unfit(method, "the file system is of another kind, or you are not root")),
+            (_, Some(method)) => Err(self.unfit(method, "the file system is of another kind, or you are not root")),
         }
     }
 

@@ -179,6 +179,26 @@ impl FileSystemSpace {
     }
 }
 
+/// Blocks that are free now of the file system on which `directory` lies.
+///
+/// # Errors
+/// It cannot be asked.
+pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
+    let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("look at", directory, errno))?;
+    Ok(found.f_bfree)
+}
+
+/// Writes back what is not on the device yet, so that it is counted where it will lie.
+///
+/// # Errors
+/// The directory cannot be opened, or writing back has failed.
+pub fn write_back(directory: &Path) -> Result<(), LayoutError> {
+    let failed = |errno| LayoutError::io("write back", directory, errno);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(directory, flags, Mode::empty()).map_err(failed)?;
+    rustix::fs::syncfs(&root).map_err(failed)
+}
+
 fn free_extents(root: BorrowedFd<'_>, device: u64, block_size: u64) -> io::Result<Vec<FreeExtent>> {
     let mut free: Vec<FreeExtent> = Vec::new();
     fsmap::query(root, fsmap::encode_device(device), 0..u64::MAX, |record| {

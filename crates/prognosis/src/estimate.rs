@@ -13,11 +13,11 @@ use parts::{beyond, breaks, changed_share, cures, directories, notes, shown, uns
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
-use senesce_layout::{FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory};
+use senesce_layout::{FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory, space};
 use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// Files that are listed as the most expensive ones.
@@ -262,8 +262,9 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let drive = Drive::choose(&options.model, if target.is_dir() { directory } else { target })?;
     let drive = if target.is_file() && options.model == "auto" { drive.of_image() } else { drive };
     let model = drive.parameters()?;
-    let seen = Seen::of(directory, &model, options)?;
-    let space = FileSystemSpace::of(directory)?;
+    space::write_back(directory)?;
+    let (seen, space) = rayon::join(|| Seen::of(directory, &model, options), || FileSystemSpace::of(directory));
+    let (seen, space) = (seen?, space?);
     let Seen { summary, files, order, costs } = &seen;
     let [now, ideal, rewritten] = costs;
     let moves = seen.ideal_moves();
@@ -299,7 +300,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         twin: None,
         space,
     };
-    found.changed_share = changed_share(&found.space, &FileSystemSpace::of(directory)?);
+    found.changed_share = changed_share(&found.space, space::free_blocks(directory)?);
     if found.changed_share > 0.0 {
         let percent = found.changed_share * 100.0;
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));

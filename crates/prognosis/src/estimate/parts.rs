@@ -7,19 +7,21 @@ pub(super) fn shown(path: &Path) -> String {
 }
 
 pub(super) fn directories(seen: &Seen) -> Vec<Directory> {
-    let mut found: HashMap<PathBuf, Directory> = HashMap::new();
+    let mut all: Vec<Directory> = Vec::new();
+    let mut places: HashMap<&Path, usize> = HashMap::new();
+    let mut last = None;
     for file in 0..seen.files.len() {
+        // Files come directory by directory.
         let top = seen.files.top_directory(file);
-        let name = if top.as_os_str().is_empty() { ".".into() } else { shown(top) };
-        let entry = found.entry(top.to_path_buf()).or_insert_with(|| Directory {
-            path: name,
-            files: 0,
-            bytes: 0,
-            pieces: 0,
-            now_seconds: 0.0,
-            ideal_seconds: 0.0,
-            rewritten_seconds: 0.0,
-        });
+        let place = match last {
+            Some((before, place)) if before == top => place,
+            _ => *places.entry(top).or_insert_with(|| {
+                all.push(empty(top));
+                all.len() - 1
+            }),
+        };
+        last = Some((top, place));
+        let entry = &mut all[place];
         let seconds = |cost: &Cost| cost.file_ns[file] as f64 * 1e-9;
         entry.files += 1;
         entry.bytes += seen.bytes(file);
@@ -28,9 +30,20 @@ pub(super) fn directories(seen: &Seen) -> Vec<Directory> {
         entry.ideal_seconds += seconds(&seen.costs[1]);
         entry.rewritten_seconds += seconds(&seen.costs[2]);
     }
-    let mut all: Vec<Directory> = found.into_values().collect();
     all.sort_by(|one, other| other.now_seconds.total_cmp(&one.now_seconds).then_with(|| one.path.cmp(&other.path)));
     all
+}
+
+fn empty(top: &Path) -> Directory {
+    Directory {
+        path: if top.as_os_str().is_empty() { ".".into() } else { shown(top) },
+        files: 0,
+        bytes: 0,
+        pieces: 0,
+        now_seconds: 0.0,
+        ideal_seconds: 0.0,
+        rewritten_seconds: 0.0,
+    }
 }
 
 /// The files that cost most by lying in pieces, most first.
@@ -101,9 +114,9 @@ fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-pub(super) fn changed_share(before: &FileSystemSpace, after: &FileSystemSpace) -> f64 {
+pub(super) fn changed_share(before: &FileSystemSpace, free_after: u64) -> f64 {
     let used = before.blocks.saturating_sub(before.free_blocks).max(1);
-    before.free_blocks.abs_diff(after.free_blocks) as f64 / used as f64
+    before.free_blocks.abs_diff(free_after) as f64 / used as f64
 }
 
 pub(super) fn notes(summary: &LayoutSummary) -> Vec<String> {
