@@ -68,17 +68,34 @@ pub struct Trend {
     pub threshold: String,
 }
 
-/// Adds a prognosis to the directory and gives all that are kept there of the same place, drive and order of reading, oldest
-/// first.
+/// The prognoses of a directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct History {
+    /// Those of one place, drive and order of reading, oldest first.
+    pub kept: Vec<Kept>,
+    /// Lines that cannot be read.
+    pub unreadable: usize,
+}
+
+impl History {
+    /// What must be known beside.
+    pub fn note(&self) -> Option<String> {
+        let lines = if self.unreadable == 1 { "line" } else { "lines" };
+        (self.unreadable > 0)
+            .then(|| format!("{} {lines} of {FILE} cannot be read and were left out of the trend", self.unreadable))
+    }
+}
+
+/// Adds a prognosis to the directory and gives all that are kept there of the same place, drive and order of reading.
 ///
 /// # Errors
 /// The directory cannot be made, or its file not be read or written.
-pub fn keep(directory: &Path, found: &Prognosis) -> Result<Vec<Kept>, PrognosisError> {
+pub fn keep(directory: &Path, found: &Prognosis) -> Result<History, PrognosisError> {
     output::directory(directory)?;
     append(&directory.join(FILE), Kept::of(found))
 }
 
-fn append(path: &Path, kept: Kept) -> Result<Vec<Kept>, PrognosisError> {
+fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
@@ -93,11 +110,11 @@ fn append(path: &Path, kept: Kept) -> Result<Vec<Kept>, PrognosisError> {
     // A crash may have torn the last line: what follows it begins a new one.
     let begin = if before.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
     file.write_all(format!("{begin}{line}\n").as_bytes()).map_err(PrognosisError::io("write", path))?;
-    // Lines that cannot be read are left out one by one.
-    let lines = before.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Kept>(line).ok());
-    let mut all: Vec<Kept> = lines.filter(|one| one.is_comparable(&kept)).collect();
+    let lines = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let (read, unreadable): (Vec<_>, Vec<_>) = lines.map(serde_json::from_slice::<Kept>).partition(|line| line.is_ok());
+    let mut all: Vec<Kept> = read.into_iter().flatten().filter(|one| one.is_comparable(&kept)).collect();
     all.push(kept);
-    Ok(all)
+    Ok(History { kept: all, unreadable: unreadable.len() })
 }
 
 /// What a target is, by whatever name it was called: its path without links; of a device the UUID of its file system where
@@ -266,9 +283,9 @@ mod tests {
         without_order.as_object_mut().unwrap().retain(|key, _| key != "order" && key != "place");
         std::fs::write(&path, format!("{without_order}\n")).unwrap();
         for other in [by_path, elsewhere, kept(3.0, 10, 1.0)] {
-            assert_eq!(append(&path, other.clone()).unwrap(), [other]);
+            assert_eq!(append(&path, other.clone()).unwrap().kept, [other]);
         }
-        assert_eq!(append(&path, kept(4.0, 10, 1.0)).unwrap(), [kept(3.0, 10, 1.0), kept(4.0, 10, 1.0)]);
+        assert_eq!(append(&path, kept(4.0, 10, 1.0)).unwrap().kept, [kept(3.0, 10, 1.0), kept(4.0, 10, 1.0)]);
     }
 
     #[test]
@@ -291,7 +308,9 @@ mod tests {
         bytes.extend(&whole);
         bytes.extend(&whole[..whole.len() / 2]);
         std::fs::write(&path, bytes).unwrap();
-        assert_eq!(append(&path, kept(2.0, 10, 1.0)).unwrap().len(), 3);
-        assert_eq!(append(&path, kept(3.0, 10, 1.0)).unwrap().len(), 4);
+        let history = append(&path, kept(2.0, 10, 1.0)).unwrap();
+        assert_eq!((history.kept.len(), history.unreadable), (3, 2));
+        assert_eq!(history.note().unwrap(), "2 lines of prognoses.jsonl cannot be read and were left out of the trend");
+        assert_eq!(append(&path, kept(3.0, 10, 1.0)).unwrap().kept.len(), 4);
     }
 }

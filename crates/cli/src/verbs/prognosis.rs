@@ -84,7 +84,11 @@ impl Verb for Prognosis {
         }
         session.clear();
         let trends = match &self.record {
-            Some(directory) => record::trends(&record::keep(directory, &found)?),
+            Some(directory) => {
+                let history = record::keep(directory, &found)?;
+                found.notes.extend(history.note());
+                record::trends(&history.kept)
+            }
             None => Vec::new(),
         };
         if let Some(file) = &self.prometheus {
