@@ -135,8 +135,11 @@ impl MappedNvm {
 }
 
 /// Enters all pages into the page table now, so that no write waits for a page fault. Kernels before 5.14 cannot: there,
-/// each page is entered at its first use. Pages of a file on a disk would all become dirty by it.
+/// each page is entered at its first use. Pages of a file on a disk would all become dirty by it. Miri has no madvise(2).
 fn populate(map: &MmapRaw) {
+    if cfg!(miri) {
+        return;
+    }
     if let Err(error) = map.advise(Advice::PopulateWrite) {
         tracing::debug!("the region is not populated: {error}");
     }
