@@ -168,21 +168,37 @@ fn current_group(controller: &str) -> String {
     found.unwrap_or_else(|| "/".into())
 }
 
-/// What the memory control group of this process leaves. `None`: it has no limit.
+/// What the memory control groups of this process leave, its own and those above it; page cache that can be dropped is left. `None`:
+/// there is no limit.
 pub fn memory_left() -> Option<Bytes> {
-    let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let version_1 = Path::new(ROOT).join("memory").join(current_group("memory").trim_start_matches('/'));
-    let version_2 = Path::new(ROOT).join(current_group("").trim_start_matches('/'));
-    let pairs = [
-        (version_1.join("memory.limit_in_bytes"), version_1.join("memory.usage_in_bytes")),
-        (version_2.join("memory.max"), version_2.join("memory.current")),
-    ];
+    memory_left_below(Path::new(ROOT), &current_group("memory"), &current_group(""))
+}
+
+/// Names of the files of a group that hold the limit and what is used, and of the cache in `memory.stat` that can be dropped.
+type MemoryFiles = [&'static str; 3];
+
+/// In version 1 the number without `total_` leaves out the groups below.
+const VERSION_1: MemoryFiles = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"];
+const VERSION_2: MemoryFiles = ["memory.max", "memory.current", "inactive_file"];
+
+fn memory_left_below(root: &Path, version_1: &str, version_2: &str) -> Option<Bytes> {
+    let hierarchies = [(root.join("memory"), version_1, VERSION_1), (root.to_path_buf(), version_2, VERSION_2)];
+    let left = |(hierarchy, group, files): &(PathBuf, &str, MemoryFiles)| {
+        let own = hierarchy.join(group.trim_start_matches('/'));
+        let groups = own.ancestors().take_while(|group| group.starts_with(hierarchy));
+        groups.filter_map(|group| memory_left_of(group, *files)).min()
+    };
+    hierarchies.iter().filter_map(left).min().map(Bytes)
+}
+
+/// What one group leaves of its own limit.
+fn memory_left_of(group: &Path, [limit, usage, droppable]: MemoryFiles) -> Option<u64> {
+    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     // Version 1 says "no limit" with a number near 2^63.
-    let left = pairs.into_iter().filter_map(|(limit, usage)| {
-        let limit = number(limit).filter(|limit| *limit < 1 << 60)?;
-        Some(limit.saturating_sub(number(usage)?))
-    });
-    left.min().map(Bytes)
+    let limit = number(limit).filter(|limit| *limit < 1 << 60)?;
+    let statistics = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let dropped = statistics.lines().find_map(|line| line.strip_prefix(droppable)?.trim().parse::<u64>().ok());
+    Some(limit.saturating_sub(number(usage)?.saturating_sub(dropped.unwrap_or(0))))
 }
 
 #[cfg(test)]
@@ -205,6 +221,41 @@ mod tests {
         assert!(folders.iter().all(|folder| !folder.exists()), "although a child is still running");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A group with a limit, what it uses, and the cache of that which can be dropped.
+    fn group(folder: &Path, files: MemoryFiles, [limit, usage, droppable]: [&str; 3]) {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join(files[0]), limit).unwrap();
+        fs::write(folder.join(files[1]), usage).unwrap();
+        fs::write(folder.join("memory.stat"), format!("anon 1\n{} {droppable}\nactive_file 7\n", files[2])).unwrap();
+    }
+
+    #[test]
+    fn the_least_that_any_group_above_leaves_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let left = || memory_left_below(root.path(), "/", "/outer/inner").map(|bytes| bytes.0);
+        assert_eq!(left(), None);
+        group(&root.path().join("outer/inner"), VERSION_2, ["max\n", "500\n", "0"]);
+        assert_eq!(left(), None, "no limit");
+        group(&root.path().join("outer"), VERSION_2, ["1000\n", "700\n", "0"]);
+        assert_eq!(left(), Some(300), "that of the group above");
+        group(&root.path().join("outer/inner"), VERSION_2, ["900\n", "800\n", "0"]);
+        assert_eq!(left(), Some(100));
+        group(&root.path().join("outer/inner"), VERSION_2, ["900\n", "800\n", "600"]);
+        assert_eq!(left(), Some(300), "page cache that can be dropped is left");
+    }
+
+    #[test]
+    fn groups_of_version_1_and_2_count_both() {
+        let root = tempfile::tempdir().unwrap();
+        let left = || memory_left_below(root.path(), "/jobs/mine", "/").map(|bytes| bytes.0);
+        group(&root.path().join("memory/jobs/mine"), VERSION_1, ["9223372036854771712", "500", "0"]);
+        assert_eq!(left(), None, "no limit");
+        group(&root.path().join("memory/jobs"), VERSION_1, ["4000", "3000", "200"]);
+        assert_eq!(left(), Some(1200));
+        group(root.path(), VERSION_2, ["1000", "100", "0"]);
+        assert_eq!(left(), Some(900));
     }
 
     #[test]
