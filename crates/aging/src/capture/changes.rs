@@ -67,6 +67,12 @@ pub struct ClassChanges {
 pub struct Observed {
     /// How files were told.
     pub told_by: ToldBy,
+    /// Files of both that were modified last at a later time in the later snapshot.
+    #[serde(default)]
+    pub newer: u64,
+    /// Files of both that were modified last at an earlier time in the later snapshot.
+    #[serde(default)]
+    pub older: u64,
     /// Classes with files in either snapshot, ascending.
     pub classes: Vec<ClassChanges>,
 }
@@ -100,6 +106,22 @@ impl ClassChanges {
 }
 
 impl Observed {
+    fn new(told_by: ToldBy, pairs: &[Pair]) -> Self {
+        let of_both = |(was, is): &Pair| Some((was.as_ref()?.modified, is.as_ref()?.modified));
+        let both = pairs.iter().filter_map(of_both);
+        Self {
+            told_by,
+            newer: both.clone().filter(|(was, is)| is > was).count() as u64,
+            older: both.filter(|(was, is)| is < was).count() as u64,
+            classes: classes(pairs),
+        }
+    }
+
+    /// Whether what is called the earlier snapshot seems to be the later one: more of the files of both are newer in it.
+    pub fn is_reversed(&self) -> bool {
+        self.older > self.newer
+    }
+
     /// The rates of a profile; none where nothing was changed.
     pub fn rows(&self) -> Vec<ChangeRow> {
         let any = self.classes.iter().any(|class| class.changed() > 0);
@@ -112,11 +134,8 @@ pub fn compare(before: &[Seen], after: &[Seen]) -> Observed {
     let inode = |seen: &Seen| seen.born.map(|born| (seen.inode, born));
     let by_inode = pairs(before, after, inode);
     match by_inode.iter().any(|pair| matches!(pair, (Some(_), Some(_)))) {
-        true => Observed { told_by: ToldBy::Inode, classes: classes(&by_inode) },
-        false => {
-            let path = |seen: &Seen| Some(seen.path);
-            Observed { told_by: ToldBy::Path, classes: classes(&pairs(before, after, path)) }
-        }
+        true => Observed::new(ToldBy::Inode, &by_inode),
+        false => Observed::new(ToldBy::Path, &pairs(before, after, |seen: &Seen| Some(seen.path))),
     }
 }
 

@@ -11,7 +11,7 @@ pub use tally::Tally;
 
 use crate::error::AgingError;
 use crate::profile::Profile;
-use changes::{Observed, Seen};
+use changes::{Observed, Seen, ToldBy};
 use list::ListError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -73,26 +73,29 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
     of_tree(top, walk::walk(top, options.threads, now(), false)?, options)
 }
 
-/// The same of the `later` of two snapshots of a tree, with what happened to its files since the `earlier`.
+/// The same of the `later` of two snapshots of a tree, with what happened to its files since the `earlier`. Ages are relative to the
+/// newest time of the later one; in copies, whose births are those of the copying, to its newest modification, as ages are.
 ///
 /// # Errors
-/// An earlier snapshot with a file that is newer than all of the later one.
+/// As [`capture`]; more files of both trees are newer in the earlier one.
 pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let before = snapshot(earlier, options.threads)?;
     let mut tally = walk::walk(later, options.threads, now(), true)?;
     let after = std::mem::take(&mut tally.seen);
-    let newest = |files: &[Seen]| files.iter().map(Seen::newest).max();
-    if newest(&before) > newest(&after) {
+    let observed = changes::compare(&before, &after);
+    if observed.is_reversed() {
         return Err(AgingError::profile(
             &options.name,
             format!(
-                "{} has a newer file than any of {}: name the earlier snapshot first",
+                "{} files of both trees are newer in {} and {} in {}: name the earlier snapshot first",
+                observed.older,
                 earlier.display(),
+                observed.newer,
                 later.display()
             ),
         ));
     }
-    let observed = changes::compare(&before, &after);
+    tally.age_anew(&after, observed.told_by == ToldBy::Inode);
     let mut captured = of_tree(later, tally, options)?;
     captured.profile.changes = observed.rows();
     captured.changes = Some(observed);

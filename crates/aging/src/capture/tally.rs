@@ -66,12 +66,31 @@ impl Tally {
         };
         self.sizes[bin].0 += 1;
         self.sizes[bin].1 += u128::from(size);
-        let age = age_seconds.max(1);
-        self.ages[age_bin(age)] += 1;
-        self.oldest = self.oldest.max(age);
+        self.age(age_seconds);
         count(&mut self.depths, depth, 1);
         self.files += 1;
         self.bytes += u128::from(size);
+    }
+
+    fn age(&mut self, seconds: u64) {
+        let age = seconds.max(1);
+        self.ages[age_bin(age)] += 1;
+        self.oldest = self.oldest.max(age);
+    }
+
+    /// Counts the ages of all files anew, relative to the newest of their times: of births and modifications, or where births say
+    /// nothing (`by_birth`) of modifications alone.
+    pub fn age_anew(&mut self, files: &[Seen], by_birth: bool) {
+        let born = |seen: &Seen| seen.born.filter(|_| by_birth);
+        let time = |seen: &Seen| born(seen).unwrap_or(seen.modified).0;
+        let newest = files.iter().map(|seen| time(seen).max(seen.modified.0)).max().unwrap_or(0);
+        self.ages.fill(0);
+        self.oldest = 1;
+        self.by_birth = files.iter().filter(|seen| born(seen).is_some()).count() as u64;
+        self.by_modification = files.len() as u64 - self.by_birth;
+        for seen in files {
+            self.age((newest.saturating_sub(time(seen)) as u64).saturating_add(1));
+        }
     }
 
     /// Counts a directory of a level (1: directly below the top).
@@ -183,6 +202,27 @@ mod tests {
         let sizes: Vec<u64> = profile.sizes.iter().map(|row| row.bytes.0).collect();
         assert_eq!(sizes, [0, 4, 5, 100]);
         assert_eq!(profile.sizes[1].weight, 2.0);
+    }
+
+    #[test]
+    fn ages_of_snapshots_are_relative_to_their_newest_time() {
+        let seen = |born: i64, modified: i64| Seen {
+            inode: born as u64,
+            born: Some((born, 0)),
+            size: 1,
+            modified: (modified, 0),
+            path: born as u64,
+        };
+        let files = [seen(1000, 1000), seen(1900, 1950)];
+        let mut tally = Tally::default();
+        files.iter().for_each(|_| tally.file(1, 1 << 30, 0));
+        let oldest = |tally: &Tally| tally.profile("t", "", None, 1e9).unwrap().0.ages.last().unwrap().edge;
+        assert_eq!(oldest(&tally), (1u64 << 30) as f64);
+        tally.age_anew(&files, true);
+        assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (951.0, 2, 0));
+        // In copies births are those of the copying.
+        tally.age_anew(&[seen(5000, 100), seen(5001, 400)], false);
+        assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (301.0, 0, 2));
     }
 
     proptest! {

@@ -390,3 +390,41 @@ fn two_trees_make_one_profile_and_must_come_in_their_order() {
     let error = capture_since(&two, &one, &options).unwrap_err().to_string();
     assert!(error.contains("name the earlier snapshot first"), "{error}");
 }
+
+/// A tree of files whose last modifications are known, as `cp -a` leaves them: births are those of the copying.
+fn copy(top: &std::path::Path, files: &[(&str, u64)]) {
+    std::fs::create_dir(top).unwrap();
+    for (name, seconds) in files {
+        let file = std::fs::File::create(top.join(name)).unwrap();
+        file.set_len(100).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(*seconds)).unwrap();
+    }
+}
+
+#[test]
+fn files_of_copied_snapshots_are_as_old_as_their_modifications() {
+    let room = tempfile::tempdir().unwrap();
+    let (one, two) = (room.path().join("one"), room.path().join("two"));
+    copy(&one, &[("a", 1_000_000), ("b", 1_500_000)]);
+    copy(&two, &[("a", 1_000_000), ("b", 1_900_000)]);
+    let captured = capture_since(&one, &two, &CaptureOptions::default()).unwrap();
+    assert_eq!(captured.changes.as_ref().unwrap().told_by, ToldBy::Path);
+    assert_eq!((captured.by_birth, captured.by_modification), (0, 2));
+    assert_eq!(captured.profile.ages.last().unwrap().edge, 900_001.0);
+}
+
+#[test]
+fn a_later_snapshot_may_lack_the_newest_file_of_the_earlier_one() {
+    let room = tempfile::tempdir().unwrap();
+    let (one, two) = (room.path().join("one"), room.path().join("two"));
+    copy(&one, &[("a", 1_000_000), ("b", 1_500_000), ("newest", 4_000_000_000)]);
+    copy(&two, &[("a", 1_000_000), ("b", 1_500_000)]);
+    let options = CaptureOptions::default();
+    let observed = capture_since(&one, &two, &options).unwrap().changes.unwrap();
+    assert_eq!((observed.newer, observed.older, observed.classes[0].deleted), (0, 0, 1));
+    let three = room.path().join("three");
+    copy(&three, &[("a", 1_000_000), ("b", 1_600_000), ("c", 1_700_000)]);
+    assert_eq!(capture_since(&two, &three, &options).unwrap().changes.unwrap().newer, 1);
+    let refused = capture_since(&three, &two, &options).unwrap_err().to_string();
+    assert!(refused.contains("1 files of both trees are newer"), "{refused}");
+}
