@@ -199,7 +199,8 @@ pub fn told_by_words(told_by: ToldBy) -> &'static str {
         ToldBy::Inode => "changes: files told by inode and time of birth",
         ToldBy::Path => {
             "changes: no file of both trees has the same inode and time of birth, so that files are told by path: a rename is seen as a \
-             delete and a create, a file that was replaced as overwritten"
+             delete and a create, a file that was replaced as overwritten; ages are those of last modifications, for births are those of the \
+             copying"
         }
     }
 }

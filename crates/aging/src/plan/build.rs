@@ -6,8 +6,9 @@ use super::directories::DirectoryTree;
 use super::rounding::{apportion, controlled, fit, fit_scaled};
 use super::schedule::{self, Span, age_bins};
 use super::sizes::Sizes;
-use super::{AgingPlan, Churn, DEFAULT_FULLNESS, Limit, PlanSpec, Summary, limit};
+use super::{AgingPlan, Churn, DEFAULT_FULLNESS, PlanSpec, Summary, limit};
 use crate::error::AgingError;
+use crate::planner::expected_changes;
 use senesce_core::Bytes;
 
 /// A stretch of operations within one age bin, with everything that happens in it counted beforehand.
@@ -54,14 +55,19 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
     let mean: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
     spec.clock.check(spec.capacity, fullness, mean)?;
     compress::check(spec)?;
-    let operations = limit::operations(&draft)?;
-    if operations >= 1 << 48 {
-        return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
+    let mut nearest: Option<(f64, Vec<Segment>, Timeline)> = None;
+    for operations in limit::operations(&draft)? {
+        if operations >= 1 << 48 {
+            return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
+        }
+        let (mut segments, timeline) = draft.segments(operations)?;
+        let wanted = spec.limit.bytes(spec.capacity);
+        let miss = wanted.map_or(0.0, |wanted| limit::settle_bytes(&draft.classes, wanted, 0.0, &mut segments));
+        if nearest.as_ref().is_none_or(|(least, ..)| miss < *least) {
+            nearest = Some((miss, segments, timeline));
+        }
     }
-    let (mut segments, timeline) = draft.segments(operations)?;
-    if let Limit::Overwrites(times) = spec.limit {
-        limit::settle_bytes(&draft.classes, times * spec.capacity.0 as f64, 0.0, &mut segments);
-    }
+    let (_, segments, timeline) = nearest.ok_or_else(|| impossible("its limit"))?;
     Ok(draft.finish(timeline, segments))
 }
 
@@ -218,6 +224,9 @@ impl<'a> Draft<'a> {
         let files = self.sizes.total_files;
         let profile = &self.spec.profile;
         let bytes_created = limit::bytes_created(&self.classes, segments);
+        let created = creates(segments, &vec![0; self.classes.len()]);
+        let filled = self.classes.iter().filter(|class| class.files > 0);
+        let largest = filled.map(|class| class.allocated).fold(0.0, f64::max);
         let t_bound = schedule::bound(&self.ages, files);
         let none = |share: f64| share > 0.0 && (share * files as f64) < 0.5;
         let without_files = |(bin, count): (&super::sizes::SizeBin, &u64)| {
@@ -248,9 +257,17 @@ impl<'a> Draft<'a> {
             clock: self.spec.clock,
             changes: profile.changes.iter().any(|row| row.rates() != [0.0; 4]),
             rewrites: profile.changes.iter().any(|row| row.overwrites > 0.0),
+            changes_expected: expected_changes(self.spec, &self.classes, &created),
+            largest_file: Bytes(largest as u64),
             parts: 1,
         }
     }
+}
+
+/// Creates per class of segments, and those `before` them.
+pub(super) fn creates(segments: &[Segment], before: &[u64]) -> Vec<u64> {
+    let of = |class: usize| segments.iter().map(|segment| segment.creates[class]).sum::<u64>();
+    before.iter().enumerate().map(|(class, before)| before + of(class)).collect()
 }
 
 /// Pairs of delete and create per class: at least the files that stay, none where no slot is free.

@@ -5,19 +5,24 @@ use super::build::{Draft, Segment};
 use super::classes::Class;
 use super::rounding::apportion;
 use super::schedule::{self, Span};
+use super::search::Search;
 use crate::error::AgingError;
 use crate::measure::ChiSquare;
 
-/// Number of operations of the plan.
-pub(super) fn operations(draft: &Draft<'_>) -> Result<u64, AgingError> {
+/// Numbers of operations of which the plan takes the one that comes nearer to its limit; one, unless bytes are asked for that no
+/// length tried creates.
+pub(super) fn operations(draft: &Draft<'_>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
     match draft.spec.limit {
-        Limit::Bound => Ok(at_bound(draft)),
-        Limit::Operations(0) => Err(AgingError::Plan("a limit of 0 operations leaves nothing to do".into())),
-        Limit::Operations(most) if most <= files => Ok(most),
-        Limit::Operations(most) => Ok(most - (most - files) % 2),
-        Limit::Overwrites(times) => for_overwrites(draft, times),
-        Limit::Confidence(p) => for_confidence(draft, p),
+        Limit::Bound => Ok(vec![at_bound(draft)]),
+        Limit::Operations(0) | Limit::AtMost { operations: 0, .. } => {
+            Err(AgingError::Plan("a limit of 0 operations leaves nothing to do".into()))
+        }
+        Limit::Operations(most) if most <= files => Ok(vec![most]),
+        Limit::Operations(most) => Ok(vec![most - (most - files) % 2]),
+        Limit::Overwrites(times) => for_overwrites(draft, times, None),
+        Limit::AtMost { overwrites, operations } => for_overwrites(draft, overwrites, Some(operations)),
+        Limit::Confidence(p) => Ok(vec![for_confidence(draft, p)?]),
     }
 }
 
@@ -27,37 +32,65 @@ fn at_bound(draft: &Draft<'_>) -> u64 {
     schedule::operations_at_bound(&draft.ages, files, &apportion(&shares, files))
 }
 
-/// The length at which the created bytes come nearest to `times` the capacity.
-fn for_overwrites(draft: &Draft<'_>, times: f64) -> Result<u64, AgingError> {
+/// More steps than any plan has.
+pub(super) const MOST_STEPS: u64 = 1 << 46;
+
+/// The lengths at which the created bytes come nearest to `times` the capacity; with the `most` operations that are allowed, the
+/// greatest at which they are no more.
+fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
     let target = times * draft.spec.capacity.0 as f64;
-    let mean: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
-    if !(times > 0.0 && target / mean < (1u64 << 46) as f64) {
+    let mean_pair: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
+    if !(times > 0.0 && target / mean_pair < MOST_STEPS as f64) {
         return Err(AgingError::Plan(format!("{times} overwrites cannot be planned; give a number above 0")));
     }
-    if target <= draft.sizes.bytes {
-        return Ok(((target / draft.sizes.bytes * files as f64) as u64).clamp(1, files));
+    let mean_file = draft.sizes.bytes / files as f64;
+    let fills = target > draft.sizes.bytes;
+    let first = match fills {
+        true => files + ((target - draft.sizes.bytes) / mean_pair).round() as u64,
+        false => (target / mean_file) as u64,
+    };
+    let longest = most.map_or(MOST_STEPS, |most| steps(most, files)).min(MOST_STEPS);
+    // What is more than the volume holds is created by a plan that fills it.
+    let shortest = if fills && most.is_none() { files } else { 1 };
+    let search = Search { target, at_most: most.is_some(), range: (shortest.min(longest), longest) };
+    let mean = |steps: u64| if steps < files { mean_file } else { mean_pair };
+    let bytes = |steps: u64| Ok(bytes_created(&draft.classes, &draft.segments(operations_of(steps, files))?.0));
+    let found = search.lengths(first, mean, bytes)?;
+    if found.is_empty() {
+        return Err(AgingError::Plan(format!("{times} overwrites are less than one file; allow more")));
     }
-    let mut pairs = ((target - draft.sizes.bytes) / mean).round().max(0.0);
-    for _ in 0..16 {
-        let created = bytes_created(&draft.classes, &draft.segments(files + 2 * pairs as u64)?.0);
-        let step = ((target - created) / mean).round();
-        if step == 0.0 {
-            break;
-        }
-        pairs = (pairs + step).max(0.0);
-    }
-    Ok(files + 2 * pairs as u64)
+    Ok(found.into_iter().map(|steps| operations_of(steps, files)).collect())
+}
+
+/// A length in creates until `filled`, and in pairs from there on.
+pub(super) fn steps(operations: u64, filled: u64) -> u64 {
+    operations.min(filled) + operations.saturating_sub(filled) / 2
+}
+
+/// The operations of a length in steps.
+pub(super) fn operations_of(steps: u64, filled: u64) -> u64 {
+    steps.min(filled) + 2 * steps.saturating_sub(filled)
 }
 
 /// Exchanges single pairs between classes (single creates, where the plan ends before the volume is filled) until the
-/// created bytes are as near to `target` as whole files allow. `before` bytes were created before these segments.
-pub(super) fn settle_bytes(classes: &[Class], target: f64, before: f64, segments: &mut [Segment]) {
+/// created bytes are as near to what a limit of overwrites asks for as whole files allow. `before` bytes were created before these
+/// segments. Returns how far they are from it, in bytes.
+pub(super) fn settle_bytes(
+    classes: &[Class],
+    (target, at_most): (f64, bool),
+    before: f64,
+    segments: &mut [Segment],
+) -> f64 {
     let mut excess = before + bytes_created(classes, segments) - target;
     let pairs = |segment: &Segment| segment.deletes == segment.creates;
     let filling = !segments.iter().any(pairs);
+    let creates: u64 = segments.iter().flat_map(|segment| &segment.creates).sum();
+    if filling && creates >= classes.iter().map(|class| class.files).sum::<u64>() {
+        return excess.abs();
+    }
     let longest = segments.iter_mut().filter(|segment| filling || pairs(segment)).max_by_key(|segment| segment.len());
-    let Some(segment) = longest else { return };
+    let Some(segment) = longest else { return excess.abs() };
     for _ in 0..10_000 {
         let spare = |class: &usize| segment.creates[*class] > segment.stay[*class].max(1);
         let used = |class: &usize| {
@@ -67,10 +100,11 @@ pub(super) fn settle_bytes(classes: &[Class], target: f64, before: f64, segments
         let change = |more: usize, less: usize| classes[more].allocated - classes[less].allocated;
         let candidates = (0..classes.len()).filter(used);
         let exchanges = candidates.flat_map(|more| (0..classes.len()).filter(spare).map(move |less| (more, less)));
-        let after = |pair: &(usize, usize)| (excess + change(pair.0, pair.1)).abs();
-        let Some(best) = exchanges.min_by(|a, b| after(a).total_cmp(&after(b))) else { return };
-        if after(&best) >= excess.abs() {
-            return;
+        let after = |pair: &(usize, usize)| excess + change(pair.0, pair.1);
+        let allowed = exchanges.filter(|pair| !at_most || after(pair) <= 0.0);
+        let Some(best) = allowed.min_by(|a, b| after(a).abs().total_cmp(&after(b).abs())) else { break };
+        if after(&best).abs() >= excess.abs() {
+            break;
         }
         excess += change(best.0, best.1);
         segment.creates[best.0] += 1;
@@ -79,6 +113,7 @@ pub(super) fn settle_bytes(classes: &[Class], target: f64, before: f64, segments
             segment.deletes.clone_from(&segment.creates);
         }
     }
+    excess.abs()
 }
 
 /// Bytes in whole blocks that segments create.

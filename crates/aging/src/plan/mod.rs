@@ -10,6 +10,7 @@ mod limit;
 mod replan;
 mod rounding;
 mod schedule;
+mod search;
 mod sizes;
 mod summary;
 
@@ -27,7 +28,7 @@ pub(crate) use replan::{State, Survivor, replan};
 pub(crate) use schedule::AgeBin;
 
 use crate::error::AgingError;
-use crate::planner::Planner;
+use crate::planner::{Planner, expected_changes};
 use crate::profile::Profile;
 use senesce_core::{Bytes, Seed};
 use serde::{Deserialize, Serialize};
@@ -110,12 +111,31 @@ pub enum Limit {
     /// At the least number of operations that reaches the age histogram exactly.
     #[default]
     Bound,
-    /// When this many times the capacity has been created.
+    /// When this many times the capacity has been created, as near as whole files come to it.
     Overwrites(f64),
+    /// Before more than this many times the capacity is created, and after no more than so many operations.
+    AtMost {
+        /// Times the capacity.
+        overwrites: f64,
+        /// Operations.
+        operations: u64,
+    },
     /// After this many operations (less one where the number of operations after the fill would be odd).
     Operations(u64),
     /// As soon as a chi-square test finds all three histograms with at least this p.
     Confidence(f64),
+}
+
+impl Limit {
+    /// Bytes that a volume of this capacity is to have created in the end, and whether no more; `None` where nothing is said of them.
+    pub(crate) fn bytes(self, capacity: Bytes) -> Option<(f64, bool)> {
+        let (times, at_most) = match self {
+            Self::Overwrites(times) => (times, false),
+            Self::AtMost { overwrites, .. } => (overwrites, true),
+            Self::Bound | Self::Operations(_) | Self::Confidence(_) => return None,
+        };
+        Some((times * capacity.0 as f64, at_most))
+    }
 }
 
 /// A plan: pure data from which the same operations stream every time.
@@ -173,8 +193,9 @@ impl AgingPlan {
         &self.tree
     }
 
-    /// Brings the summary up to date after the segments were planned anew from `live` files.
-    fn resummarise(&mut self, live: u64, bytes_before: f64) {
+    /// Brings the summary up to date after the segments were planned anew from a state.
+    fn resummarise(&mut self, state: &State) {
+        let (live, bytes_before) = (state.survivors.len() as u64, state.bytes_created);
         let count = |counts: &[u64]| counts.iter().sum::<u64>();
         let creates: u64 = self.segments.iter().map(|segment| count(&segment.creates)).sum();
         let deletes: u64 = self.segments.iter().map(|segment| count(&segment.deletes)).sum();
@@ -186,6 +207,8 @@ impl AgingPlan {
         self.summary.deletes = (self.operations - end) / 2;
         self.summary.bytes_created = Bytes(created as u64);
         self.summary.overwrites = created / self.spec.capacity.0 as f64;
+        let created = build::creates(&self.segments, &state.created);
+        self.summary.changes_expected = expected_changes(&self.spec, &self.classes, &created);
         self.summary.below_bound = (self.operations as f64) < self.summary.t_bound.floor();
     }
 

@@ -1,9 +1,10 @@
 //! Plans anew from a state that a run has reached: new limits for files that exist already.
 
 use super::build::{Segment, churn_pairs};
-use super::limit::{bytes_created, settle_bytes};
+use super::limit::{MOST_STEPS, bytes_created, operations_of, settle_bytes, steps};
 use super::rounding::{apportion, controlled, fit};
 use super::schedule::{self, Span};
+use super::search::Search;
 use super::{AgingPlan, Limit, Timeline};
 use crate::error::AgingError;
 use crate::measure::ChiSquare;
@@ -67,16 +68,22 @@ pub(crate) fn replan(old: &AgingPlan, state: &State, limit: Limit) -> Result<Dec
     let mut plan = old.clone();
     plan.spec.limit = limit;
     let repair = Repair::new(&plan, state);
-    let mut stays = vec![false; state.survivors.len()];
     let draft = Draft { plan: old, state, repair: &repair };
-    plan.operations = draft.length(limit)?;
-    plan.timeline = Timeline::even(plan.operations);
-    plan.segments = draft.segments(plan.operations, &mut stays)?;
-    if let Limit::Overwrites(times) = limit {
-        let target = times * plan.spec.capacity.0 as f64;
-        settle_bytes(&plan.classes, target, state.bytes_created, &mut plan.segments);
+    let wanted = limit.bytes(plan.spec.capacity);
+    let mut nearest: Option<(f64, Vec<bool>)> = None;
+    for operations in draft.lengths(limit)? {
+        let mut stays = vec![false; state.survivors.len()];
+        let mut segments = draft.segments(operations, &mut stays)?;
+        let settle = |wanted| settle_bytes(&plan.classes, wanted, state.bytes_created, &mut segments);
+        let miss = wanted.map_or(0.0, settle);
+        if nearest.as_ref().is_none_or(|(least, _)| miss < *least) {
+            nearest = Some((miss, stays));
+            (plan.operations, plan.segments) = (operations, segments);
+        }
     }
-    plan.resummarise(state.survivors.len() as u64, state.bytes_created);
+    let (_, stays) = nearest.ok_or_else(|| draft.already_done())?;
+    plan.timeline = Timeline::even(plan.operations);
+    plan.resummarise(state);
     Ok(Decision { plan, stays })
 }
 
@@ -107,43 +114,46 @@ impl Draft<'_> {
         self.plan.classes.iter().map(|class| class.files).sum()
     }
 
-    fn length(&self, limit: Limit) -> Result<u64, AgingError> {
-        let done = self.state.operations;
+    /// As for a plan from the beginning.
+    fn lengths(&self, limit: Limit) -> Result<Vec<u64>, AgingError> {
         let filled = self.repair.filled;
-        let length = match limit {
-            Limit::Operations(most) if most <= filled => most,
-            Limit::Operations(most) => most - (most - filled) % 2,
-            Limit::Overwrites(times) => self.for_overwrites(times)?,
-            Limit::Bound => self.nearest(|counts, shares| rms(counts, shares) <= 0.5),
-            Limit::Confidence(p) => self.nearest(|counts, shares| ChiSquare::new(counts, shares).p >= p),
+        let mut lengths = match limit {
+            Limit::Operations(most) if most <= filled => vec![most],
+            Limit::Operations(most) => vec![most - (most - filled) % 2],
+            Limit::Overwrites(times) => self.for_overwrites(times, None)?,
+            Limit::AtMost { overwrites, operations } => self.for_overwrites(overwrites, Some(operations))?,
+            Limit::Bound => vec![self.nearest(|counts, shares| rms(counts, shares) <= 0.5)],
+            Limit::Confidence(p) => vec![self.nearest(|counts, shares| ChiSquare::new(counts, shares).p >= p)],
         };
-        if length <= done {
-            return Err(AgingError::Plan(format!(
-                "the run has done {done} operations ({:.3} overwrites) already; the new limit must lie beyond",
-                self.state.bytes_created / self.plan.spec.capacity.0 as f64
-            )));
-        }
-        Ok(length)
+        lengths.retain(|length| *length > self.state.operations);
+        if lengths.is_empty() { Err(self.already_done()) } else { Ok(lengths) }
     }
 
-    fn for_overwrites(&self, times: f64) -> Result<u64, AgingError> {
-        let classes = &self.plan.classes;
+    fn already_done(&self) -> AgingError {
+        AgingError::Plan(format!(
+            "the run has done {} operations ({:.3} overwrites) already; the new limit must lie beyond",
+            self.state.operations,
+            self.state.bytes_created / self.plan.spec.capacity.0 as f64
+        ))
+    }
+
+    fn for_overwrites(&self, times: f64, most: Option<u64>) -> Result<Vec<u64>, AgingError> {
+        let (classes, filled) = (&self.plan.classes, self.repair.filled);
         let target = times * self.plan.spec.capacity.0 as f64;
-        let mean: f64 = classes.iter().map(|class| class.churn * class.allocated).sum();
-        let mut pairs = 0.0;
-        for _ in 0..16 {
-            let length = self.repair.filled + 2 * pairs as u64;
-            let segments = self.segments(length, &mut vec![false; self.state.survivors.len()])?;
-            let step = ((target - self.state.bytes_created - bytes_created(classes, &segments)) / mean).round();
-            if pairs + step < 0.0 {
-                return Ok((length as f64 + step) as u64);
-            }
-            if step == 0.0 {
-                break;
-            }
-            pairs += step;
+        if target <= self.state.bytes_created {
+            return Ok(Vec::new());
         }
-        Ok(self.repair.filled + 2 * pairs as u64)
+        let mean: f64 = classes.iter().map(|class| class.churn * class.allocated).sum();
+        let done = steps(self.state.operations, filled);
+        let longest = most.map_or(MOST_STEPS, |most| steps(most, filled)).clamp(done, MOST_STEPS);
+        let search = Search { target, at_most: most.is_some(), range: (done, longest) };
+        let bytes = |steps: u64| {
+            let mut stays = vec![false; self.state.survivors.len()];
+            let segments = self.segments(operations_of(steps, filled), &mut stays)?;
+            Ok(self.state.bytes_created + bytes_created(classes, &segments))
+        };
+        let found = search.lengths(filled, |_| mean, bytes)?;
+        Ok(found.into_iter().map(|steps| operations_of(steps, filled)).collect())
     }
 
     /// The first length from here on at which the ages that can be reached are good enough, else the last one tried.

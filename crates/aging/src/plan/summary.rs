@@ -1,6 +1,7 @@
 //! A plan in numbers.
 
 use super::{Clock, Truncated};
+use crate::planner::ChangeCounts;
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,12 @@ pub struct Summary {
     /// Whether some of the changes overwrite files in place.
     #[serde(default)]
     pub rewrites: bool,
+    /// Changes that the rates let expect, with the most bytes that so many can append, cut off and write once more.
+    #[serde(default)]
+    pub changes_expected: ChangeCounts,
+    /// Largest file, in whole blocks.
+    #[serde(default)]
+    pub largest_file: Bytes,
     /// Parts that the plan is divided into; the numbers are those of all together.
     #[serde(default = "one")]
     pub parts: u32,
@@ -75,6 +82,8 @@ impl Summary {
         if parts.len() == 1 {
             return Some(first.clone());
         }
+        let mut changes_expected = ChangeCounts::default();
+        parts.iter().for_each(|part| changes_expected.add(&part.changes_expected));
         let (capacity, created) = (sum(|part| part.capacity.0), sum(|part| part.bytes_created.0));
         Some(Self {
             capacity: Bytes(capacity),
@@ -91,6 +100,7 @@ impl Summary {
             // The directory that holds the parts is none of theirs.
             directories: parts.iter().map(|part| part.directories).sum::<u32>() + 1,
             below_bound: parts.iter().any(|part| part.below_bound),
+            changes_expected,
             parts: parts.len() as u32,
             ..first.clone()
         })

@@ -9,7 +9,7 @@
 use super::File;
 use super::random::mix;
 use super::size::SizeDraw;
-use crate::plan::{AgingPlan, BLOCK};
+use crate::plan::{AgingPlan, BLOCK, Class, PlanSpec};
 use crate::profile::ChangeRow;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
@@ -152,6 +152,34 @@ pub(super) struct Changes {
     done: ChangeCounts,
 }
 
+/// Blocks by which one file under way may differ from what it will be, at most.
+fn blocks_of_one_file(budget: u64) -> u64 {
+    budget / PART_OF_ONE_FILE / BLOCK
+}
+
+/// Changes that the rates let expect of so many files `created` of each class, with the most bytes that they can take.
+pub(crate) fn expected(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> ChangeCounts {
+    let most = blocks_of_one_file((UNDER_WAY * spec.capacity.0 as f64) as u64);
+    let mut all = ChangeCounts::default();
+    for (class, created) in classes.iter().zip(created) {
+        let size = class.high as u64;
+        let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
+        let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
+        // In floating point, for the products of impossible plans need not fit.
+        let bytes = |count: f64, blocks: u64| (count * (blocks * BLOCK) as f64) as u64;
+        all.add(&ChangeCounts {
+            appends: appends as u64,
+            truncations: truncations as u64,
+            overwrites: overwrites as u64,
+            renames: renames as u64,
+            bytes_appended: bytes(appends, blocks(size).min(most)),
+            bytes_truncated: bytes(truncations, blocks(size).max(1).min(most)),
+            bytes_overwritten: bytes(overwrites, blocks(size).min(OVERWRITTEN_BLOCKS)),
+        });
+    }
+    all
+}
+
 fn blocks(size: u64) -> u64 {
     size.div_ceil(BLOCK)
 }
@@ -194,7 +222,7 @@ impl Changes {
     fn fate(&self, class: usize, birth: u64, size: u64) -> Option<ChangeKind> {
         let draw = mix(self.key ^ birth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let kind = self.rates[class].iter().position(|sum| unit(draw) < *sum)?;
-        let (most, has) = (self.budget / PART_OF_ONE_FILE / BLOCK, blocks(size));
+        let (most, has) = (blocks_of_one_file(self.budget), blocks(size));
         let (place, length) = (mix(draw), mix(draw.wrapping_add(1)));
         let below = |bound: u64| (unit(place) * bound as f64) as u64;
         match kind {

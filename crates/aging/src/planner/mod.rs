@@ -6,6 +6,7 @@ mod random;
 mod size;
 mod step;
 
+pub(crate) use changes::expected as expected_changes;
 pub use changes::{Change, ChangeCounts, ChangeKind};
 pub(crate) use live::Live;
 pub(crate) use random::mix;

@@ -204,6 +204,13 @@ fn overwrites_are_exact_at_the_end() {
 }
 
 #[test]
+fn overwrites_are_met_where_a_large_file_is_created_once_more_or_not() {
+    let plan = plan(&PlanSpec { limit: Limit::Overwrites(1.0), ..builtin("grundman") });
+    let off = watch(&plan).bytes_created as f64 / plan.spec().capacity.0 as f64 - 1.0;
+    assert!(off.abs() < 0.15, "off by {off}, and the largest file is a quarter of the volume");
+}
+
+#[test]
 fn limits_below_the_bound_are_planned_for_as_well_as_possible() {
     for operations in [1, 100, 7000, 9000, 20_001, 300_000] {
         let plan = plan(&PlanSpec { limit: Limit::Operations(operations), ..builtin("agrawal") });
@@ -303,6 +310,19 @@ proptest! {
     }
 
     #[test]
+    fn a_maximum_of_overwrites_is_never_exceeded(
+        profile in any_profile(), files in 300.0f64..3000.0, times in 0.02f64..6.0, operations in 2000u64..30_000,
+    ) {
+        prop_assume!(profile.validate().is_ok());
+        let limit = Limit::AtMost { overwrites: times, operations };
+        let spec = PlanSpec { limit, ..PlanSpec::new(profile.clone(), volume(&profile, files), Seed(7)) };
+        let Ok(plan) = AgingPlan::new(&spec) else { return Err(TestCaseError::reject("does not fit")) };
+        let plan = Arc::new(plan);
+        prop_assert!(plan.summary().overwrites <= times && plan.len() <= operations);
+        prop_assert_eq!(watch(&plan).bytes_created, plan.summary().bytes_created.0);
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_stream(profile in any_profile(), seed in any::<u64>()) {
         prop_assume!(profile.validate().is_ok());
         let spec = PlanSpec::new(profile.clone(), volume(&profile, 300.0), Seed(seed));
@@ -327,6 +347,7 @@ fn a_new_limit_continues_from_the_state_that_was_reached() {
         ("meyer", Limit::Bound, 20_001, Limit::Bound),
         ("meyer", Limit::Bound, 777, Limit::Operations(900)),
         ("pramod", Limit::Overwrites(3.0), 30_001, Limit::Overwrites(8.0)),
+        ("pramod", Limit::Overwrites(3.0), 30_001, Limit::AtMost { overwrites: 8.0, operations: u64::MAX }),
         ("wang_os", Limit::Overwrites(2.0), 12_345, Limit::Confidence(0.1)),
     ];
     for (name, first, position, then) in cases {
@@ -354,6 +375,9 @@ fn a_new_limit_continues_from_the_state_that_was_reached() {
             Limit::Operations(most) => assert!(summary.t_end == most || summary.t_end + 1 == most, "{name}"),
             Limit::Overwrites(times) => {
                 assert!((measured.overwrites - times).abs() < 0.01, "{name} {}", measured.overwrites)
+            }
+            Limit::AtMost { overwrites, .. } => {
+                assert!(measured.overwrites <= overwrites && measured.overwrites > overwrites - 0.5, "{name}")
             }
             Limit::Bound => assert!(measured.rmse.age <= 0.5 / k + 1e-12, "{name} {}", measured.rmse.age * k),
             Limit::Confidence(p) => assert!(measured.chi_square.age.p >= p, "{name}"),

@@ -134,7 +134,7 @@ impl Whole {
 fn ends_by(limit: Limit) -> &'static str {
     match limit {
         Limit::Bound => "convergence",
-        Limit::Overwrites(_) => "overwrites",
+        Limit::Overwrites(_) | Limit::AtMost { .. } => "overwrites",
         Limit::Operations(_) => "operations",
         Limit::Confidence(_) => "confidence",
     }

@@ -15,23 +15,20 @@ pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
         Failure::new(ExitCode::RunFailed, format!("ask for the free space in {}: {words}", root.display()))
     })?;
     let free = if senesce_core::environment::is_root() { stat.f_bfree } else { stat.f_bavail } * stat.f_frsize;
-    // One block for each directory, and 64 bytes of directory entry for each file.
-    let overhead = u64::from(summary.directories) * 4096 + summary.files_at_most * 64;
-    let capacity = summary.capacity.0 as f64;
-    let walk = (rehearsal.measures.fullness.max - summary.fullness).max(0.0);
-    let needed = ((summary.fullness + walk) * capacity) as u64 + overhead;
-    if needed > free {
-        let possible = free.saturating_sub(overhead) as f64 / capacity - walk;
+    let (content, overhead) = needed(rehearsal);
+    if content + overhead > free {
+        let most = rehearsal.measures.fullness.max;
+        let possible =
+            free.saturating_sub(overhead) as f64 / summary.capacity.0 as f64 - (most - summary.fullness).max(0.0);
         return Err(Failure::usage(format!(
-            "fullness {:.3} needs {} with directories and the walk of fullness; the file system has {} free for files: \
-             the largest possible fullness is {:.3}",
-            summary.fullness,
-            Bytes(needed),
+            "the plan needs {} with directories where it is fullest ({most:.3}); the file system has {} free for files: the largest \
+             possible fullness is {:.3}",
+            Bytes(content + overhead),
             Bytes(free),
-            (possible * 1000.0).floor() / 1000.0
+            (possible * 1000.0).floor().max(0.0) / 1000.0
         )));
     }
-    let inodes = summary.files_at_most + u64::from(summary.directories);
+    let inodes = files(summary) + u64::from(summary.directories);
     // btrfs and others without a fixed number of inodes say 0.
     if stat.f_files > 0 && inodes > stat.f_ffree {
         return Err(Failure::usage(format!(
@@ -41,6 +38,20 @@ pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// Bytes of files where the plan is fullest, none where they are sparse; and one block for each directory and 64 bytes of directory
+/// entry for each file.
+fn needed(rehearsal: &Rehearsal) -> (u64, u64) {
+    let summary = &rehearsal.summary;
+    let is_sparse = rehearsal.course.as_ref().is_some_and(|course| course.spec.data == "sparse");
+    let content = if is_sparse { 0.0 } else { rehearsal.measures.fullness.max * summary.capacity.0 as f64 };
+    (content as u64, u64::from(summary.directories) * 4096 + files(summary) * 64)
+}
+
+/// Most files that live at once; no more than are made.
+fn files(summary: &Summary) -> u64 {
+    summary.files_at_most.min(summary.creates)
 }
 
 /// What playing a plan writes to an image, at most; `None`: all of it may be written.
@@ -102,7 +113,29 @@ pub fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root
 
 #[cfg(test)]
 mod tests {
+    use super::super::course::Course;
+    use super::super::rehearse::rehearse;
+    use super::super::spec::tests::age_spec;
+    use super::super::spec::{AgeSpec, Limits};
     use super::*;
+    use senesce_core::progress::Silent;
+
+    fn rehearsed(data: &str) -> Rehearsal {
+        let limits = Limits { max_operations: Some(1000), ..Limits::default() };
+        let course = Course::new(AgeSpec { size: Some(Bytes::gib(100)), limits, ..age_spec(data, None) });
+        let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
+        Rehearsal::of(&course, vec![played]).unwrap()
+    }
+
+    #[test]
+    fn a_plan_needs_room_for_what_it_makes_alone() {
+        let sparse = needed(&rehearsed("sparse"));
+        assert_eq!(sparse.0, 0, "files without blocks");
+        assert!(sparse.1 < Bytes::gib(1).0, "directories and names of 1000 files: {}", sparse.1);
+        let short = rehearsed("fallocate");
+        assert_eq!(files(&short.summary), 1000);
+        assert!((1..Bytes::gib(10).0).contains(&needed(&short).0), "1000 files, not the 80 GiB of a full volume");
+    }
 
     #[test]
     fn a_run_stops_before_the_host_is_full() {

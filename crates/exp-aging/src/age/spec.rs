@@ -1,5 +1,8 @@
 //! What the user asked of `senesce age`, complete and comparable.
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use crate::compressed_aging::certificate::{Wanted, certified};
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_capacity, part_seed};
@@ -17,7 +20,7 @@ use std::time::Duration;
 /// When an aging ends; without any limit at the bound, where all three histograms are exact.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Exactly this many overwrites.
+    /// This many overwrites, as near as whole files come to them.
     pub overwrites: Option<f64>,
     /// Stop at this p of the chi-square tests.
     pub confidence: Option<f64>,
@@ -25,7 +28,7 @@ pub struct Limits {
     pub max_overwrites: Option<f64>,
     /// At most this many operations, planned for.
     pub max_operations: Option<u64>,
-    /// Stop after this many seconds of execution.
+    /// Stop after this many seconds of planning and execution, counted anew whenever the run is started.
     pub max_seconds: Option<f64>,
 }
 
@@ -48,19 +51,51 @@ impl Limits {
             return Ok(make(Limit::Overwrites(overwrites))?);
         }
         let mut plan = make(self.confidence.map_or(Limit::Bound, Limit::Confidence))?;
-        if let Some(most) = self.max_overwrites.filter(|most| plan.as_ref().summary().overwrites > *most) {
-            plan = make(Limit::Overwrites(most))?;
-        }
         let most = self.max_operations.map(|most| most / u64::from(parts));
         if let Some(most) = most.filter(|most| plan.as_ref().summary().t_end > *most) {
             plan = make(Limit::Operations(most))?;
         }
+        // Last, for a plan of fewer operations may create more bytes.
+        if let Some(overwrites) = self.max_overwrites.filter(|most| plan.as_ref().summary().overwrites > *most) {
+            plan = make(Limit::AtMost { overwrites, operations: plan.as_ref().summary().t_end })?;
+        }
         Ok(plan)
     }
 
-    /// The time limit of execution, all parts of the run together.
+    /// That a plan misses the overwrites that were asked for by more than its largest file, in words.
+    pub fn missed(&self, summary: &Summary) -> Option<String> {
+        let asked = self.overwrites?;
+        let miss = (summary.overwrites - asked).abs() * summary.capacity.0 as f64;
+        let largest = summary.largest_file.0 as f64 * f64::from(summary.parts);
+        // Records of earlier versions do not tell it.
+        (largest > 0.0 && miss > largest).then(|| {
+            format!(
+                "{asked} overwrites were asked for and {:.3} are planned: no length that was tried comes nearer",
+                summary.overwrites
+            )
+        })
+    }
+
+    /// The time limit of each start.
     pub fn max_time(&self) -> Option<Duration> {
         self.max_seconds.map(Duration::from_secs_f64)
+    }
+
+    /// What holds when these limits are given to a run that has `own`: a time limit alone leaves the others as they are.
+    pub(super) fn given_to(&self, own: &Self) -> Self {
+        if !self.plan_as(&Self::default()) {
+            return self.clone();
+        }
+        Self { max_seconds: self.max_seconds.or(own.max_seconds), ..own.clone() }
+    }
+
+    /// Whether both shape the same plan. A time limit shapes none.
+    pub(super) fn plan_as(&self, other: &Self) -> bool {
+        self.without_time() == other.without_time()
+    }
+
+    pub(super) fn without_time(&self) -> Self {
+        Self { max_seconds: None, ..self.clone() }
     }
 }
 
@@ -320,15 +355,31 @@ impl AgeSpec {
             format!("age by {} to operation {} ({:.1} overwrites)", summary.profile, summary.t_end, summary.overwrites),
             target,
         );
-        plan.bytes_to_write = if self.data == "write" { summary.bytes_created.0 } else { summary.creates * 4096 };
-        plan.estimated_seconds = self.estimate_seconds(summary.t_end, plan.bytes_to_write);
+        if let Some(words) = self.limits.missed(summary) {
+            plan.step(words, target);
+        }
+        let (content, metadata) = self.bytes_to_write(summary);
+        plan.bytes_to_write = content + metadata;
+        plan.estimated_seconds = self.estimate_seconds(summary, content);
         plan
     }
 
-    /// As in memory, on ext4 where it is not said; and a gigabyte a second where data are written.
-    fn estimate_seconds(&self, operations: u64, bytes: u64) -> f64 {
+    /// Bytes of content, and of metadata where that is all that most operations write. Overwriting in place writes whatever became of
+    /// the content before; a file that is cut later is longer at first.
+    fn bytes_to_write(&self, summary: &Summary) -> (u64, u64) {
+        let changes = &summary.changes_expected;
+        match &*self.data {
+            "write" => (summary.bytes_created.0 + changes.bytes_truncated + changes.bytes_overwritten, 0),
+            _ => (changes.bytes_overwritten, (summary.creates + changes.all()) * 4096),
+        }
+    }
+
+    /// As in memory, on ext4 where it is not said, and a gigabyte of content a second; no less than the pace allows.
+    fn estimate_seconds(&self, summary: &Summary, content: u64) -> f64 {
         let file_system = self.file_system.unwrap_or(FileSystem::Ext4);
-        file_system.seconds_of_operations(operations) + if self.data == "write" { bytes as f64 / 1e9 } else { 0.0 }
+        let operations = summary.t_end + summary.changes_expected.all();
+        let own = file_system.seconds_of_operations(operations) + content as f64 / 1e9;
+        self.pace.map_or(own, |pace| own.max(summary.t_end as f64 / pace))
     }
 }
 
@@ -367,22 +418,5 @@ pub fn parse_shard(text: &str) -> Result<(u32, u32), Failure> {
             ExitCode::Usage,
             format!("--shard {text}: write I/N with I from 0 to N-1, for example 0/4"),
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_with_numbers_are_read_or_refused() {
-        assert_eq!(parse_until("confidence=0.95").unwrap(), 0.95);
-        for text in ["confidence=1.5", "confidense=0.9", "0.9"] {
-            assert!(parse_until(text).is_err(), "{text}");
-        }
-        assert_eq!(parse_shard("1/4").unwrap(), (1, 4));
-        for text in ["4/4", "1", "a/b", "0/0"] {
-            assert!(parse_shard(text).is_err(), "{text}");
-        }
     }
 }

@@ -1,0 +1,140 @@
+//! The length of a run that creates a number of bytes. They need not grow with the length: where a large file is one of those that
+//! stay hangs on the rounding, and it is created once more or not.
+
+use crate::error::AgingError;
+
+/// Lengths that are tried by the mean size, and all that are tried. Each is a pass over the age bins and classes of a plan; one that
+/// is planned anew passes over the files that exist too.
+const BY_MEAN: usize = 16;
+const TRIES: usize = 40;
+
+/// What is looked for. Lengths are in steps: operations, or pairs of them where these come in pairs.
+pub(super) struct Search {
+    /// Bytes that are to be created.
+    pub target: f64,
+    /// Whether no more may be created.
+    pub at_most: bool,
+    /// Least and greatest length.
+    pub range: (u64, u64),
+}
+
+/// A length, and its bytes above the target.
+type Tried = (u64, f64);
+
+impl Search {
+    /// The lengths worth planning, from the `first` guess on, where a step creates about `mean` bytes: one, or the nearest on
+    /// both sides of the target. None where even the least length creates more than it may.
+    pub fn lengths(
+        &self,
+        first: u64,
+        mean: impl Fn(u64) -> f64,
+        mut bytes: impl FnMut(u64) -> Result<f64, AgingError>,
+    ) -> Result<Vec<u64>, AgingError> {
+        let mut tried: Vec<Tried> = Vec::new();
+        let mut next = Some(first.clamp(self.range.0, self.range.1));
+        while let Some(steps) = next.filter(|_| tried.len() < TRIES) {
+            let last = (steps, bytes(steps)? - self.target);
+            tried.push(last);
+            if !self.at_most && steps_missing(last, mean(steps)) == 0.0 {
+                return Ok(vec![steps]);
+            }
+            next = self.next(&tried, last, &mean);
+        }
+        Ok(self.chosen(&tried))
+    }
+
+    /// The next length to try; `None` when there is none between the nearest two.
+    fn next(&self, tried: &[Tried], last: Tried, mean: &impl Fn(u64) -> f64) -> Option<u64> {
+        let by_mean = self.within(last.0 as f64 + steps_missing(last, mean(last.0)));
+        let known = |steps: u64| tried.iter().any(|(other, _)| *other == steps);
+        if tried.len() < BY_MEAN && !known(by_mean) {
+            return Some(by_mean);
+        }
+        let Some(low) = greatest_below(tried) else { return Some(self.range.0).filter(|least| !known(*least)) };
+        let above = tried.iter().filter(|(steps, excess)| *excess > 0.0 && *steps > low.0);
+        match above.map(|(steps, _)| *steps).min() {
+            Some(high) => (high - low.0 > 1).then(|| low.0 + (high - low.0) / 2),
+            None => {
+                let farther = steps_missing(low, mean(low.0)).max(1.0) * 2.0;
+                Some(self.within(low.0 as f64 + farther)).filter(|steps| *steps > low.0)
+            }
+        }
+    }
+
+    fn within(&self, steps: f64) -> u64 {
+        steps.clamp(self.range.0 as f64, self.range.1 as f64) as u64
+    }
+
+    fn chosen(&self, tried: &[Tried]) -> Vec<u64> {
+        if self.at_most {
+            return greatest_below(tried).map(|(steps, _)| steps).into_iter().collect();
+        }
+        let below = tried.iter().filter(|(_, excess)| *excess <= 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+        let above = tried.iter().filter(|(_, excess)| *excess > 0.0).min_by(|a, b| a.1.total_cmp(&b.1));
+        below.into_iter().chain(above).map(|(steps, _)| *steps).collect()
+    }
+}
+
+/// Steps that lead to the target by the mean size.
+fn steps_missing((_, excess): Tried, mean: f64) -> f64 {
+    (-excess / mean).round()
+}
+
+/// The greatest length tried that creates no more than the target.
+fn greatest_below(tried: &[Tried]) -> Option<Tried> {
+    tried.iter().filter(|(_, excess)| *excess <= 0.0).max_by_key(|(steps, _)| *steps).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of 10 bytes; a large file more at every odd length.
+    fn bytes(steps: u64) -> f64 {
+        (steps * 10 + steps % 2 * 1000) as f64
+    }
+
+    fn found(target: f64, at_most: bool, first: u64, range: (u64, u64)) -> (Vec<u64>, usize) {
+        let mut passes = 0;
+        let counted = |steps| {
+            passes += 1;
+            Ok(bytes(steps))
+        };
+        (Search { target, at_most, range }.lengths(first, |_| 10.0, counted).unwrap(), passes)
+    }
+
+    #[test]
+    fn a_maximum_holds_where_bytes_jump_up_and_down() {
+        for target in (0..5000).map(f64::from) {
+            for first in [0, 1, 77, 4000] {
+                let (lengths, passes) = found(target, true, first, (0, 1 << 46));
+                assert_eq!(lengths.len(), 1);
+                assert!(bytes(lengths[0]) <= target && passes <= TRIES, "{target}: {lengths:?} after {passes}");
+            }
+        }
+        assert_eq!(found(5.0, true, 3, (1, 3)).0, Vec::<u64>::new());
+    }
+
+    #[test]
+    fn an_exact_number_is_met_or_told_from_both_sides() {
+        assert_eq!(found(800.0, false, 70, (0, 1 << 46)).0, [80]);
+        // By the mean size alone the search goes from 51 to 0 and back.
+        let (lengths, passes) = found(505.0, false, 51, (0, 1 << 46));
+        assert!(
+            bytes(lengths[0]) <= 505.0 && bytes(lengths[1]) > 505.0 && passes <= TRIES,
+            "{lengths:?} after {passes}"
+        );
+    }
+
+    #[test]
+    fn no_more_is_tried_than_a_line_takes() {
+        let mut passes = 0;
+        let search = Search { target: 1e12, at_most: false, range: (0, 1 << 46) };
+        let line = |steps: u64| {
+            passes += 1;
+            Ok(steps as f64 * 10.0)
+        };
+        assert_eq!(search.lengths(1, |_| 10.0, line).unwrap(), [100_000_000_000]);
+        assert_eq!(passes, 2);
+    }
+}

@@ -1,0 +1,111 @@
+use super::*;
+use senesce_aging::profile::{ChangeRow, SizeRow};
+
+fn plan_of(name: &str, mib: u64, limits: &Limits) -> Arc<AgingPlan> {
+    let profile = Profile::builtin(name).unwrap();
+    let base = PlanSpec { truncate: Truncate::Drop, ..PlanSpec::new(profile, Bytes::mib(mib), Seed(1)) };
+    let make = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() }).map(Arc::new);
+    limits.plan(1, &make).unwrap()
+}
+
+#[test]
+fn no_more_is_created_than_a_maximum_allows_with_another_limit_or_without() {
+    for (name, mib) in [("meyer", 300), ("meyer", 250), ("grundman", 1024), ("pramod", 700), ("agrawal", 100)] {
+        for (most, max_operations) in [(0.3, None), (1.0, None), (1.0, Some(2000)), (1.7, None), (1.7, Some(5001))] {
+            let limits = Limits { max_overwrites: Some(most), max_operations, ..Limits::default() };
+            let plan = plan_of(name, mib, &limits);
+            let summary = plan.summary();
+            assert!(summary.overwrites <= most, "{name}, {mib} MiB: {} of {most}", summary.overwrites);
+            assert!(max_operations.is_none_or(|most| summary.t_end <= most));
+        }
+    }
+}
+
+#[test]
+fn overwrites_that_are_missed_are_told() {
+    let limits = Limits { overwrites: Some(1.0), ..Limits::default() };
+    let plan = plan_of("agrawal", 100, &limits);
+    assert_eq!(limits.missed(plan.summary()), None);
+    let far = Summary { overwrites: 1.8, ..plan.summary().clone() };
+    let words = limits.missed(&far).unwrap();
+    assert!(words.contains("1 overwrites were asked for and 1.800 are planned"), "{words}");
+    assert_eq!(Limits::default().missed(&far), None);
+    assert_eq!(limits.missed(&Summary { largest_file: Bytes(0), ..far }), None);
+}
+
+/// An aging of 1 GiB by agrawal.
+pub(crate) fn age_spec(data: &str, pace: Option<f64>) -> AgeSpec {
+    AgeSpec {
+        target: Some("memory:1G".into()),
+        profile: "agrawal".into(),
+        profile_hash: String::new(),
+        size: None,
+        fullness: None,
+        seed: Seed(1),
+        churn: Churn::Profile,
+        spread_sizes: false,
+        truncate: Truncate::Drop,
+        compression: None,
+        limits: Limits::default(),
+        file_system: Some(FileSystem::Ext4),
+        mkfs_options: String::new(),
+        mount_options: String::new(),
+        in_memory: false,
+        data: data.into(),
+        record_order: false,
+        fsync_every: 0,
+        clock: Clock::default(),
+        pace,
+        threads: 1,
+        writers: 1,
+        shard: None,
+        parts: 1,
+    }
+}
+
+fn described(spec: &AgeSpec, summary: &Summary) -> Plan {
+    spec.describe(Plan::default_of("age", spec.seed), summary)
+}
+
+#[test]
+fn a_pace_bounds_the_estimated_time() {
+    let summary = age_spec("fallocate", None).summary().unwrap();
+    let free = described(&age_spec("fallocate", None), &summary).estimated_seconds;
+    let paced = described(&age_spec("fallocate", Some(100.0)), &summary).estimated_seconds;
+    assert_eq!(paced, summary.t_end as f64 / 100.0);
+    assert_eq!(described(&age_spec("fallocate", Some(1e9)), &summary).estimated_seconds, free);
+}
+
+#[test]
+fn what_changes_write_is_in_the_plan() {
+    let sizes = vec![SizeRow { bytes: Bytes::mib(1), weight: 1.0 }];
+    let changes = vec![ChangeRow { bytes: Bytes::mib(1), truncations: 0.5, overwrites: 0.5, ..ChangeRow::default() }];
+    let profile = Profile { sizes, changes, ..Profile::builtin("agrawal").unwrap() };
+    let limit = Limit::Overwrites(20.0);
+    let plan = AgingPlan::new(&PlanSpec { limit, ..PlanSpec::new(profile, Bytes::gib(1), Seed(1)) }).unwrap();
+    let plan = Arc::new(plan);
+    let mut planner = plan.operations();
+    planner.skip_to(u64::MAX);
+    let (done, summary) = (planner.changes_done(), plan.summary());
+    let expected = summary.changes_expected;
+    assert!(done.bytes_overwritten > Bytes::gib(1).0 && done.bytes_truncated > Bytes::mib(64).0);
+    assert!(done.bytes_overwritten <= expected.bytes_overwritten && done.bytes_truncated <= expected.bytes_truncated);
+    assert!(done.all() <= expected.all() && done.all() > expected.all() / 5 * 4);
+    let allocated = described(&age_spec("fallocate", None), summary);
+    assert!(allocated.bytes_to_write >= done.bytes_overwritten + summary.creates * 4096);
+    assert!(allocated.estimated_seconds >= done.bytes_overwritten as f64 / 1e9);
+    let written = described(&age_spec("write", None), summary);
+    assert!(written.bytes_to_write >= summary.bytes_created.0 + done.bytes_overwritten + done.bytes_truncated);
+}
+
+#[test]
+fn words_with_numbers_are_read_or_refused() {
+    assert_eq!(parse_until("confidence=0.95").unwrap(), 0.95);
+    for text in ["confidence=1.5", "confidense=0.9", "0.9"] {
+        assert!(parse_until(text).is_err(), "{text}");
+    }
+    assert_eq!(parse_shard("1/4").unwrap(), (1, 4));
+    for text in ["4/4", "1", "a/b", "0/0"] {
+        assert!(parse_shard(text).is_err(), "{text}");
+    }
+}
