@@ -1,12 +1,16 @@
 //! Compares a directory with the live files of a plan: to verify it, and to bring it back to a recorded state.
 
+mod reconcile;
+
+pub use reconcile::{Cleared, Reconciled, clear, reconcile};
+
 use crate::error::AgingError;
-use crate::execute::{BackEnd, CHUNK, Content, Data, Descriptors, DirectoryBackEnd, Hand, Name, Shard, explain};
+use crate::execute::{CHUNK, Content, Data, Name, Shard, explain};
 use crate::namespace::Namespace;
 use crate::parts::part_of_name;
 use crate::planner::{File, Planner};
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -20,10 +24,13 @@ use std::path::{Path, PathBuf};
 pub struct VerifyReport {
     /// Files that should be there.
     pub files: u64,
-    /// Bytes of files with the content that they should have. What holds no data reads as zeros and is not read.
+    /// Bytes that were read and compared. What holds no data reads as zeros and is not read.
     pub bytes: u64,
-    /// Files that are not there.
+    /// Files that are not there, also those in whose place lies something else.
     pub missing: u64,
+    /// Directories that are not there.
+    #[serde(default)]
+    pub missing_directories: u64,
     /// Files of another size.
     pub wrong_size: u64,
     /// Files with other content.
@@ -68,7 +75,7 @@ pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
 impl VerifyReport {
     /// Whether everything is as it should be.
     pub fn is_good(&self) -> bool {
-        self.missing + self.wrong_size + self.wrong_content + self.strangers == 0
+        self.missing + self.missing_directories + self.wrong_size + self.wrong_content + self.strangers == 0
     }
 
     fn example(&mut self, directory: &str, name: &Path, what: &str) {
@@ -82,6 +89,7 @@ impl VerifyReport {
         self.files += other.files;
         self.bytes += other.bytes;
         self.missing += other.missing;
+        self.missing_directories += other.missing_directories;
         self.wrong_size += other.wrong_size;
         self.wrong_content += other.wrong_content;
         self.strangers += other.strangers;
@@ -120,13 +128,16 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     fn directory(&self, directory: u32, places: Range<usize>) -> Result<VerifyReport, AgingError> {
         let relative = self.planner.plan().directories().path(directory);
-        let path = self.top.join(&relative);
+        // A link at the end of a path would be followed for a slash behind it; only the top may be one.
+        let path = if directory == 0 { self.top.to_path_buf() } else { self.top.join(relative.trim_end_matches('/')) };
         let mut report = VerifyReport { files: places.len() as u64, ..VerifyReport::default() };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let follows = if directory == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | follows;
         let opened = match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(opened) => opened,
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 report.missing = report.files;
+                report.missing_directories = 1;
                 report.example(&relative, Path::new(""), "the directory is missing");
                 return Ok(report);
             }
@@ -170,7 +181,8 @@ impl Comparison<'_> {
             let path = self.top.join(relative).join(name);
             move |errno: Errno| explain(operation, path, errno)
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // What became a pipe since it was listed would wait for its other end.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = openat(directory, name.as_c_str(), flags, Mode::empty()).map_err(failed("open"))?;
         let size = rustix::fs::fstat(&opened).map_err(failed("look at"))?.st_size as u64;
         if size != file.size {
@@ -187,6 +199,7 @@ impl Comparison<'_> {
                 self.content.fill(file.birth, done / crate::plan::BLOCK, &mut wanted[..length]);
             }
             let read = read_full(&opened, &mut found[..length], done).map_err(failed("read"))?;
+            report.bytes += read as u64;
             if read != length || found[..length] != wanted[..length] {
                 report.wrong_content += 1;
                 report.example(relative, name.as_ref(), &format!("other content from byte {done} on"));
@@ -194,7 +207,6 @@ impl Comparison<'_> {
             }
             done = self.content_from(&opened, done + length as u64, size).map_err(failed("seek in"))?;
         }
-        report.bytes += size;
         Ok(())
     }
 
@@ -227,7 +239,7 @@ fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, E
 }
 
 struct Listing {
-    /// For each expected file of the directory: whether it is there.
+    /// For each expected file of the directory: whether it is there, and a file.
     seen: Vec<bool>,
     strangers: Vec<PathBuf>,
     /// All directories.
@@ -246,7 +258,14 @@ fn list(
     for entry in Dir::read_from(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_bytes();
-        if entry.file_type() == FileType::Directory {
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let found = statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+                FileType::from_raw_mode(found.st_mode)
+            }
+            known => known,
+        };
+        if kind == FileType::Directory {
             listing.directories.extend((name != b"." && name != b"..").then(|| path_of(name)));
             continue;
         }
@@ -254,8 +273,8 @@ fn list(
             continue;
         }
         match find(Name::parse(name)).1 {
-            Some(place) => listing.seen[place] = true,
-            None => listing.strangers.push(path_of(name)),
+            Some(place) if kind == FileType::RegularFile => listing.seen[place] = true,
+            _ => listing.strangers.push(path_of(name)),
         }
     }
     Ok(listing)
@@ -276,76 +295,4 @@ fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<(u64, boo
     let found = (low < places.end).then(|| namespace.file(low));
     let hit = found.is_some_and(|file| (file.birth, file.renamed) == (birth, renamed));
     (places.len(), hit.then(|| low - places.start))
-}
-
-/// What was done to bring a directory to a recorded state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reconciled {
-    /// Files that the recorded state does not have yet, taken away.
-    pub removed: u64,
-    /// Files that were gone already, made again.
-    pub restored: u64,
-    /// Files of a wrong size, made again.
-    pub repaired: u64,
-}
-
-/// Brings the directory of `backend` to exactly the live files of `planner`: after a kill it may be a window of operations ahead of
-/// the record, with a file half-written. Only names which a plan could have made are taken away.
-///
-/// # Errors
-/// [`AgingError::Io`] when a directory cannot be made or listed, or a file not be looked at, made or deleted. The same
-/// call goes on from there.
-pub fn reconcile(
-    planner: &Planner,
-    backend: &DirectoryBackEnd<'_>,
-    shard: Option<Shard>,
-) -> Result<Reconciled, AgingError> {
-    backend.prepare()?;
-    let mut hand = backend.hand(2)?;
-    let mut descriptors = backend.descriptors(2)?;
-    let namespace = planner.namespace();
-    let mut done = Reconciled::default();
-    let count = planner.plan().directories().count();
-    let places = namespace.places(count);
-    for directory in (0..count).filter(|directory| shard.is_none_or(|shard| shard.owns(*directory))) {
-        let places = places[directory as usize].clone();
-        let listing = listing_of(&mut descriptors, directory, &namespace, &places)?;
-        for name in listing.strangers.iter().filter(|name| Name::parse(name.as_os_str().as_encoded_bytes()).is_some()) {
-            unlinkat(descriptors.get(directory)?, name, AtFlags::empty())
-                .map_err(|errno| explain("delete", descriptors.path(directory).join(name), errno))?;
-            done.removed += 1;
-        }
-        for place in places.clone() {
-            let file = namespace.file(place);
-            if !listing.seen[place - places.start] {
-                hand.create(&file, false)?;
-                done.restored += 1;
-                continue;
-            }
-            let name = Name::of(&file);
-            let found = statat(descriptors.get(directory)?, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|errno| explain("look at", descriptors.path(directory).join(&name), errno))?;
-            if found.st_size as u64 != file.size {
-                hand.delete(&file)?;
-                hand.create(&file, false)?;
-                done.repaired += 1;
-            }
-        }
-    }
-    hand.finish()?;
-    Ok(done)
-}
-
-fn listing_of(
-    descriptors: &mut Descriptors,
-    directory: u32,
-    namespace: &Namespace<'_>,
-    places: &Range<usize>,
-) -> Result<Listing, AgingError> {
-    let path = descriptors.path(directory);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // Cached descriptors only name a directory; to list it, it is opened once more.
-    let opened = openat(descriptors.get(directory)?, ".", flags, Mode::empty())
-        .map_err(|errno| AgingError::io("open directory", &path, errno))?;
-    list(opened.as_fd(), &path, |name| find(namespace, places, name))
 }

@@ -17,7 +17,7 @@ pub mod planner;
 pub mod profile;
 
 pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list, capture_since};
-pub use check::{Reconciled, VerifyReport, reconcile, verify, verify_top};
+pub use check::{Cleared, Reconciled, VerifyReport, clear, reconcile, verify, verify_top};
 pub use error::AgingError;
 pub use execute::{
     Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Pace, Shard, Stop, execute, execute_parts,

@@ -37,7 +37,7 @@ use senesce_core::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use task::{Act, Counts, Task};
+use task::{Act, Counts, Task, Work};
 
 /// How files get their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -107,16 +107,18 @@ pub struct ExecuteOutcome {
     /// What ended it, or the first operation that failed.
     pub result: Result<Stop, AgingError>,
     /// Operations of the plan that are all done, counted from its beginning. After a failure some later ones may be
-    /// done too; a resume reconciles them.
+    /// done too, and files that grow may not be whole; a resume reconciles them.
     pub completed: u64,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// How often a full file system made the executor wait for deletes of other threads.
+    /// How often a full file system made the executor wait for deletes of other threads and commit.
     pub stalls: u64,
     /// Operations of this shard among those that were handed out.
     pub executed: u64,
     /// Commits that the clock asked for, in this execution.
     pub commits: u64,
+    /// Files that were synchronised to the device when they were made.
+    pub synced: u64,
     /// Changes of files that were done, counted after each.
     pub changes: ChangeCounts,
 }
@@ -152,8 +154,9 @@ pub fn execute_parts<B: BackEnd>(
     let (from, counts) = ((begun, completed), Counts::default());
     let mut run = Run { completed, parts, backends, options, pace, interrupt, observer, from, counts };
     let result = run.play().and_then(|stop| run.counts.agree().map(|()| stop));
-    let (completed, Counts { stalls, executed, commits, changes, .. }) = (run.completed, run.counts);
-    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed, commits, changes }
+    let (completed, Counts { stalls, executed, commits, work, .. }) = (run.completed, run.counts);
+    let (seconds, Work { synced, changes }) = (begun.elapsed().as_secs_f64(), work);
+    ExecuteOutcome { result, completed, seconds, stalls, executed, commits, synced, changes }
 }
 
 struct Run<'a, 'b, B: BackEnd> {
@@ -185,7 +188,15 @@ impl<B: BackEnd> Run<'_, '_, B> {
     /// One thread plans and works: no queue, no switch of context.
     fn play_alone(&mut self) -> Result<Stop, AgingError> {
         let mut hands = hands(self.backends, 1)?;
+        let stop = self.play_rounds(&mut hands)?;
+        self.finish(&mut hands)?;
+        Ok(stop)
+    }
+
+    /// Plays until something stops it. What is under way then is not ended.
+    fn play_rounds(&mut self, hands: &mut [B::Hand]) -> Result<Stop, AgingError> {
         let mut lanes = vec![Vec::new()];
+        let mut finished = self.parts.position();
         for round in 0.. {
             if let Some(stop) = self.stop_before(round)? {
                 return Ok(stop);
@@ -199,11 +210,16 @@ impl<B: BackEnd> Run<'_, '_, B> {
                 // All before it is done.
                 self.completed = task.sequence;
                 let earlier_done = || pace.earlier_done(task.sequence);
-                self.counts.stalls += u64::from(apply(self.backends, &mut hands, &task, earlier_done)?);
-                task.count(&mut self.counts.changes);
+                apply(self.backends, hands, &task, earlier_done, &mut self.counts.stalls)?;
+                self.counts.work.count(&task);
             }
-            self.finish(&mut hands)?;
-            self.complete(self.parts.position());
+            let position = self.parts.position();
+            // A pace makes short rounds, through several of which files may grow.
+            if commit || position + self.round() > finished + self.longest_round() {
+                self.finish(hands)?;
+                finished = position;
+            }
+            self.complete(position);
             if commit {
                 self.commit()?;
             }
@@ -220,8 +236,8 @@ impl<B: BackEnd> Run<'_, '_, B> {
             match hand.finish() {
                 Err(error) if error.is_full() => {
                     backend.commit()?;
-                    hand.finish()?;
                     self.counts.stalls += 1;
+                    hand.finish()?;
                 }
                 result => result?,
             }
@@ -253,7 +269,11 @@ impl<B: BackEnd> Run<'_, '_, B> {
     /// Half a window, or what the pace allows in the time after which an interrupt should be seen.
     fn round(&self) -> u64 {
         let most = self.options.pace.map_or(u64::MAX, |pace| (pace * LONGEST_PAUSE.as_secs_f64()) as u64);
-        (self.options.window / 2).min(most).max(1)
+        self.longest_round().min(most).max(1)
+    }
+
+    fn longest_round(&self) -> u64 {
+        (self.options.window / 2).max(1)
     }
 
     /// Waits until the pace allows the next round.
@@ -324,28 +344,29 @@ fn hands<B: BackEnd>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, Agi
     backends.iter().map(|backend| backend.hand(threads * backends.len())).collect()
 }
 
-/// Does one task. When the file system is full, waits (by `earlier_done`) until every earlier operation is done and
-/// freed space is available, then tries once more. Whether it had to wait.
+/// Does one task. When the file system is full, waits (by `earlier_done`) until every earlier operation is done, has it commit so
+/// that freed space is available, which counts as one of the `stalls`, and tries once more.
 fn apply<B: BackEnd>(
     backends: &[B],
     hands: &mut [B::Hand],
     task: &Task,
     earlier_done: impl Fn() -> bool,
-) -> Result<bool, AgingError> {
+    stalls: &mut u64,
+) -> Result<(), AgingError> {
     let (backend, hand) = (&backends[task.own], &mut hands[task.own]);
     let mut act = || match &task.act {
         Act::Operation(operation) => hand.apply(operation, task.sync),
         Act::Change(change) => hand.change(change),
     };
     match act() {
-        Ok(()) => Ok(false),
         Err(error) if error.is_full() => {
             while !earlier_done() {
                 std::thread::sleep(BETWEEN_QUESTIONS);
             }
             backend.commit()?;
-            act().map(|()| true)
+            *stalls += 1;
+            act()
         }
-        Err(error) => Err(error),
+        result => result,
     }
 }

@@ -2,9 +2,9 @@
 //! some ran ahead, all stop, one plays what is left of the rounds in the order of the plan, and then they go on.
 
 use super::backend::BackEnd;
-use super::{Act, Pace, Run, Stop, Task, apply, hands};
+use super::{Act, Pace, Run, Stop, Task, Work, apply, hands};
 use crate::error::AgingError;
-use crate::planner::{ChangeCounts, File, Operation, OperationKind};
+use crate::planner::{File, Operation, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ struct Report {
     /// The operation that failed.
     failure: Option<(u64, AgingError)>,
     stalls: u64,
-    changes: ChangeCounts,
+    work: Work,
 }
 
 /// What threads know of each other.
@@ -165,7 +165,7 @@ impl Flight {
         }
         for mut report in reports {
             run.counts.stalls += report.stalls;
-            run.counts.changes.add(&report.changes);
+            run.counts.work.add(&report.work);
             if !settled {
                 self.left.extend(report.lane.drain(report.done..));
                 self.ahead.append(&mut report.lane);
@@ -233,11 +233,11 @@ fn catch_up<B: BackEnd>(
     // What is taken back needs no room; of the others, all that come before are done.
     for task in taken_back.iter().chain(&left) {
         let earlier_done = || run.pace.earlier_done(task.sequence);
-        apply(run.backends, hands, task, earlier_done).map_err(|error| (task.sequence, error))?;
+        apply(run.backends, hands, task, earlier_done, &mut run.counts.stalls)
+            .map_err(|error| (task.sequence, error))?;
     }
-    lost.iter().chain(&grown).for_each(|task| task.discount(&mut run.counts.changes));
-    left.iter().for_each(|task| task.count(&mut run.counts.changes));
-    run.counts.stalls += 1;
+    lost.iter().chain(&grown).for_each(|task| run.counts.work.discount(task));
+    left.iter().for_each(|task| run.counts.work.count(task));
     run.complete(run.parts.position());
     Ok(())
 }
@@ -251,19 +251,15 @@ fn work<B: BackEnd>(
     reports: &Sender<Report>,
 ) {
     for batch in batches {
-        let mut report =
-            Report { lane: batch.tasks, done: 0, failure: None, stalls: 0, changes: ChangeCounts::default() };
+        let mut report = Report { lane: batch.tasks, done: 0, failure: None, stalls: 0, work: Work::default() };
         for task in &report.lane {
             if shared.failed.load(Ordering::Relaxed) {
                 break;
             }
             shared.reached[index].store(task.sequence, Ordering::Release);
             let earlier_done = || shared.earlier_done(task.sequence, pace);
-            match apply(backends, &mut hands, task, earlier_done) {
-                Ok(stalled) => {
-                    report.stalls += u64::from(stalled);
-                    task.count(&mut report.changes);
-                }
+            match apply(backends, &mut hands, task, earlier_done, &mut report.stalls) {
+                Ok(()) => report.work.count(task),
                 Err(error) => {
                     shared.failed.store(true, Ordering::Relaxed);
                     report.failure = Some((task.sequence, error));

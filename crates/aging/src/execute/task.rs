@@ -9,21 +9,52 @@ pub struct Counts {
     pub stalls: u64,
     pub executed: u64,
     pub commits: u64,
-    /// Changes that were handed out, and those that were done.
+    /// Changes that were handed out.
     pub planned: ChangeCounts,
-    pub changes: ChangeCounts,
+    pub work: Work,
 }
 
 impl Counts {
     /// Whether what was done is what was planned.
     pub fn agree(&self) -> Result<(), AgingError> {
-        if self.planned == self.changes {
+        if self.planned == self.work.changes {
             return Ok(());
         }
         Err(AgingError::Target(format!(
             "of the changes {:?} that were planned {:?} were done",
-            self.planned, self.changes
+            self.planned, self.work.changes
         )))
+    }
+}
+
+/// Tasks that are done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Work {
+    /// Files that were synchronised.
+    pub synced: u64,
+    pub changes: ChangeCounts,
+}
+
+impl Work {
+    /// Counts a task that is done.
+    pub fn count(&mut self, task: &Task) {
+        self.synced += u64::from(task.sync);
+        if let Act::Change(change) = &task.act {
+            self.changes.count(change);
+        }
+    }
+
+    /// Takes the count of a change back that will be done once more.
+    pub fn discount(&mut self, task: &Task) {
+        let mut once = Self::default();
+        once.count(task);
+        self.changes.subtract(&once.changes);
+    }
+
+    /// Counts what another thread did.
+    pub fn add(&mut self, other: &Self) {
+        self.synced += other.synced;
+        self.changes.add(&other.changes);
     }
 }
 
@@ -66,13 +97,6 @@ impl Task {
         (self.sequence, self.step)
     }
 
-    /// Counts a change that is done.
-    pub fn count(&self, changes: &mut ChangeCounts) {
-        if let Act::Change(change) = &self.act {
-            changes.count(change);
-        }
-    }
-
     /// Bytes by which a file grows that is there.
     pub fn grew_by(&self) -> u64 {
         match self.act {
@@ -86,12 +110,5 @@ impl Task {
         let after = *self.act.file();
         let file = File { size: after.size - self.grew_by(), ..after };
         Self { act: Act::Change(Change { kind: ChangeKind::Truncate { from: after.size }, file }), ..*self }
-    }
-
-    /// Takes the count of a change back that will be done once more.
-    pub fn discount(&self, changes: &mut ChangeCounts) {
-        let mut once = ChangeCounts::default();
-        self.count(&mut once);
-        changes.subtract(&once);
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitWitness {
     file: PathBuf,
+    counts_fsync: bool,
 }
 
 impl CommitWitness {
@@ -17,12 +18,16 @@ impl CommitWitness {
         let device = rustix::fs::fstat(directory).ok()?.st_dev;
         let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
         let known = fs::read_link(link).ok().and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
-        let file = match known {
-            Some(name) => journal_of(Path::new("/proc/fs/jbd2"), &name),
+        match known {
+            Some(name) => journal_of(Path::new("/proc/fs/jbd2"), &name).map(|file| Self { file, counts_fsync: true }),
             // btrfs has a device number of its own for each subvolume.
-            None => btrfs_of(Path::new("/sys/fs/btrfs"), directory),
-        }?;
-        Some(Self { file })
+            None => btrfs_of(Path::new("/sys/fs/btrfs"), directory).map(|file| Self { file, counts_fsync: false }),
+        }
+    }
+
+    /// Whether an fsync of a new file is one of these commits: ext4 commits its journal, btrfs writes a log beside.
+    pub fn counts_fsync(&self) -> bool {
+        self.counts_fsync
     }
 
     /// Commits so far, since the mount.

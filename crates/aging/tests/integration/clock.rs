@@ -48,6 +48,8 @@ struct Witness {
     begun: AtomicU64,
     done: AtomicU64,
     commits: Mutex<Vec<(u64, u64)>>,
+    /// Operations done whenever what is under way had to be ended.
+    ended: Mutex<Vec<u64>>,
     fails_at: Option<usize>,
 }
 
@@ -98,6 +100,11 @@ impl Hand for WitnessHand<'_> {
             std::thread::yield_now();
         }
         self.0.done.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), AgingError> {
+        self.0.ended.lock().unwrap().push(self.0.done.load(Ordering::SeqCst));
         Ok(())
     }
 }
@@ -244,6 +251,24 @@ fn a_pace_ends_rounds_early_so_that_a_signal_is_seen() {
     };
     let outcome = execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut rounds);
     assert_eq!(outcome.result.unwrap(), Stop::Finished);
+}
+
+#[test]
+fn files_grow_through_the_short_rounds_of_a_pace_up_to_a_commit_or_the_end() {
+    let plan = plan(clock("none", 700));
+    let witness = Witness::default();
+    let options = ExecuteOptions { pace: Some(10_000.0), ..ExecuteOptions::default() };
+    let outcome = execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut go_on);
+    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    let ended = witness.ended.into_inner().unwrap();
+    assert_eq!(ended, [schedule(&plan), vec![plan.len()]].concat());
+    // Without commits: at most half a window of operations, and when the run is stopped.
+    let (plan, witness) = (self::plan(Clock::NONE), Witness::default());
+    let options = ExecuteOptions { pace: Some(4000.0), window: 2000, ..options };
+    let mut until =
+        |_: &Planner, done: u64| if done >= 1000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    execute(&mut plan.operations(), &&witness, &options, &Interrupt::new(), &mut until).result.unwrap();
+    assert_eq!(witness.ended.into_inner().unwrap(), [800, 1200]);
 }
 
 #[test]

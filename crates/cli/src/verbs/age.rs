@@ -25,6 +25,38 @@ use senesce_runs::run::{Conduct, Outcome, Run, conduct};
 use senesce_volume::FileSystem;
 use std::path::PathBuf;
 
+/// A run that goes on has a plan, a target and a place. It takes limits, what may be lost, and how it is shown and shared.
+const NOT_WITH_RESUME: [&str; 28] = [
+    "target",
+    "profile",
+    "fullness",
+    "size",
+    "seed",
+    "churn",
+    "spread_sizes",
+    "truncate_sizes",
+    "compress",
+    "fs",
+    "mkfs_options",
+    "mount_options",
+    "in_memory",
+    "create",
+    "data",
+    "record_order",
+    "fsync_every",
+    "commit_share",
+    "sync_every",
+    "pace",
+    "threads",
+    "writers",
+    "shard",
+    "parts",
+    "out",
+    "again",
+    "plan_only",
+    "dry_run",
+];
+
 /// Age a file system to a profile
 #[derive(Args)]
 pub struct Age {
@@ -73,7 +105,7 @@ pub struct Age {
     #[arg(long, value_name = "confidence=P", help_heading = "Limits")]
     until: Option<String>,
     /// Play fewer operations for the same ages, as far as it was measured that the layout stays the same
-    #[arg(long, conflicts_with_all = ["overwrites", "until", "max_overwrites", "max_operations", "resume"], help_heading = "Limits")]
+    #[arg(long, conflicts_with_all = ["overwrites", "until", "max_overwrites", "max_operations"], help_heading = "Limits")]
     compress: bool,
     /// File system to make on an image or device
     #[arg(
@@ -153,7 +185,7 @@ pub struct Age {
     #[arg(long, conflicts_with = "out")]
     again: bool,
     /// Continue an interrupted run; limits given here replace its own
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "out", "plan_only", "again"],
+    #[arg(long, value_name = "RUN", conflicts_with_all = NOT_WITH_RESUME,
           value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     resume: Option<PathBuf>,
     /// Plan and measure without any target

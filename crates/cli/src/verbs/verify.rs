@@ -41,9 +41,12 @@ impl Verb for Verify {
 fn print(found: &senesce_exp_aging::age::Verification) {
     let files = &found.files;
     println!(
-        "files: {} looked at, {} bytes compared; {} missing, {} of another size, {} with other content, {} unknown",
+        "files: {} expected, {} bytes compared; {} missing, {} of another size, {} with other content, {} unknown",
         files.files, files.bytes, files.missing, files.wrong_size, files.wrong_content, files.strangers
     );
+    if files.missing_directories > 0 {
+        println!("directories: {} missing", files.missing_directories);
+    }
     for example in &files.examples {
         println!("  {example}");
     }

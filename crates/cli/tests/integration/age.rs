@@ -206,6 +206,48 @@ fn new_limits_plan_anew_from_what_was_reached() {
 }
 
 #[test]
+fn a_run_out_of_time_goes_on_with_the_same_plan() {
+    let directory = crate::common::temporary_directory();
+    let whole = [&["whole", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
+    let whole = json(&age(directory.path(), &whole));
+    let short = [&["short", "--data", "sparse", "--out", "part", "--max-time", "1ms"], &SMALL[..]].concat();
+    let stopped = json(&age(directory.path(), &short));
+    assert_eq!(stopped["stopped_by"], "time");
+    let operations = |value: &Value| value["operations"].as_u64().expect("operations");
+    let again = json(&run(directory.path(), &["age", "--resume", "part", "--json"]));
+    assert!(operations(&again) > operations(&stopped), "the same time once more: {again}");
+    let ended = json(&run(directory.path(), &["age", "--resume", "part", "--max-time", "1h", "--json"]));
+    assert_eq!(ended["stopped_by"], "convergence");
+    assert_eq!(ended["namespace_sha256"], whole["namespace_sha256"]);
+    let reprinted = json(&run(directory.path(), &["age", "--resume", "part", "--json"]));
+    assert_eq!(operations(&reprinted), operations(&ended));
+}
+
+#[test]
+fn what_a_run_that_goes_on_does_not_heed_is_refused() {
+    let directory = crate::common::temporary_directory();
+    assert_eq!(
+        age(directory.path(), &[&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat()).status.code(),
+        Some(0)
+    );
+    for words in [
+        &["--dry-run"][..],
+        &["--profile", "agrawal"],
+        &["--seed", "2"],
+        &["--threads", "2"],
+        &["--data", "write"],
+        &["--commit-share", "none"],
+        &["--size", "1G"],
+        &["--compress"],
+    ] {
+        let refused = run(directory.path(), &[&["age", "--resume", "run"], words].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(words[0]) && said.contains("--resume"), "{said}");
+    }
+}
+
+#[test]
 fn a_directory_of_somebody_else_is_refused() {
     let directory = crate::common::temporary_directory();
     let target = directory.path().join("thesis");

@@ -28,6 +28,7 @@ impl Course {
             match event {
                 Event::Spec(spec) => course = Self::new((**spec).clone()),
                 Event::Replanned(replanned) => course.replans.push(replanned.clone()),
+                Event::TimeLimit(limit) => course.limits_mut().max_seconds = limit.max_seconds,
                 _ => {}
             }
         }
@@ -37,6 +38,24 @@ impl Course {
     /// The limits that hold now.
     pub fn limits(&self) -> &Limits {
         self.replans.last().map_or(&self.spec.limits, |replan| &replan.limits)
+    }
+
+    fn limits_mut(&mut self) -> &mut Limits {
+        match self.replans.last_mut() {
+            Some(replan) => &mut replan.limits,
+            None => &mut self.spec.limits,
+        }
+    }
+
+    /// Whether both have the same plan: a time limit only ends its execution.
+    pub fn plans_as(&self, other: &Self) -> bool {
+        self.without_time() == other.without_time()
+    }
+
+    fn without_time(&self) -> Self {
+        let replan = |replan: &Replanned| Replanned { limits: replan.limits.without_time(), ..*replan };
+        let spec = AgeSpec { limits: self.spec.limits.without_time(), ..self.spec.clone() };
+        Self { spec, replans: self.replans.iter().map(replan).collect() }
     }
 
     /// A planner of the present plan of one part that has done what was done before the last new limits.

@@ -16,6 +16,8 @@ pub enum Event {
     Spec(Box<AgeSpec>),
     /// New limits for a run that had reached some operation.
     Replanned(Replanned),
+    /// The plan is played on, from here with this time limit.
+    TimeLimit(TimeLimit),
     /// The ranks that take part.
     Ranks(Vec<Member>),
     /// The plan was played without a target.
@@ -96,6 +98,13 @@ pub struct Replanned {
     pub limits: Limits,
 }
 
+/// How long each start of a run may take from then on.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct TimeLimit {
+    /// Seconds of planning and execution; `None`: to the end of the plan.
+    pub max_seconds: Option<f64>,
+}
+
 /// The end of the execution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Executed {
@@ -107,8 +116,8 @@ pub struct Executed {
     pub ops_per_second: f64,
     /// Processor seconds of this process, or of all ranks: user, system.
     pub cpu_seconds: (f64, f64),
-    /// Commits of the file system that the clock did not ask for, in this execution: its own timer, a full journal, or
-    /// sync(2) by anybody. `None` where it does not count them, or several ranks play.
+    /// Commits of the file system that neither the clock nor an fsync of this run asked for, in this execution: its own timer, a full
+    /// journal, or sync(2) by anybody. `None` where it does not count them, or several ranks play.
     #[serde(default)]
     pub unasked_commits: Option<u64>,
     /// Changes of files in this execution, counted after each; those of the plan so far are in `measures`. `None`: several ranks

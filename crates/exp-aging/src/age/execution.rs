@@ -29,7 +29,7 @@ pub struct Execution<'a> {
     pub len: u64,
     /// Seconds of execution of earlier parts.
     pub seconds_before: f64,
-    /// Seconds that planning took before, which count into the time limit.
+    /// Seconds that planning took before, which count into the time limit of this start.
     pub planning_seconds: f64,
     /// Files that fill the volume: operations are slower after them.
     pub fill: u64,
@@ -101,7 +101,8 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     let mut own = Own::new(execution.course, shard(spec), execution.from)?;
     let backends = own.backends(root, data_mode(&spec.data)?, spec.writers);
     if execution.continues {
-        context.record_now(Event::Reconciled(own.reconcile(&backends)?))?;
+        let cleared = own.clear(&backends)?;
+        context.record_now(Event::Reconciled(own.restore(&backends, cleared)?))?;
     }
     let options = ExecuteOptions {
         fsync_every: spec.fsync_every,
@@ -120,7 +121,10 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     let outcome = execute_parts(&mut operations, &backends, &options, &Alone, interrupt, look);
     let cpu_seconds = since(cpu_before);
     let counted = witness.as_ref().and_then(CommitWitness::count).zip(commits_before);
-    let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(outcome.commits + outcome.stalls));
+    // Threads whose fsyncs share a commit make this a lower bound.
+    let of_fsync = if witness.as_ref().is_some_and(CommitWitness::counts_fsync) { outcome.synced } else { 0 };
+    let asked = outcome.commits + outcome.stalls + of_fsync;
+    let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(asked));
     let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
     let capacity = execution.course.spec.capacity()?;
     let stop = outcome.result.map_err(|error| space::explain(error, &operations, capacity, root.path()))?;
@@ -201,20 +205,16 @@ impl<'a, 'b> Watch<'a, 'b> {
 
     /// Looks at the parts played here after a round; `completed` operations of all are done.
     pub fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
-        let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
+        let here = self.begun.elapsed().as_secs_f64();
         let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
+        let seconds = self.execution.seconds_before + here;
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
         if let Err(failure) = written {
             self.failure = Some(failure);
             return ControlFlow::Break(());
         }
-        if self
-            .execution
-            .course
-            .limits()
-            .max_time()
-            .is_some_and(|most| seconds + self.execution.planning_seconds >= most.as_secs_f64())
-        {
+        let most = self.execution.course.limits().max_time();
+        if most.is_some_and(|most| here + self.execution.planning_seconds >= most.as_secs_f64()) {
             self.timed_out = true;
             return ControlFlow::Break(());
         }

@@ -22,6 +22,7 @@ pub use verify::{Verification, verify};
 use course::Course;
 use events::{Event, Executed, LayoutSeen, Rehearsal, Sample};
 use run::Start;
+use senesce_aging::Clock;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
@@ -45,7 +46,7 @@ impl Run for Age {
     const CLAIMS: &'static str = include_str!("../../data/published/verbs/age.claims.toml");
     type Spec = AgeSpec;
     type Event = Event;
-    /// How often the run was given new limits; under each, the plan is played to its end.
+    /// How often the run was given new limits, or time to go on; each time the plan is played until one of them ends it.
     type Step = usize;
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
@@ -60,8 +61,7 @@ impl Run for Age {
     }
 
     fn next(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Vec<Planned<usize>>, Failure> {
-        let is_new = |event: &&Event| matches!(event, Event::Replanned(_) | Event::Spec(_));
-        let step = recorded.events().filter(is_new).count();
+        let (step, _) = run::rounds(recorded);
         match recorded.is_done(&step) {
             true => Ok(Vec::new()),
             false => Ok(Self::steps(spec, spec.seed)?.into_iter().map(|planned| Planned { step, ..planned }).collect()),
@@ -81,7 +81,7 @@ impl Run for Age {
     }
 
     fn analyse(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let found = Found::of(recorded);
+        let found = Found::of(recorded.events());
         let rehearsal = found.rehearsal.ok_or_else(|| {
             let words =
                 format!("{} ended before its plan was made; run the same command again", recorded.path.display());
@@ -96,7 +96,8 @@ impl Run for Age {
             result: result(recorded, rehearsal, executed, seen),
             caveats: caveats(spec, seen, &found.warnings)
                 .into_iter()
-                .chain(clock_words(rehearsal, Unasked::of(recorded.events())))
+                .chain(clock_words(rehearsal.summary.clock, spec.pace, Unasked::of(recorded.events())))
+                .chain(rehearsal.course.as_ref().and_then(|course| course.limits().missed(&rehearsal.summary)))
                 .collect(),
             ..Analysis::default()
         };
@@ -118,7 +119,7 @@ impl Run for Age {
     }
 
     fn measurements(_spec: &AgeSpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
-        let found = Found::of(recorded);
+        let found = Found::of(recorded.events());
         found.rehearsal.zip(found.executed).map_or(Vec::new(), |(rehearsal, executed)| errors(rehearsal, executed))
     }
 }
@@ -134,14 +135,19 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn of(recorded: &'a Recorded<Age>) -> Self {
+    fn of(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut found = Self::default();
-        for event in recorded.events() {
+        for event in events {
             match event {
                 Event::Rehearsal(rehearsal) => found.rehearsal = Some(rehearsal),
                 Event::Executed(executed) => found.executed = Some(executed),
                 Event::Layout(layout) => found.layout = Some(layout),
                 Event::Sample(sample) => found.samples.push(sample.clone()),
+                // The run begins: of what was aged before, in memory, nothing is left.
+                Event::Checkpoint(checkpoint) if checkpoint.operation == 0 => {
+                    (found.executed, found.layout) = (None, None);
+                    found.samples.clear();
+                }
                 Event::KernelWarning(line) => found.warnings.push(line),
                 _ => {}
             }
@@ -217,15 +223,19 @@ fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<
 }
 
 /// What there is to say of the time scale.
-fn clock_words(rehearsal: &Rehearsal, unasked: Unasked) -> Option<String> {
-    if rehearsal.summary.clock.is_none() {
-        return Some(
-            "aged without a clock: freed blocks came free when the file system committed by itself, so that the layout is that of a \
-             fuller volume, depends on the speed of the machine and does not repeat (see --commit-share)"
-                .into(),
-        );
+fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<String> {
+    if !clock.is_none() {
+        return unasked.caveat();
     }
-    unasked.caveat()
+    Some(match pace {
+        Some(pace) => format!(
+            "aged at {pace} operations per second or fewer: freed blocks came free when the file system committed by its own timers; the \
+             layout is that of this pace and these timers, and block addresses need not repeat (see --pace)"
+        ),
+        None => "aged without a clock: freed blocks came free when the file system committed by itself, so that the layout is that of a \
+                 fuller volume, depends on the speed of the machine and does not repeat (see --commit-share)"
+            .into(),
+    })
 }
 
 /// What the claims are decided on: how far the live files are from the profile. An interrupted run has not come to its end and
@@ -303,4 +313,36 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "peak_rss_bytes": executed.map_or_else(run::peak_rss_bytes, |executed| executed.peak_rss_bytes),
         "plan": rehearsal.summary,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::events::Checkpoint;
+    use super::*;
+
+    #[test]
+    fn a_pace_is_a_time_scale_of_its_own() {
+        let words = |clock, pace| clock_words(clock, pace, Unasked::Of(0));
+        assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
+        let paced = words(Clock::NONE, Some(500.0)).unwrap();
+        assert!(paced.starts_with("aged at 500 operations per second or fewer") && paced.contains("--pace"), "{paced}");
+        assert!(!paced.contains("speed of the machine"), "{paced}");
+        assert_eq!((words(Clock::default(), Some(500.0)), words(Clock::default(), None)), (None, None));
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_has_the_course_of_its_last_beginning() {
+        let sample = |operations| {
+            Event::Sample(Sample { operations, seconds: 1.0, fullness: 0.5, overwrites: 1.0, distance: None })
+        };
+        let checkpoint = |operation| Event::Checkpoint(Checkpoint { operation, seconds: 1.0 });
+        let operations = |events: &[Event]| -> Vec<u64> {
+            Found::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
+        };
+        let lost = [checkpoint(0), sample(10), checkpoint(700), sample(700)];
+        let anew = [checkpoint(0), sample(20), checkpoint(300)];
+        assert_eq!(operations(&[&lost[..], &anew[..]].concat()), [20]);
+        let went_on = [checkpoint(700), sample(900)];
+        assert_eq!(operations(&[&lost[..], &went_on[..]].concat()), [10, 700, 900]);
+    }
 }

@@ -5,7 +5,7 @@ use super::course::Course;
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_name, whole_sha256};
 use senesce_aging::{
-    AgingError, Data, DirectoryBackEnd, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
+    AgingError, Cleared, Data, DirectoryBackEnd, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
 };
 use senesce_core::{Bytes, Failure, machine};
 use senesce_volume::ClaimedDirectory;
@@ -53,11 +53,17 @@ impl Own {
         self.planners.iter().map(backend).collect()
     }
 
-    /// Brings the files back to what the planners say.
-    pub fn reconcile(&self, backends: &[DirectoryBackEnd<'_>]) -> Result<Reconciled, AgingError> {
+    /// Takes away the files that the planners do not have.
+    pub fn clear(&self, backends: &[DirectoryBackEnd<'_>]) -> Result<Vec<Cleared>, AgingError> {
+        let parts = self.planners.iter().zip(backends);
+        parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
+    }
+
+    /// Makes the files that are missing then.
+    pub fn restore(&self, backends: &[DirectoryBackEnd<'_>], cleared: Vec<Cleared>) -> Result<Reconciled, AgingError> {
         let mut all = Reconciled::default();
-        for ((_, planner), backend) in self.planners.iter().zip(backends) {
-            let done = senesce_aging::reconcile(planner, backend, self.shard)?;
+        for (((_, planner), backend), cleared) in self.planners.iter().zip(backends).zip(cleared) {
+            let done = cleared.restore(planner, backend)?;
             all.removed += done.removed;
             all.restored += done.restored;
             all.repaired += done.repaired;

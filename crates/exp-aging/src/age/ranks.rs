@@ -278,7 +278,10 @@ fn make_ready(
     }
     cluster.barrier()?;
     if assignment.continues {
-        own.reconcile(backends)?;
+        let cleared = own.clear(backends)?;
+        // What others take away may be the room for what is missing here.
+        cluster.barrier()?;
+        own.restore(backends, cleared)?;
         cluster.barrier()?;
     }
     Ok(())

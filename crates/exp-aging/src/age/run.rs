@@ -1,7 +1,7 @@
 //! The run itself: claim the target, rehearse, execute, look at the layout, close.
 
 use super::course::Course;
-use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned};
+use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned, TimeLimit};
 use super::execution::{self, Execution};
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
@@ -32,6 +32,9 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
     let parts: Vec<u32> = (0..spec.parts).collect();
     let rehearsed = rehearse(&course, &parts, progress, &|| interrupt.requested())?;
     let rehearsal = Rehearsal::of(&course, vec![rehearsed])?;
+    if let Some(words) = spec.limits.missed(&rehearsal.summary) {
+        progress.say(&words);
+    }
     let mut value = super::measures_json(&rehearsal, None);
     value["stopped_by"] = json!(rehearsal.ends_by);
     value["seed"] = json!(spec.seed);
@@ -40,7 +43,8 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
     Ok(value)
 }
 
-/// Continues the run in `path`. Limits that are given replace its own; without any, its own hold.
+/// Continues the run in `path`. Limits that are given replace its own, a time limit alone only its time limit; without any, its
+/// own hold. A run that its time limit stopped goes on.
 ///
 /// # Errors
 /// As a run of the same specification, or limits that cannot be planned for.
@@ -53,13 +57,30 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     let spec: AgeSpec = spec_of::<Age>(&record)?;
     let recorded = Recorded::<Age>::of(&record)?;
     let course = Course::of(&spec, recorded.events());
-    if *limits != Limits::default() && limits != course.limits() {
-        let event = replanned(course, limits, &recorded)?;
+    if let Some(event) = asked(course, limits, &recorded, record.is_partial())? {
         let mut directory = RunDirectory::resume(path)?;
         directory.reopen_finished()?;
         directory.append_named(&[event])?;
     }
     conduct::<Age>(&spec, spec.seed, how)
+}
+
+/// What limits that are given ask of a run; `None`: nothing but what it has to do anyway.
+fn asked(
+    course: Course,
+    limits: &Limits,
+    recorded: &Recorded<Age>,
+    is_partial: bool,
+) -> Result<Option<Event>, Failure> {
+    let limits = limits.given_to(course.limits());
+    if !limits.plan_as(course.limits()) {
+        return replanned(course, &limits, recorded).map(Some);
+    }
+    let has_other_time = limits.max_seconds != course.limits().max_seconds;
+    // What was aged in memory is gone: in the same time it would come no further.
+    let goes_on = was_out_of_time(recorded) && (has_other_time || Start::of(&course.spec, recorded).continues);
+    let asks = goes_on || is_partial && has_other_time;
+    Ok(asks.then_some(Event::TimeLimit(TimeLimit { max_seconds: limits.max_seconds })))
 }
 
 /// What new limits mean to a run. Limits that cannot be planned for are refused before they enter the record.
@@ -68,12 +89,31 @@ fn replanned(mut course: Course, limits: &Limits, recorded: &Recorded<Age>) -> R
     if reached.continues && reached.operation > 0 {
         let replanned = Replanned { operation: reached.operation, limits: limits.clone() };
         course.replans.push(replanned.clone());
-        course.planner(0)?;
+        // Each part has made files of its own by then.
+        for part in 0..course.spec.parts {
+            course.planner(part)?;
+        }
         return Ok(Event::Replanned(replanned));
     }
     course.spec.limits = limits.clone();
     course.spec.summary()?;
     Ok(Event::Spec(Box::new(course.spec)))
+}
+
+/// Whether the last execution was stopped by its time limit, and nothing was asked since.
+fn was_out_of_time(recorded: &Recorded<Age>) -> bool {
+    rounds(recorded).1
+}
+
+/// How often the run was given something new to do: other limits, or time to go on once it was over. And whether its time is
+/// over now.
+pub fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
+    recorded.events().fold((0, false), |(rounds, is_over), event| match event {
+        Event::Replanned(_) | Event::Spec(_) => (rounds + 1, false),
+        Event::TimeLimit(_) if is_over => (rounds + 1, false),
+        Event::Executed(executed) => (rounds, executed.stopped_by == "time"),
+        _ => (rounds, is_over),
+    })
 }
 
 /// Where an execution begins.
@@ -93,7 +133,7 @@ impl Start {
         let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
         let is_memory = matches!(spec.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Memory { .. })));
         // An image held in memory is in its file only once it was closed.
-        let of_target = |event: &&Event| !matches!(event, Event::Replanned(_) | Event::Spec(_));
+        let of_target = |event: &&Event| !matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_));
         let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
         if is_memory || (spec.in_memory && !closed) {
             return Self::default();
@@ -275,7 +315,7 @@ fn rehearsal(course: &Course, context: &mut Context<'_, Age>) -> Result<Rehearsa
         Event::Rehearsal(rehearsal) => Some(rehearsal.clone()),
         _ => None,
     });
-    if let Some(earlier) = earlier.filter(|earlier| earlier.course.as_ref() == Some(course)) {
+    if let Some(earlier) = earlier.filter(|earlier| earlier.course.as_ref().is_some_and(|of| of.plans_as(course))) {
         return Ok(*earlier);
     }
     let members = context.cluster.map(Cluster::members).unwrap_or_default();

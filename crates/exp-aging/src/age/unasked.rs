@@ -1,4 +1,5 @@
-//! Commits that the file system made beside the clock, over all parts of a run: each goes on where the one before it ended.
+//! Commits that the file system made beside what the run asked for, over all of its parts: each goes on where the one before it
+//! ended.
 
 use super::Event;
 
@@ -22,6 +23,8 @@ impl Unasked {
             match event {
                 Event::Executed(executed) => ended.push(executed.unasked_commits),
                 Event::Reconciled(_) => begun += 1,
+                // The run begins: what was aged before, in memory, is gone with its commits.
+                Event::Checkpoint(checkpoint) if checkpoint.operation == 0 => (ended, begun) = (Vec::new(), 1),
                 _ => {}
             }
         }
@@ -55,15 +58,55 @@ impl Unasked {
             }
         };
         Some(format!(
-            "the file system committed {times} beside the clock (its own timer, a full journal, or a sync by somebody else on this \
-             machine): the same plan may end in another layout"
+            "the file system committed {times} beside what the run asked for (its own timer, a full journal, or a sync by somebody else \
+             on this machine): the same plan may end in another layout"
         ))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::events::{Checkpoint, Executed};
     use super::*;
+    use senesce_aging::{AgingPlan, Limit, PlanSpec, Profile, Reconciled, Truncate};
+    use senesce_core::{Bytes, Seed};
+    use std::sync::Arc;
+
+    fn executed(unasked_commits: u64) -> Event {
+        let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(1));
+        let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), ..spec };
+        let mut planner = Arc::new(AgingPlan::new(&spec).unwrap()).operations();
+        planner.skip_to(u64::MAX);
+        Event::Executed(Box::new(Executed {
+            stopped_by: "interrupt".into(),
+            execute_seconds: 1.0,
+            ops_per_second: 1.0,
+            cpu_seconds: (0.0, 0.0),
+            unasked_commits: Some(unasked_commits),
+            changes: None,
+            estimated_seconds: None,
+            peak_rss_bytes: 0,
+            ranks: Vec::new(),
+            window: 0,
+            measures: planner.measures(),
+            namespace_sha256: String::new(),
+            part_sha256: Vec::new(),
+        }))
+    }
+
+    fn checkpoint(operation: u64) -> Event {
+        Event::Checkpoint(Checkpoint { operation, seconds: 1.0 })
+    }
+
+    #[test]
+    fn what_went_on_counts_and_what_began_anew_does_not() {
+        let first = [checkpoint(0), checkpoint(700), executed(4)];
+        let went_on = [Event::Reconciled(Reconciled::default()), checkpoint(700), checkpoint(900), executed(2)];
+        assert_eq!(Unasked::of(first.iter().chain(&went_on)), Unasked::Of(6));
+        // An image in memory is gone once the run is interrupted.
+        let anew = [checkpoint(0), checkpoint(900), executed(2)];
+        assert_eq!(Unasked::of(first.iter().chain(&anew)), Unasked::Of(2));
+    }
 
     #[test]
     fn all_parts_of_a_run_count() {
@@ -71,7 +114,7 @@ mod tests {
         assert_eq!(Unasked::counted(&[Some(4), None], 2), Unasked::Unknown);
         assert_eq!((Unasked::counted(&[], 1), Unasked::counted(&[None], 1)), (Unasked::Unknown, Unasked::Unknown));
         assert_eq!(Unasked::counted(&[Some(0)], 1).caveat(), None);
-        assert!(Unasked::Of(6).caveat().unwrap().contains("committed 6 times beside the clock"));
+        assert!(Unasked::Of(6).caveat().unwrap().contains("committed 6 times beside what the run asked for"));
     }
 
     #[test]
