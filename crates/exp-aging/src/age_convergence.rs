@@ -3,6 +3,7 @@
 
 mod rates;
 mod values;
+mod way;
 
 pub use rates::{Executed, Pace};
 
@@ -19,6 +20,7 @@ use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
+use way::Waypoint;
 
 /// The experiment.
 pub struct AgeConvergence;
@@ -70,8 +72,20 @@ pub struct PlayedOut {
     rmse_age: f64,
     rmse_size: f64,
     rmse_depth: f64,
-    /// Errors of sizes and depths at the end of the fill, the larger.
-    rmse_fill: f64,
+    /// Errors of sizes and of depths at the end of the fill.
+    #[serde(default)]
+    rmse_size_fill: f64,
+    #[serde(default)]
+    rmse_depth_fill: f64,
+    /// Greatest errors of sizes and of depths from the end of the fill on.
+    #[serde(default)]
+    rmse_size_greatest: f64,
+    #[serde(default)]
+    rmse_depth_greatest: f64,
+    /// Operations at the first moment of the course at which the ages are as near as whole files allow; more than the plan has where
+    /// none is.
+    #[serde(default)]
+    ages_met: u64,
     created_size_tv: f64,
     /// Farthest from the target since the fill, as a share of the size, and how far it may be.
     fullness_error: f64,
@@ -263,17 +277,18 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
     let mut planner = plan.operations();
     planner.skip_to(begin);
     let filled = planner.measures().rmse;
-    let mut course = Vec::new();
+    let mut way = Vec::new();
     let ratio = (plan.len() as f64 / begin as f64).powf(1.0 / f64::from(POINTS));
     for point in 0..=POINTS {
         context.check_interrupt()?;
-        planner.skip_to((begin as f64 * ratio.powi(point as i32)).round() as u64);
-        course.push((planner.overwrites(), planner.measures().rmse.age));
+        let place = (begin as f64 * ratio.powi(point as i32)).round() as u64;
+        planner.skip_to(if point == POINTS { plan.len() } else { place });
+        way.push(Waypoint::of(&planner));
         context.progress.position(planner.operations_done(), "");
     }
-    planner.skip_to(plan.len());
     let (measures, summary) = (planner.measures(), plan.summary());
     let fullness = measures.fullness;
+    let plan_cpu_seconds = (thread_cpu_time() - begin_cpu).as_secs_f64();
     Ok(PlayedOut {
         profile: name.into(),
         files: summary.files,
@@ -287,14 +302,18 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         rmse_age: measures.rmse.age,
         rmse_size: measures.rmse.size,
         rmse_depth: measures.rmse.depth,
-        rmse_fill: filled.size.max(filled.depth),
+        rmse_size_fill: filled.size,
+        rmse_depth_fill: filled.depth,
+        rmse_size_greatest: way::greatest(&way, |rmse| rmse.size),
+        rmse_depth_greatest: way::greatest(&way, |rmse| rmse.depth),
+        ages_met: way::operations_until_met(&plan, &way, context)?,
         created_size_tv: measures.created_size_tv,
         fullness_error: (fullness.max - fullness.target).max(fullness.target - fullness.min),
         fullness_allowance: values::allowance(&plan),
         fullness_min: fullness.min,
         fullness_max: fullness.max,
-        plan_cpu_seconds: (thread_cpu_time() - begin_cpu).as_secs_f64(),
-        course,
+        plan_cpu_seconds,
+        course: way.iter().map(|point| (point.overwrites, point.rmse.age)).collect(),
     })
 }
 
@@ -365,6 +384,8 @@ fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
         "RMSE age (%)",
         "RMSE size (%)",
         "RMSE depth (%)",
+        "greatest RMSE size (%)",
+        "greatest RMSE depth (%)",
         "0.5/K (%)",
         "fullness from",
         "to",
@@ -386,6 +407,8 @@ fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
             json!(one.rmse_age * 100.0),
             json!(one.rmse_size * 100.0),
             json!(one.rmse_depth * 100.0),
+            json!(one.rmse_size_greatest * 100.0),
+            json!(one.rmse_depth_greatest * 100.0),
             json!(50.0 / one.files as f64),
             json!(one.fullness_min),
             json!(one.fullness_max),

@@ -145,7 +145,8 @@ impl Run for CompressedAging {
             let one = one.under("fs", &*cell.file_system).under("profile", &*cell.profile);
             Some(one.under("turnovers", cell.turnovers.to_string()).under("equal", equal))
         };
-        cells.iter().filter_map(value).collect()
+        let greatest = analysis::greatest_factors(spec, &cells);
+        cells.iter().filter_map(value).chain(greatest).collect()
     }
 }
 

@@ -36,12 +36,19 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     for (histogram, error) in errors {
         add("RMSE", "%", &[("histogram", histogram), ("phase", "end")], error * 100.0);
     }
-    for histogram in ["size", "depth"] {
-        add("RMSE", "%", &[("histogram", histogram), ("phase", "fill")], planned.rmse_fill * 100.0);
+    let others = [
+        ("size", "fill", planned.rmse_size_fill),
+        ("depth", "fill", planned.rmse_depth_fill),
+        ("size", "throughout", planned.rmse_size_greatest),
+        ("depth", "throughout", planned.rmse_depth_greatest),
+    ];
+    for (histogram, phase, error) in others {
+        add("RMSE", "%", &[("histogram", histogram), ("phase", phase)], error * 100.0);
     }
     let (files, worst) = (planned.files as f64, errors.iter().map(|(_, error)| *error).fold(0.0, f64::max));
     add("error over rounding", "", &[], worst * files / 0.5);
     add("operations", "", &[], planned.t_end as f64);
+    add("operations until the ages are met", "", &[], planned.ages_met as f64);
     add("least operations", "", &[], planned.t_bound);
     add("operations per file", "", &[], planned.t_end as f64 / files);
     add("fullness error", "%", &[], planned.fullness_error * 100.0);
@@ -67,4 +74,75 @@ pub fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measuremen
     let conditions = [("fs", pace.fs.name()), ("data", data), ("medium", "memory"), ("profile", &*executed.profile)];
     let one = conditions.into_iter().fold(one, |one, (name, word)| one.under(name, word));
     Some(Measurement { repetition: pace.repeat, ..one.under("threads", pace.threads.to_string()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AgeConvergence;
+    use super::*;
+    use senesce_claims::{ClaimSet, Facts, decide};
+    use senesce_core::{Level, Verdict};
+    use senesce_runs::run::Run;
+
+    /// A plan that meets everything it promises.
+    fn planned() -> PlayedOut {
+        PlayedOut {
+            profile: "agrawal".into(),
+            files: 7000,
+            t_bound: 500_000.0,
+            t_end: 500_100,
+            overwrites: 31.0,
+            overwrites_churn_by_bins: None,
+            overwrites_as_the_tool: None,
+            truncated_bins: 0,
+            operations_that_differ: 0,
+            rmse_age: 4e-5,
+            rmse_size: 6e-5,
+            rmse_depth: 4e-5,
+            rmse_size_fill: 6e-5,
+            rmse_depth_fill: 4e-5,
+            rmse_size_greatest: 1e-4,
+            rmse_depth_greatest: 4e-4,
+            ages_met: 500_100,
+            created_size_tv: 0.0,
+            fullness_error: 0.01,
+            fullness_allowance: 0.01,
+            fullness_min: 0.79,
+            fullness_max: 0.8,
+            plan_cpu_seconds: 0.02,
+            course: Vec::new(),
+        }
+    }
+
+    fn verdict(claim: &str, planned: &PlayedOut) -> Verdict {
+        let set = ClaimSet::parse(AgeConvergence::CLAIMS, AgeConvergence::PUBLISHED).unwrap();
+        let findings = decide(&set, &measurements(planned), &Facts::of(Level::Quick));
+        findings.into_iter().find(|finding| finding.id == claim).unwrap().verdict
+    }
+
+    #[test]
+    fn ages_that_are_met_before_the_bound_or_after_it_speak_against_it() {
+        let claim = "converges-at-the-bound";
+        assert_eq!(verdict(claim, &planned()), Verdict::Seen);
+        assert_eq!(verdict(claim, &PlayedOut { ages_met: 550_110, ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &PlayedOut { ages_met: 400_000, ..planned() }), Verdict::NotSeen);
+    }
+
+    #[test]
+    fn sizes_and_depths_are_judged_all_the_way() {
+        let claim = "sizes-and-depths-follow";
+        assert_eq!(verdict(claim, &planned()), Verdict::Seen);
+        assert_eq!(verdict(claim, &PlayedOut { rmse_depth_greatest: 0.00253, ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &PlayedOut { rmse_size_greatest: 0.001, ..planned() }), Verdict::NotSeen);
+    }
+
+    #[test]
+    fn the_fill_is_judged_by_each_histogram() {
+        let found = measurements(&PlayedOut { rmse_size_fill: 0.001, rmse_depth_fill: 0.0, ..planned() });
+        let of = |histogram: &str| {
+            let is = |one: &&Measurement| one.condition.get("phase").is_some_and(|phase| phase == "fill");
+            found.iter().filter(is).find(|one| one.condition["histogram"] == histogram).unwrap().value.get()
+        };
+        assert_eq!((of("size"), of("depth")), (0.1, 0.0));
+    }
 }

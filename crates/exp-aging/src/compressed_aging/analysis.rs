@@ -4,6 +4,7 @@ use super::certificate::{self, Cell};
 use super::{Aged, AgingKind, Spec};
 use crate::aged_image::SeenLayout;
 use crate::equal_layouts::{all_equal, answer, compare};
+use senesce_core::Measurement;
 use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde_json::json;
@@ -67,6 +68,20 @@ fn certify(cells: &mut [Cell]) {
         holds &= cell.equivalent == Some(true) && cell.stationary != Some(false) && cell.agings >= LEAST_AGINGS;
         cell.certified = holds;
     }
+}
+
+/// The greatest factor that is certified, of each profile on each file system; 1 where none is. Where too little was compared to
+/// certify anything, or the reference does not stand still, there is no value.
+pub(super) fn greatest_factors(spec: &Spec, cells: &[Cell]) -> Vec<Measurement> {
+    let factor = |(profile, fs): (&String, &FileSystem)| {
+        let own = || cells.iter().filter(move |cell| cell.profile == *profile && cell.file_system == fs.name());
+        own().find(|cell| cell.agings >= LEAST_AGINGS && cell.stationary != Some(false))?;
+        let greatest = own().filter(|cell| cell.certified).map(|cell| cell.saved_factor).fold(1.0, f64::max);
+        let one = Measurement::new("greatest certified factor", "times", Better::Higher, greatest).ok()?;
+        Some(one.under("fs", fs.name()).under("profile", &**profile))
+    };
+    let pairs = spec.profiles.iter().flat_map(|profile| spec.fs.iter().map(move |fs| (profile, fs)));
+    pairs.filter_map(factor).collect()
 }
 
 pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
@@ -169,8 +184,11 @@ fn numbers(cells: &[Cell]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CompressedAging;
     use super::*;
-    use senesce_core::Bytes;
+    use senesce_claims::{ClaimSet, Facts, decide};
+    use senesce_core::{Bytes, Level, Verdict};
+    use senesce_runs::run::{Experiment, Run};
 
     fn cell(turnovers: f64, equivalent: Option<bool>, agings: usize, stationary: Option<bool>) -> Cell {
         Cell {
@@ -201,6 +219,29 @@ mod tests {
         let (yes, no) = ((Some(true), 8, None), (Some(false), 8, None));
         assert_eq!(certified(&[yes, yes, no, yes]), [true, true, false, false]);
         assert_eq!(certified(&[no, yes]), [false, false]);
+    }
+
+    fn verdict(cells: &[Cell]) -> Verdict {
+        let spec = Spec {
+            profiles: vec!["agrawal".into()],
+            fs: vec![FileSystem::Ext4],
+            ..CompressedAging::defaults(Level::Quick)
+        };
+        let set = ClaimSet::parse(CompressedAging::CLAIMS, CompressedAging::PUBLISHED).unwrap();
+        let values = greatest_factors(&spec, cells);
+        decide(&set, &values, &Facts::of(Level::Quick))[0].verdict
+    }
+
+    #[test]
+    fn that_all_operations_are_needed_is_judged_by_what_is_certified() {
+        let kept = Cell { certified: true, ..cell(4.0, Some(true), 8, None) };
+        let lost = cell(2.0, Some(false), 8, None);
+        assert_eq!(verdict(&[kept, lost.clone()]), Verdict::NotSeen);
+        // Equal below a ceiling that is not equal: not certified.
+        assert_eq!(verdict(&[cell(1.0, Some(true), 8, None), lost.clone()]), Verdict::Seen);
+        assert_eq!(verdict(&[lost]), Verdict::Seen);
+        assert_eq!(verdict(&[cell(1.0, Some(true), 2, None)]), Verdict::NotTestable, "too few agings");
+        assert_eq!(verdict(&[cell(1.0, Some(true), 8, Some(false))]), Verdict::NotTestable, "a reference that moves");
     }
 
     #[test]

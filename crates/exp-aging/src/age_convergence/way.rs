@@ -1,0 +1,83 @@
+//! What a plan goes through on its way: how far its histograms are from the profile, and when its ages are met.
+
+use super::AgeConvergence;
+use senesce_aging::measure::Rmse;
+use senesce_aging::{AgingPlan, Limit, PlanSpec, Planner};
+use senesce_core::Failure;
+use senesce_runs::run::Context;
+use std::sync::Arc;
+
+/// A moment on the way.
+#[derive(Debug, Clone, Copy)]
+pub struct Waypoint {
+    /// Operations done.
+    pub operations: u64,
+    /// Bytes created over the size of the volume.
+    pub overwrites: f64,
+    /// Errors of the three histograms.
+    pub rmse: Rmse,
+}
+
+impl Waypoint {
+    /// That of a planner as it is now.
+    pub fn of(planner: &Planner) -> Self {
+        let rmse = planner.measures().rmse;
+        Self { operations: planner.operations_done(), overwrites: planner.overwrites(), rmse }
+    }
+}
+
+/// The greatest error of a histogram on the way.
+pub fn greatest(way: &[Waypoint], error: fn(&Rmse) -> f64) -> f64 {
+    way.iter().map(|point| error(&point.rmse)).fold(0.0, f64::max)
+}
+
+/// Longer plans that are tried where the ages of one are not met at its end; the longest is twice as long.
+const LONGER_PLANS: u64 = 10;
+
+/// Operations at the first moment on the way at which the ages are as near to the profile as whole files allow. Where there is none,
+/// those of the first longer plan that ends so; twice as many as the plan has where no longer one does either.
+///
+/// # Errors
+/// A longer plan cannot be made; the user stops it.
+pub fn operations_until_met(
+    plan: &AgingPlan,
+    way: &[Waypoint],
+    context: &Context<'_, AgeConvergence>,
+) -> Result<u64, Failure> {
+    let bound = plan.summary().rounding_bound() + 1e-12;
+    let mut operations = plan.len();
+    if let Some(met) = first_met(way, bound) {
+        return Ok(met);
+    }
+    for longer in 1..=LONGER_PLANS {
+        context.check_interrupt()?;
+        operations = plan.len() + plan.len() * longer / LONGER_PLANS;
+        let spec = PlanSpec { limit: Limit::Operations(operations), ..plan.spec().clone() };
+        let mut planner = Arc::new(AgingPlan::new(&spec)?).operations();
+        planner.skip_to(u64::MAX);
+        if planner.measures().rmse.age <= bound {
+            break;
+        }
+    }
+    Ok(operations)
+}
+
+fn first_met(way: &[Waypoint], bound: f64) -> Option<u64> {
+    way.iter().find(|point| point.rmse.age <= bound).map(|point| point.operations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_moment_and_the_greatest_error_count() {
+        let point =
+            |operations, age, depth| Waypoint { operations, overwrites: 0.0, rmse: Rmse { age, size: 0.0, depth } };
+        let way = [point(100, 0.3, 0.0), point(200, 0.01, 0.002), point(300, 0.02, 0.001), point(400, 0.0, 0.0)];
+        assert_eq!(first_met(&way, 0.01), Some(200));
+        assert_eq!(first_met(&way, 0.001), Some(400));
+        assert_eq!(first_met(&way[..3], 0.001), None);
+        assert_eq!(greatest(&way, |rmse| rmse.depth), 0.002);
+    }
+}
