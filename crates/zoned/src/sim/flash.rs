@@ -179,8 +179,7 @@ impl Flash {
 
     /// Share of dies that are programming or have a program waiting.
     pub fn programming_share(&self) -> f64 {
-        let busy = self.dies.iter().filter(|die| die.program.is_some()).count();
-        busy as f64 / self.dies.len() as f64
+        f64::from(self.dies() - self.free_dies) / f64::from(self.dies())
     }
 
     /// How much programs are in the way of a reset, 0 to 1: whether any of a few dies is programming, and for how long after the
@@ -244,6 +243,11 @@ impl Flash {
             return Some(Program::Extra);
         }
         self.queue.pop_front().map(|(program, _)| program)
+    }
+
+    /// All dies, none where none has a program.
+    fn with_programs(&self) -> std::ops::Range<u32> {
+        0..if self.free_dies < self.dies() { self.dies() } else { 0 }
     }
 
     /// The next die in turn that has no program yet.
@@ -317,7 +321,7 @@ impl Flash {
     pub fn stop_programs(&mut self, now: u64, duration: u64, events: &mut EventQueue) {
         self.stopped_until = self.stopped_until.max(now) + duration;
         events.push(self.stopped_until, EventKind::Resume, 0, 0);
-        for die in 0..self.dies() {
+        for die in self.with_programs() {
             if self.dies[die as usize].busy == Busy::Programming {
                 self.interrupt(now, die, events);
             }
@@ -329,7 +333,7 @@ impl Flash {
         if now < self.stopped_until {
             return;
         }
-        for die in 0..self.dies() {
+        for die in self.with_programs() {
             if self.dies[die as usize].busy == Busy::Idle {
                 self.dispatch(now, die, events);
             }
