@@ -20,6 +20,20 @@ pub fn needs(kind: &str, size: Size) -> Needs {
     Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
 }
 
+/// That images of this size can hold each of the file systems.
+///
+/// # Errors
+/// Exit code 2 for the first that needs a larger one.
+pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
+    match file_systems.iter().find(|fs| size.bytes() < fs.least_size().0) {
+        Some(fs) => {
+            let words = format!("--size {}: too small for {fs}, which needs {}", Bytes(size.bytes()), fs.least_size());
+            Err(Failure::usage(words))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The step of one aging that takes as long as so many operations at full speed.
 pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: u64) -> Planned<S> {
     let target = format!("{fs} in memory, {profile}");
@@ -185,4 +199,20 @@ pub fn age_image<R: Run>(
         cpu_seconds,
         layout,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_that_a_file_system_does_not_fit_in_are_refused_before_any_is_made() {
+        let size = |text: &str| text.parse::<Size>().unwrap();
+        let refused = check_size(&[FileSystem::Ext4, FileSystem::Xfs], size("256M")).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Usage);
+        assert!(refused.to_string().contains("--size 256 MiB: too small for xfs"), "{refused}");
+        assert!(
+            check_size(&[FileSystem::Ext4], size("256M")).is_ok() && check_size(&FileSystem::ALL, size("1G")).is_ok()
+        );
+    }
 }

@@ -88,6 +88,7 @@ impl Run for AgingClock {
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        aged_image::check_size(&spec.fs, spec.size)?;
         let mut steps = Vec::new();
         for profile in &spec.profiles {
             let operations = plan(spec, profile, Clock::NONE, seed)?.len();

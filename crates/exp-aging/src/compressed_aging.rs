@@ -102,6 +102,7 @@ impl Run for CompressedAging {
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        aged_image::check_size(&spec.fs, spec.size)?;
         let mut steps = Vec::new();
         for profile in &spec.profiles {
             let kinds = kinds(spec, profile, seed)?;
