@@ -72,20 +72,15 @@ pub struct PlayedOut {
     rmse_age: f64,
     rmse_size: f64,
     rmse_depth: f64,
-    /// Errors of sizes and of depths at the end of the fill.
-    #[serde(default)]
-    rmse_size_fill: f64,
-    #[serde(default)]
-    rmse_depth_fill: f64,
+    /// Errors of sizes and of depths at the end of the fill; this and the next are null in records of earlier versions.
+    rmse_size_fill: Option<f64>,
+    rmse_depth_fill: Option<f64>,
     /// Greatest errors of sizes and of depths from the end of the fill on.
-    #[serde(default)]
-    rmse_size_greatest: f64,
-    #[serde(default)]
-    rmse_depth_greatest: f64,
+    rmse_size_greatest: Option<f64>,
+    rmse_depth_greatest: Option<f64>,
     /// Operations at the first moment of the course at which the ages are as near as whole files allow; more than the plan has where
     /// none is.
-    #[serde(default)]
-    ages_met: u64,
+    ages_met: Option<u64>,
     created_size_tv: f64,
     /// Farthest from the target since the fill, as a share of the size, and how far it may be.
     fullness_error: f64,
@@ -302,11 +297,11 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         rmse_age: measures.rmse.age,
         rmse_size: measures.rmse.size,
         rmse_depth: measures.rmse.depth,
-        rmse_size_fill: filled.size,
-        rmse_depth_fill: filled.depth,
-        rmse_size_greatest: way::greatest(&way, |rmse| rmse.size),
-        rmse_depth_greatest: way::greatest(&way, |rmse| rmse.depth),
-        ages_met: way::operations_until_met(&plan, &way, context)?,
+        rmse_size_fill: Some(filled.size),
+        rmse_depth_fill: Some(filled.depth),
+        rmse_size_greatest: Some(way::greatest(&way, |rmse| rmse.size)),
+        rmse_depth_greatest: Some(way::greatest(&way, |rmse| rmse.depth)),
+        ages_met: Some(way::operations_until_met(&plan, &way, context)?),
         created_size_tv: measures.created_size_tv,
         fullness_error: (fullness.max - fullness.target).max(fullness.target - fullness.min),
         fullness_allowance: values::allowance(&plan),
@@ -394,6 +389,7 @@ fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
         "played in (s)",
         "played (operations/s)",
     ];
+    let percent = |error: f64| error * 100.0;
     let mut table = Table::new("profiles", "Profiles", &columns);
     for one in planned {
         let played = executed.iter().find(|played| played.profile == one.profile);
@@ -407,8 +403,8 @@ fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
             json!(one.rmse_age * 100.0),
             json!(one.rmse_size * 100.0),
             json!(one.rmse_depth * 100.0),
-            json!(one.rmse_size_greatest * 100.0),
-            json!(one.rmse_depth_greatest * 100.0),
+            json!(one.rmse_size_greatest.map(percent)),
+            json!(one.rmse_depth_greatest.map(percent)),
             json!(50.0 / one.files as f64),
             json!(one.fullness_min),
             json!(one.fullness_max),

@@ -74,7 +74,8 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
 }
 
 /// The same of the `later` of two snapshots of a tree, with what happened to its files since the `earlier`. Ages are relative to the
-/// newest time of the later one; in copies, whose births are those of the copying, to its newest modification, as ages are.
+/// newest time of the later one that is not to come; in copies, whose births are those of the copying, to its newest modification,
+/// as ages are.
 ///
 /// # Errors
 /// As [`capture`]; more files of both trees are newer in the earlier one.
@@ -87,15 +88,15 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
         return Err(AgingError::profile(
             &options.name,
             format!(
-                "{} files of both trees are newer in {} and {} in {}: name the earlier snapshot first",
-                observed.older,
+                "files of both trees that are newer in {}: {}, in {}: {}; name the earlier snapshot first",
                 earlier.display(),
-                observed.newer,
-                later.display()
+                observed.older,
+                later.display(),
+                observed.newer
             ),
         ));
     }
-    tally.age_anew(&after, observed.told_by == ToldBy::Inode);
+    tally.age_anew(&after, observed.told_by == ToldBy::Inode, now());
     let mut captured = of_tree(later, tally, options)?;
     captured.profile.changes = observed.rows();
     captured.changes = Some(observed);

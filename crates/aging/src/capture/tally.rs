@@ -79,17 +79,19 @@ impl Tally {
     }
 
     /// Counts the ages of all files anew, relative to the newest of their times: of births and modifications, or where births say
-    /// nothing (`by_birth`) of modifications alone.
-    pub fn age_anew(&mut self, files: &[Seen], by_birth: bool) {
+    /// nothing (`by_birth`) of modifications alone. Times later than `now`, in seconds since 1970, are wrong and shift no ages, unless
+    /// all are: then it is the clock.
+    pub fn age_anew(&mut self, files: &[Seen], by_birth: bool, now: i64) {
         let born = |seen: &Seen| seen.born.filter(|_| by_birth);
         let time = |seen: &Seen| born(seen).unwrap_or(seen.modified).0;
-        let newest = files.iter().map(|seen| time(seen).max(seen.modified.0)).max().unwrap_or(0);
+        let times = files.iter().flat_map(|seen| [time(seen), seen.modified.0]);
+        let newest = times.clone().filter(|seconds| *seconds <= now).max().or_else(|| times.max()).unwrap_or(0);
         self.ages.fill(0);
         self.oldest = 1;
         self.by_birth = files.iter().filter(|seen| born(seen).is_some()).count() as u64;
         self.by_modification = files.len() as u64 - self.by_birth;
         for seen in files {
-            self.age((newest.saturating_sub(time(seen)) as u64).saturating_add(1));
+            self.age((newest.saturating_sub(time(seen)).max(0) as u64).saturating_add(1));
         }
     }
 
@@ -218,11 +220,16 @@ mod tests {
         files.iter().for_each(|_| tally.file(1, 1 << 30, 0));
         let oldest = |tally: &Tally| tally.profile("t", "", None, 1e9).unwrap().0.ages.last().unwrap().edge;
         assert_eq!(oldest(&tally), (1u64 << 30) as f64);
-        tally.age_anew(&files, true);
+        tally.age_anew(&files, true, 9000);
         assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (951.0, 2, 0));
         // In copies births are those of the copying.
-        tally.age_anew(&[seen(5000, 100), seen(5001, 400)], false);
+        tally.age_anew(&[seen(5000, 100), seen(5001, 400)], false, 9000);
         assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (301.0, 0, 2));
+        // A time to come shifts no ages, where there are others.
+        tally.age_anew(&[seen(1000, 1000), seen(1200, 1 << 40), seen(1 << 40, 1300)], true, 9000);
+        assert_eq!((oldest(&tally), tally.by_birth), (301.0, 3));
+        tally.age_anew(&files, true, 500);
+        assert_eq!(oldest(&tally), 951.0);
     }
 
     proptest! {

@@ -55,6 +55,7 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
     let mean: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
     spec.clock.check(spec.capacity, fullness, mean)?;
     compress::check(spec)?;
+    let room: Vec<u64> = draft.classes.iter().map(|class| class.files).collect();
     let mut nearest: Option<(f64, Vec<Segment>, Timeline)> = None;
     for operations in limit::operations(&draft)? {
         if operations >= 1 << 48 {
@@ -62,7 +63,7 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
         }
         let (mut segments, timeline) = draft.segments(operations)?;
         let wanted = spec.limit.bytes(spec.capacity);
-        let miss = wanted.map_or(0.0, |wanted| limit::settle_bytes(&draft.classes, wanted, 0.0, &mut segments));
+        let miss = wanted.map_or(0.0, |wanted| limit::settle_bytes(&draft.classes, &room, wanted, 0.0, &mut segments));
         if nearest.as_ref().is_none_or(|(least, ..)| miss < *least) {
             nearest = Some((miss, segments, timeline));
         }

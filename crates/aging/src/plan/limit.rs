@@ -8,6 +8,7 @@ use super::schedule::{self, Span};
 use super::search::Search;
 use crate::error::AgingError;
 use crate::measure::ChiSquare;
+use senesce_core::Bytes;
 
 /// Numbers of operations of which the plan takes the one that comes nearer to its limit; one, unless bytes are asked for that no
 /// length tried creates.
@@ -35,15 +36,22 @@ fn at_bound(draft: &Draft<'_>) -> u64 {
 /// More steps than any plan has.
 pub(super) const MOST_STEPS: u64 = 1 << 46;
 
+/// What `times` the capacity is in bytes. Refuses what is no number above 0, and what no plan comes to whose pairs create
+/// `mean_pair` bytes.
+pub(super) fn target_bytes(times: f64, capacity: Bytes, mean_pair: f64) -> Result<f64, AgingError> {
+    let most = MOST_STEPS as f64 * mean_pair / capacity.0 as f64;
+    if times > 0.0 && times < most {
+        return Ok(times * capacity.0 as f64);
+    }
+    Err(AgingError::Plan(format!("{times} overwrites cannot be planned; give a number above 0 and below {most:.0}")))
+}
+
 /// The lengths at which the created bytes come nearest to `times` the capacity; with the `most` operations that are allowed, the
 /// greatest at which they are no more.
 fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
-    let target = times * draft.spec.capacity.0 as f64;
     let mean_pair: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
-    if !(times > 0.0 && target / mean_pair < MOST_STEPS as f64) {
-        return Err(AgingError::Plan(format!("{times} overwrites cannot be planned; give a number above 0")));
-    }
+    let target = target_bytes(times, draft.spec.capacity, mean_pair)?;
     let mean_file = draft.sizes.bytes / files as f64;
     let fills = target > draft.sizes.bytes;
     let first = match fills {
@@ -74,10 +82,11 @@ pub(super) fn operations_of(steps: u64, filled: u64) -> u64 {
 }
 
 /// Exchanges single pairs between classes (single creates, where the plan ends before the volume is filled) until the
-/// created bytes are as near to what a limit of overwrites asks for as whole files allow. `before` bytes were created before these
-/// segments. Returns how far they are from it, in bytes.
+/// created bytes are as near to what a limit of overwrites asks for as whole files allow. A fill creates no more files of a class
+/// than it has `room` for. `before` bytes were created before these segments. Returns how far they are from it, in bytes.
 pub(super) fn settle_bytes(
     classes: &[Class],
+    room: &[u64],
     (target, at_most): (f64, bool),
     before: f64,
     segments: &mut [Segment],
@@ -86,7 +95,7 @@ pub(super) fn settle_bytes(
     let pairs = |segment: &Segment| segment.deletes == segment.creates;
     let filling = !segments.iter().any(pairs);
     let creates: u64 = segments.iter().flat_map(|segment| &segment.creates).sum();
-    if filling && creates >= classes.iter().map(|class| class.files).sum::<u64>() {
+    if filling && creates >= room.iter().sum::<u64>() {
         return excess.abs();
     }
     let longest = segments.iter_mut().filter(|segment| filling || pairs(segment)).max_by_key(|segment| segment.len());
@@ -95,7 +104,7 @@ pub(super) fn settle_bytes(
         let spare = |class: &usize| segment.creates[*class] > segment.stay[*class].max(1);
         let used = |class: &usize| {
             let creates = segment.creates[*class];
-            creates > 0 && (!filling || creates < classes[*class].files)
+            creates > 0 && (!filling || creates < room[*class])
         };
         let change = |more: usize, less: usize| classes[more].allocated - classes[less].allocated;
         let candidates = (0..classes.len()).filter(used);

@@ -1,7 +1,7 @@
 //! Plans anew from a state that a run has reached: new limits for files that exist already.
 
 use super::build::{Segment, churn_pairs};
-use super::limit::{MOST_STEPS, bytes_created, operations_of, settle_bytes, steps};
+use super::limit::{MOST_STEPS, bytes_created, operations_of, settle_bytes, steps, target_bytes};
 use super::rounding::{apportion, controlled, fit};
 use super::schedule::{self, Span};
 use super::search::Search;
@@ -74,7 +74,7 @@ pub(crate) fn replan(old: &AgingPlan, state: &State, limit: Limit) -> Result<Dec
     for operations in draft.lengths(limit)? {
         let mut stays = vec![false; state.survivors.len()];
         let mut segments = draft.segments(operations, &mut stays)?;
-        let settle = |wanted| settle_bytes(&plan.classes, wanted, state.bytes_created, &mut segments);
+        let settle = |wanted| settle_bytes(&plan.classes, &repair.creates, wanted, state.bytes_created, &mut segments);
         let miss = wanted.map_or(0.0, settle);
         if nearest.as_ref().is_none_or(|(least, _)| miss < *least) {
             nearest = Some((miss, stays));
@@ -139,11 +139,11 @@ impl Draft<'_> {
 
     fn for_overwrites(&self, times: f64, most: Option<u64>) -> Result<Vec<u64>, AgingError> {
         let (classes, filled) = (&self.plan.classes, self.repair.filled);
-        let target = times * self.plan.spec.capacity.0 as f64;
+        let mean: f64 = classes.iter().map(|class| class.churn * class.allocated).sum();
+        let target = target_bytes(times, self.plan.spec.capacity, mean)?;
         if target <= self.state.bytes_created {
             return Ok(Vec::new());
         }
-        let mean: f64 = classes.iter().map(|class| class.churn * class.allocated).sum();
         let done = steps(self.state.operations, filled);
         let longest = most.map_or(MOST_STEPS, |most| steps(most, filled)).clamp(done, MOST_STEPS);
         let search = Search { target, at_most: most.is_some(), range: (done, longest) };

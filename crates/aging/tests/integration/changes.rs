@@ -414,6 +414,16 @@ fn files_of_copied_snapshots_are_as_old_as_their_modifications() {
 }
 
 #[test]
+fn a_time_to_come_does_not_make_the_other_files_older() {
+    let room = tempfile::tempdir().unwrap();
+    let (one, two) = (room.path().join("one"), room.path().join("two"));
+    copy(&one, &[("a", 1_000_000), ("b", 1_500_000)]);
+    copy(&two, &[("a", 1_000_000), ("b", 1_900_000), ("of 2096", 4_000_000_000)]);
+    let captured = capture_since(&one, &two, &CaptureOptions::default()).unwrap();
+    assert_eq!(captured.profile.ages.last().unwrap().edge, 900_001.0);
+}
+
+#[test]
 fn a_later_snapshot_may_lack_the_newest_file_of_the_earlier_one() {
     let room = tempfile::tempdir().unwrap();
     let (one, two) = (room.path().join("one"), room.path().join("two"));
@@ -426,5 +436,6 @@ fn a_later_snapshot_may_lack_the_newest_file_of_the_earlier_one() {
     copy(&three, &[("a", 1_000_000), ("b", 1_600_000), ("c", 1_700_000)]);
     assert_eq!(capture_since(&two, &three, &options).unwrap().changes.unwrap().newer, 1);
     let refused = capture_since(&three, &two, &options).unwrap_err().to_string();
-    assert!(refused.contains("1 files of both trees are newer"), "{refused}");
+    assert!(refused.contains("files of both trees that are newer in"), "{refused}");
+    assert!(refused.contains("three: 1, in") && refused.contains("two: 0; name the earlier"), "{refused}");
 }

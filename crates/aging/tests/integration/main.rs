@@ -6,4 +6,5 @@ mod execute;
 mod parts;
 mod planner;
 mod profiles;
+mod replan;
 mod theory;

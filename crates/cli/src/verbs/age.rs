@@ -89,7 +89,7 @@ pub struct Age {
     /// What becomes of sizes that cannot fit
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "clamp", default_value_t = TruncateWord::Refuse)]
     truncate_sizes: TruncateWord,
-    /// Age for exactly this many overwrites (bytes created over raw size)
+    /// Age for this many overwrites (bytes created over raw size), as near as whole files come to it
     #[arg(long, value_name = "N", conflicts_with_all = ["until", "max_overwrites", "max_operations"], help_heading = "Limits")]
     overwrites: Option<f64>,
     /// At most this many overwrites

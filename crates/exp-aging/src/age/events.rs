@@ -101,7 +101,7 @@ pub struct Replanned {
 /// How long each start of a run may take from then on.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TimeLimit {
-    /// Seconds of planning and execution; `None`: to the end of the plan.
+    /// Seconds of planning, restoring and execution; `None`: to the end of the plan.
     pub max_seconds: Option<f64>,
 }
 

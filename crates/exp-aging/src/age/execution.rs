@@ -29,13 +29,21 @@ pub struct Execution<'a> {
     pub len: u64,
     /// Seconds of execution of earlier parts.
     pub seconds_before: f64,
-    /// Seconds that planning took before, which count into the time limit of this start.
-    pub planning_seconds: f64,
+    /// When this start of the run began; its time limit counts from here, so that planning and restoring are in it.
+    pub begun: Instant,
     /// Files that fill the volume: operations are slower after them.
     pub fill: u64,
     /// What is left for the image to grow into, if there is one, and what it may still take.
     pub free: &'a dyn Fn() -> Option<Bytes>,
     pub writes: Option<Bytes>,
+}
+
+impl Execution<'_> {
+    /// Whether the time limit of this start is over at a moment.
+    fn is_out_of_time(&self, now: Instant) -> bool {
+        let most = self.course.limits().max_time();
+        most.is_some_and(|most| now.saturating_duration_since(self.begun) >= most)
+    }
 }
 
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
@@ -205,16 +213,14 @@ impl<'a, 'b> Watch<'a, 'b> {
 
     /// Looks at the parts played here after a round; `completed` operations of all are done.
     pub fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
-        let here = self.begun.elapsed().as_secs_f64();
         let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
-        let seconds = self.execution.seconds_before + here;
+        let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
         if let Err(failure) = written {
             self.failure = Some(failure);
             return ControlFlow::Break(());
         }
-        let most = self.execution.course.limits().max_time();
-        if most.is_some_and(|most| here + self.execution.planning_seconds >= most.as_secs_f64()) {
+        if self.execution.is_out_of_time(Instant::now()) {
             self.timed_out = true;
             return ControlFlow::Break(());
         }
@@ -282,4 +288,35 @@ pub fn process_cpu_seconds() -> (f64, f64) {
 pub fn since(before: (f64, f64)) -> (f64, f64) {
     let now = process_cpu_seconds();
     (now.0 - before.0, now.1 - before.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::tests::age_spec;
+    use super::*;
+
+    #[test]
+    fn the_time_limit_of_a_start_counts_from_its_beginning() {
+        let mut spec = age_spec("sparse", None);
+        let begun = Instant::now();
+        let is_out_of_time = |spec: &AgeSpec, seconds| {
+            let course = Course::new(spec.clone());
+            let execution = Execution {
+                course: &course,
+                continues: true,
+                from: 700,
+                len: 9000,
+                seconds_before: 3600.0,
+                begun,
+                fill: 100,
+                free: &|| None,
+                writes: None,
+            };
+            execution.is_out_of_time(begun + Duration::from_secs(seconds))
+        };
+        assert!(!is_out_of_time(&spec, 1 << 30));
+        spec.limits.max_seconds = Some(60.0);
+        // Nothing need have been executed by then; what earlier starts executed does not count.
+        assert!(!is_out_of_time(&spec, 59) && is_out_of_time(&spec, 60));
+    }
 }

@@ -255,15 +255,15 @@ fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failur
 
 /// Plays the plan from where the run stopped to its end, or to an interruption.
 pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
+    // What is planned and restored first takes of the time limit too.
+    let begun = Instant::now();
     let (course, start) = (&age.course, age.start);
     let Some(target) = &age.target else { return Ok(()) };
     context.add_environment(&target.environment())?;
     if let Some(cluster) = context.cluster {
         ranks::share(cluster, target.directory(), course, context)?;
     }
-    let begun = Instant::now();
     let rehearsal = rehearsal(course, context)?;
-    let planning_seconds = begun.elapsed().as_secs_f64();
     if !start.continues {
         check_space(&rehearsal, target.directory().path())?;
     }
@@ -273,7 +273,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         from: start.operation,
         len: rehearsal.positions,
         seconds_before: start.seconds,
-        planning_seconds,
+        begun,
         fill: rehearsal.summary.files,
         free: &|| target.space_left(),
         writes: writes(&course.spec, &rehearsal.summary),

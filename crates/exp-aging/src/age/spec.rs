@@ -28,7 +28,7 @@ pub struct Limits {
     pub max_overwrites: Option<f64>,
     /// At most this many operations, planned for.
     pub max_operations: Option<u64>,
-    /// Stop after this many seconds of planning and execution, counted anew whenever the run is started.
+    /// Stop after this many seconds of planning, restoring and execution, counted anew whenever the run is started.
     pub max_seconds: Option<f64>,
 }
 
@@ -56,7 +56,8 @@ impl Limits {
             plan = make(Limit::Operations(most))?;
         }
         // Last, for a plan of fewer operations may create more bytes.
-        if let Some(overwrites) = self.max_overwrites.filter(|most| plan.as_ref().summary().overwrites > *most) {
+        let is_over = |most: &f64| most.is_nan() || plan.as_ref().summary().overwrites > *most;
+        if let Some(overwrites) = self.max_overwrites.filter(is_over) {
             plan = make(Limit::AtMost { overwrites, operations: plan.as_ref().summary().t_end })?;
         }
         Ok(plan)
@@ -70,7 +71,7 @@ impl Limits {
         // Records of earlier versions do not tell it.
         (largest > 0.0 && miss > largest).then(|| {
             format!(
-                "{asked} overwrites were asked for and {:.3} are planned: no length that was tried comes nearer",
+                "overwrites asked for: {asked}, planned: {:.3}; no length that was tried comes nearer",
                 summary.overwrites
             )
         })

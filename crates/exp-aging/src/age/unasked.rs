@@ -19,12 +19,21 @@ impl Unasked {
     pub fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut ended: Vec<Option<u64>> = Vec::new();
         let mut begun = 1;
+        let mut goes_on = false;
         for event in events {
             match event {
-                Event::Executed(executed) => ended.push(executed.unasked_commits),
-                Event::Reconciled(_) => begun += 1,
-                // The run begins: what was aged before, in memory, is gone with its commits.
-                Event::Checkpoint(checkpoint) if checkpoint.operation == 0 => (ended, begun) = (Vec::new(), 1),
+                Event::Executed(executed) => {
+                    ended.push(executed.unasked_commits);
+                    goes_on = false;
+                }
+                Event::Reconciled(_) => {
+                    begun += 1;
+                    goes_on = true;
+                }
+                Event::Checkpoint(checkpoint) if checkpoint.operation > 0 => goes_on = false,
+                // The run begins: what was aged before, in memory, is gone with its commits. What is not in memory goes on at the first
+                // operation where nothing is known to be done.
+                Event::Checkpoint(_) if !goes_on => (ended, begun) = (Vec::new(), 1),
                 _ => {}
             }
         }
@@ -106,6 +115,20 @@ mod tests {
         // An image in memory is gone once the run is interrupted.
         let anew = [checkpoint(0), checkpoint(900), executed(2)];
         assert_eq!(Unasked::of(first.iter().chain(&anew)), Unasked::Of(2));
+    }
+
+    #[test]
+    fn a_part_that_was_killed_before_its_first_later_checkpoint_is_not_forgotten() {
+        let killed = [checkpoint(0)];
+        let reconciled = Event::Reconciled(Reconciled::default());
+        let went_on = [reconciled, checkpoint(0), checkpoint(0), checkpoint(900), executed(2)];
+        assert_eq!(Unasked::of(killed.iter().chain(&went_on)), Unasked::AtLeast(2));
+        // Stopped before anything was done, but after a commit of others.
+        let stopped = [checkpoint(0), checkpoint(0), executed(1)];
+        assert_eq!(Unasked::of(stopped.iter().chain(&went_on)), Unasked::Of(3));
+        // In memory, after a part that went on, it begins anew.
+        let anew = [checkpoint(0), checkpoint(800), executed(5)];
+        assert_eq!(Unasked::of(went_on.iter().chain(&anew)), Unasked::Of(5));
     }
 
     #[test]

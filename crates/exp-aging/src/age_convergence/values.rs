@@ -43,12 +43,16 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
         ("depth", "throughout", planned.rmse_depth_greatest),
     ];
     for (histogram, phase, error) in others {
-        add("RMSE", "%", &[("histogram", histogram), ("phase", phase)], error * 100.0);
+        if let Some(error) = error {
+            add("RMSE", "%", &[("histogram", histogram), ("phase", phase)], error * 100.0);
+        }
     }
     let (files, worst) = (planned.files as f64, errors.iter().map(|(_, error)| *error).fold(0.0, f64::max));
     add("error over rounding", "", &[], worst * files / 0.5);
     add("operations", "", &[], planned.t_end as f64);
-    add("operations until the ages are met", "", &[], planned.ages_met as f64);
+    if let Some(met) = planned.ages_met {
+        add("operations until the ages are met", "", &[], met as f64);
+    }
     add("least operations", "", &[], planned.t_bound);
     add("operations per file", "", &[], planned.t_end as f64 / files);
     add("fullness error", "%", &[], planned.fullness_error * 100.0);
@@ -99,11 +103,11 @@ mod tests {
             rmse_age: 4e-5,
             rmse_size: 6e-5,
             rmse_depth: 4e-5,
-            rmse_size_fill: 6e-5,
-            rmse_depth_fill: 4e-5,
-            rmse_size_greatest: 1e-4,
-            rmse_depth_greatest: 4e-4,
-            ages_met: 500_100,
+            rmse_size_fill: Some(6e-5),
+            rmse_depth_fill: Some(4e-5),
+            rmse_size_greatest: Some(1e-4),
+            rmse_depth_greatest: Some(4e-4),
+            ages_met: Some(500_100),
             created_size_tv: 0.0,
             fullness_error: 0.01,
             fullness_allowance: 0.01,
@@ -124,21 +128,41 @@ mod tests {
     fn ages_that_are_met_before_the_bound_or_after_it_speak_against_it() {
         let claim = "converges-at-the-bound";
         assert_eq!(verdict(claim, &planned()), Verdict::Seen);
-        assert_eq!(verdict(claim, &PlayedOut { ages_met: 550_110, ..planned() }), Verdict::NotSeen);
-        assert_eq!(verdict(claim, &PlayedOut { ages_met: 400_000, ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(550_110), ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(400_000), ..planned() }), Verdict::NotSeen);
     }
 
     #[test]
     fn sizes_and_depths_are_judged_all_the_way() {
         let claim = "sizes-and-depths-follow";
         assert_eq!(verdict(claim, &planned()), Verdict::Seen);
-        assert_eq!(verdict(claim, &PlayedOut { rmse_depth_greatest: 0.00253, ..planned() }), Verdict::NotSeen);
-        assert_eq!(verdict(claim, &PlayedOut { rmse_size_greatest: 0.001, ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &PlayedOut { rmse_depth_greatest: Some(0.00253), ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &PlayedOut { rmse_size_greatest: Some(0.001), ..planned() }), Verdict::NotSeen);
+    }
+
+    #[test]
+    fn what_a_record_of_an_earlier_version_does_not_tell_is_not_met() {
+        let mut event = serde_json::to_value(planned()).unwrap();
+        let told = event.as_object_mut().unwrap();
+        for name in ["rmse_size_fill", "rmse_depth_fill", "rmse_size_greatest", "rmse_depth_greatest", "ages_met"] {
+            assert!(told.remove(name).is_some(), "{name}");
+        }
+        let earlier: PlayedOut = serde_json::from_value(event).unwrap();
+        assert_eq!((earlier.ages_met, earlier.rmse_size_greatest), (None, None));
+        let found = measurements(&earlier);
+        let is_of_the_way = |one: &Measurement| {
+            one.metric == "operations until the ages are met"
+                || one.condition.get("phase").is_some_and(|phase| phase != "end")
+        };
+        assert!(!found.iter().any(is_of_the_way));
+        assert_eq!(measurements(&planned()).iter().filter(|one| is_of_the_way(one)).count(), 5);
+        let table = super::super::table(&[earlier], &[]);
+        assert_eq!(table.rows[0][9..11], [serde_json::Value::Null, serde_json::Value::Null]);
     }
 
     #[test]
     fn the_fill_is_judged_by_each_histogram() {
-        let found = measurements(&PlayedOut { rmse_size_fill: 0.001, rmse_depth_fill: 0.0, ..planned() });
+        let found = measurements(&PlayedOut { rmse_size_fill: Some(0.001), rmse_depth_fill: Some(0.0), ..planned() });
         let of = |histogram: &str| {
             let is = |one: &&Measurement| one.condition.get("phase").is_some_and(|phase| phase == "fill");
             found.iter().filter(is).find(|one| one.condition["histogram"] == histogram).unwrap().value.get()

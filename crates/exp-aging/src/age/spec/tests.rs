@@ -1,11 +1,15 @@
 use super::*;
 use senesce_aging::profile::{ChangeRow, SizeRow};
 
-fn plan_of(name: &str, mib: u64, limits: &Limits) -> Arc<AgingPlan> {
+fn planned(name: &str, mib: u64, limits: &Limits) -> Result<Arc<AgingPlan>, Failure> {
     let profile = Profile::builtin(name).unwrap();
     let base = PlanSpec { truncate: Truncate::Drop, ..PlanSpec::new(profile, Bytes::mib(mib), Seed(1)) };
     let make = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() }).map(Arc::new);
-    limits.plan(1, &make).unwrap()
+    limits.plan(1, &make)
+}
+
+fn plan_of(name: &str, mib: u64, limits: &Limits) -> Arc<AgingPlan> {
+    planned(name, mib, limits).unwrap()
 }
 
 #[test]
@@ -22,13 +26,20 @@ fn no_more_is_created_than_a_maximum_allows_with_another_limit_or_without() {
 }
 
 #[test]
+fn a_maximum_that_is_no_number_is_refused() {
+    let limits = Limits { max_overwrites: Some(f64::NAN), ..Limits::default() };
+    let refused = planned("agrawal", 100, &limits).unwrap_err().to_string();
+    assert!(refused.contains("NaN overwrites cannot be planned"), "{refused}");
+}
+
+#[test]
 fn overwrites_that_are_missed_are_told() {
     let limits = Limits { overwrites: Some(1.0), ..Limits::default() };
     let plan = plan_of("agrawal", 100, &limits);
     assert_eq!(limits.missed(plan.summary()), None);
     let far = Summary { overwrites: 1.8, ..plan.summary().clone() };
     let words = limits.missed(&far).unwrap();
-    assert!(words.contains("1 overwrites were asked for and 1.800 are planned"), "{words}");
+    assert!(words.contains("overwrites asked for: 1, planned: 1.800;"), "{words}");
     assert_eq!(Limits::default().missed(&far), None);
     assert_eq!(limits.missed(&Summary { largest_file: Bytes(0), ..far }), None);
 }
