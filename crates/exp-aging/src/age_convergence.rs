@@ -97,7 +97,7 @@ pub struct PlayedOut {
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A profile was planned to its end.
-    Planned(PlayedOut),
+    Planned(Box<PlayedOut>),
     /// A profile was played.
     Executed(Executed),
 }
@@ -154,7 +154,7 @@ impl Run for AgeConvergence {
             Step::Plan(name) => {
                 let planned = follow(spec, name, context)?;
                 values::measurements(&planned).into_iter().for_each(|one| context.measure(one));
-                context.record(Event::Planned(planned));
+                context.record(Event::Planned(Box::new(planned)));
             }
             Step::Execute(name) => {
                 let executed = play(spec, name, context)?;
@@ -176,7 +176,7 @@ impl Run for AgeConvergence {
         let (mut planned, mut executed) = (Vec::new(), Vec::new());
         for event in recorded.events().cloned() {
             match event {
-                Event::Planned(one) => planned.push(one),
+                Event::Planned(one) => planned.push(*one),
                 Event::Executed(one) => executed.push(one),
             }
         }
