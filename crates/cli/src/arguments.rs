@@ -2,9 +2,10 @@
 
 use crate::registry::REGISTRY;
 use crate::session::runs_directory;
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, RangedU64ValueParser, TypedValueParser};
 use clap_complete::engine::CompletionCandidate;
 use senesce_core::Failure;
+use senesce_runs::history::is_run;
 use senesce_volume::FileSystem;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -59,13 +60,14 @@ fn name(path: &Path) -> &str {
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {
-    path.join("events.jsonl").metadata().and_then(|found| found.modified()).ok()
+    path.join("events.jsonl").symlink_metadata().and_then(|found| found.modified()).ok()
 }
 
-/// The run directories in a directory, by name.
+/// The run directories in a directory, by name. The directory may be somebody else's: what a link leads to is not in it.
 pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = entries.filter(|path| path.join("plan.toml").exists()).collect();
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = folders.filter(|path| is_run(path)).collect();
     paths.sort();
     paths
 }
@@ -78,6 +80,11 @@ pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure
         }
         _ => Ok(()),
     }
+}
+
+/// Reads a seed that can be stored: TOML knows no larger number.
+pub fn seed() -> RangedU64ValueParser {
+    clap::value_parser!(u64).range(..=i64::MAX as u64)
 }
 
 /// Reads a fullness: `80%` or `0.8`.
@@ -154,6 +161,26 @@ mod tests {
         }
         assert_eq!(find(&directory.path().to_string_lossy()), Ok(directory.path().into()), "a path is itself");
         assert!(find_run(Path::new("latest"), Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn a_link_among_the_runs_is_none_of_them() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        runs(elsewhere.path());
+        runs(directory.path());
+        for run in run_paths(elsewhere.path()) {
+            let link = directory.path().join(format!("link-to-{}", name(&run)));
+            std::os::unix::fs::symlink(run, link).unwrap();
+        }
+        assert_eq!(run_paths(directory.path()).len(), 3);
+        assert_eq!(newest(directory.path()), Ok(directory.path().join("age-1f2e3d4c")));
+    }
+
+    #[test]
+    fn a_seed_is_one_that_a_plan_can_hold() {
+        let read = |word| seed().parse_ref(&clap::Command::new("senesce"), None, OsStr::new(word)).ok();
+        assert_eq!((read("9223372036854775807"), read("0")), (Some(i64::MAX as u64), Some(0)));
+        assert_eq!([read("9223372036854775808"), read("-1")], [None, None]);
     }
 
     #[test]

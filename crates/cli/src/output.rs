@@ -2,13 +2,14 @@
 
 use crate::verbs::report::output_failed;
 use clap::Args;
-use senesce_core::Failure;
 use senesce_core::output::{self, Format, OutputError, Replace};
 use senesce_core::text::Visible;
+use senesce_core::{Failure, RunDirectory};
 use senesce_volume::{TargetSpec, guard};
+use std::collections::BTreeSet;
 use std::fmt::Arguments;
 use std::io::{StdoutLock, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Standard output for text: control characters of foreign names are written out.
 pub fn stdout() -> Visible<StdoutLock<'static>> {
@@ -24,13 +25,17 @@ pub fn print(text: Arguments<'_>) {
     }
 }
 
-/// `--create`: makes the directory that is to be the target.
-pub fn create_target(asked: bool, target: &Option<String>) -> Result<(), Failure> {
+/// `--create`: makes the directory that is to be the target, unless the record would be refused at `out`.
+pub fn create_target(asked: bool, target: &Option<String>, out: Option<&Path>) -> Result<(), Failure> {
+    out.map_or(Ok(()), RunDirectory::check)?;
     match target.as_deref().filter(|_| asked).map(str::parse::<TargetSpec>).transpose()? {
         Some(TargetSpec::Directory(path)) => Ok(guard::create_directory(&path)?),
         _ => Ok(()),
     }
 }
+
+/// A file of the user's, if one was named; its format; and the beginning of what will be written, as far as it is known.
+pub type Planned<'a> = (Option<&'a Path>, Format, &'a [u8]);
 
 /// Flattened into every verb with such an option.
 #[derive(Args, Debug, Clone, Copy, Default)]
@@ -55,6 +60,25 @@ impl Output {
         Ok(file.map_or(Ok(()), |file| output::check(file, format, likely, self.replace()))?)
     }
 
+    /// The same for all outputs of a command, of which no two may be one file: none is written when another one is refused.
+    pub fn check_all(self, outputs: &[Planned<'_>]) -> Result<(), Failure> {
+        apart(outputs.iter().filter_map(|(file, ..)| *file))?;
+        outputs.iter().try_for_each(|(file, format, likely)| self.check(*file, *format, likely))
+    }
+
+    /// The same for the files of a directory that may be missing yet; also what stands in its place is refused.
+    pub fn check_below(self, directory: &Path, files: &[Planned<'_>]) -> Result<(), Failure> {
+        if let Some(found) = output::obstacle(directory) {
+            return Err(OutputError::NoDirectory(found).into());
+        }
+        if directory.is_dir() { self.check_all(files) } else { Ok(()) }
+    }
+
+    /// Looks what is there alone, where nobody knows yet how the output will begin.
+    pub fn check_kind(self, file: Option<&Path>, format: Format) -> Result<(), Failure> {
+        Self { force: true }.check(file, format, b"")
+    }
+
     /// Writes a file; `-` is standard output. Ends the process where the reader of a pipe has gone.
     pub fn write(self, file: &Path, format: Format, bytes: &[u8]) -> Result<(), Failure> {
         match output::write(file, format, bytes, self.replace()) {
@@ -62,4 +86,25 @@ impl Output {
             other => Ok(other?),
         }
     }
+}
+
+/// Refuses one file for two outputs, of which the second would take the place of the first.
+pub fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut places = BTreeSet::new();
+    for file in files {
+        if place_of(file).is_some_and(|place| !places.insert(place)) {
+            let words = format!("{} is named for two outputs; name another file for one of them", file.display());
+            return Err(Failure::usage(words));
+        }
+    }
+    Ok(())
+}
+
+/// Where a file will lie, by whatever way it was named. What is written into, such as standard output, takes several outputs.
+fn place_of(file: &Path) -> Option<PathBuf> {
+    if file == Path::new("-") || file.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return None;
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(folder.canonicalize().ok()?.join(file.file_name()?))
 }

@@ -1,6 +1,11 @@
 //! Reading files of others: a name may lead to a device without an end, to a pipe that nobody writes into, or to more than
 //! there is memory.
 
+mod within;
+
+pub use rustix::fs::FileType;
+pub use within::Within;
+
 use crate::machine::memory_available;
 use crate::units::Bytes;
 use rustix::fs::OFlags;
@@ -30,7 +35,11 @@ const ALWAYS_FITS: Bytes = Bytes::mib(1);
 /// # Errors
 /// As [`open_regular`], and where its size passes half of the memory that is available.
 pub fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
-    let file = open_regular(path)?;
+    for_memory(open_regular(path)?)
+}
+
+/// The file with its size, if memory can hold it.
+fn for_memory(file: File) -> io::Result<(File, u64)> {
     let size = file.metadata()?.len();
     if size <= ALWAYS_FITS.0 {
         return Ok((file, size));
@@ -48,7 +57,10 @@ pub fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
 /// # Errors
 /// As [`open_for_memory`].
 pub fn regular(path: &Path) -> io::Result<Vec<u8>> {
-    let (file, size) = open_for_memory(path)?;
+    whole(open_for_memory(path)?)
+}
+
+fn whole((file, size): (File, u64)) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(size as usize);
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -59,7 +71,27 @@ pub fn regular(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`regular`], and where it is not UTF-8.
 pub fn regular_text(path: &Path) -> io::Result<String> {
-    String::from_utf8(regular(path)?).map_err(|_| io::Error::other("it is not text (UTF-8)"))
+    text_of(regular(path)?)
+}
+
+/// All of a regular file in a folder of somebody else, or below it, where no link is followed.
+///
+/// # Errors
+/// Those of opening the folder; as [`Within::read`].
+pub fn within(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    Within::open(folder)?.read(name.as_ref())
+}
+
+/// The same of a file that is text.
+///
+/// # Errors
+/// As [`within`], and where it is not UTF-8.
+pub fn text_within(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
+    text_of(within(folder, name)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text (UTF-8)"))
 }
 
 /// All of a file or pipe that a user names, as far as memory goes: half of what is available, of a pipe a quarter. Waits for the
@@ -92,7 +124,7 @@ pub fn text(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > MOST_TEXT.0 {
         return Err(io::Error::other(format!("it is longer than {MOST_TEXT}, the limit of a text")));
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text (UTF-8)"))
+    text_of(bytes)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! `-` is standard output. A pipe, a terminal or a character device is written into. A regular file is replaced only if it
 //! holds the format that is being written, or when the user allowed it; a link, a directory, a socket and a block device never.
 
+mod descriptor;
 mod directory;
 mod format;
 mod new_file;
@@ -13,14 +14,20 @@ pub use new_file::NewFile;
 
 use crate::failure::{Classify, ExitCode};
 use crate::io_failure::IoFailure;
+use crate::text::Visible;
+use descriptor::descriptor;
 use rustix::fs::{FileType, OFlags, Stat};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How much of an existing file is looked at to tell its format.
 const BEGINNING: usize = 1024;
+
+const BLOCK_DEVICE: &str = "it is a block device, and its content would be lost";
+const INSTEAD_OF_DEVICE: &str = "no option allows it; name a file, or write - and redirect it";
 
 /// What may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,8 +136,11 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
 /// # Errors
 /// As [`write()`]; also where the directory it would lie in is none.
 pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Result<(), OutputError> {
-    if path == Path::new("-") || descriptor(path).is_some() {
+    if path == Path::new("-") {
         return Ok(());
+    }
+    if let Some(number) = descriptor(path) {
+        return descriptor::open(number, path).map(drop);
     }
     match Destination::look(path)? {
         Some(Seen::Regular(existing)) => existing.check(path, format, likely, replace),
@@ -151,23 +161,48 @@ pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Re
 /// # Errors
 /// As [`write()`]; a regular file that holds something else than text is refused.
 pub fn append(path: &Path) -> Result<File, OutputError> {
-    let mut options = File::options();
-    options.append(true);
-    if descriptor(path).is_none() {
-        match Destination::look(path)? {
-            Some(Seen::Stream(_)) => {}
-            Some(Seen::Regular(existing)) => {
-                existing.check(path, Format::Log, b"", Replace::SameFormat)?;
-                options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
-            }
-            None => drop(options.create(true).custom_flags(OFlags::NOFOLLOW.bits() as i32)),
-        }
+    if let Some(number) = descriptor(path) {
+        return descriptor::open(number, path);
     }
-    options.open(path).map_err(io_error("open", path))
+    let mut options = File::options();
+    options.append(true).custom_flags((OFlags::NOFOLLOW | OFlags::NOCTTY).bits() as i32);
+    match Destination::look(path)? {
+        Some(Seen::Stream(seen)) => open_stream(path, &seen),
+        Some(Seen::Regular(existing)) => {
+            existing.check(path, Format::Log, b"", Replace::SameFormat)?;
+            let file = options.open(path).map_err(io_error("open", path))?;
+            let found = file.metadata().map_err(io_error("look at", path))?;
+            if existing.is(found.dev(), found.ino()) { Ok(file) } else { Err(changed(path)) }
+        }
+        None => options.create_new(true).open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => changed(path),
+            _ => io_error("open", path)(error),
+        }),
+    }
 }
 
-fn write_to(to: &mut impl Write, bytes: &[u8], path: &Path) -> Result<(), OutputError> {
-    to.write_all(bytes).and_then(|()| to.flush()).map_err(io_error("write", path))
+/// A terminal would obey control characters in the names of others; everything else gets the bytes as they are.
+fn write_to(to: &mut (impl Write + AsFd), bytes: &[u8], path: &Path) -> Result<(), OutputError> {
+    let written = match rustix::termios::isatty(&*to) {
+        true => Visible::new(&mut *to).write_all(bytes),
+        false => to.write_all(bytes),
+    };
+    written.and_then(|()| to.flush()).map_err(io_error("write", path))
+}
+
+/// Opens a pipe or device that was looked at.
+fn open_stream(path: &Path, seen: &Stat) -> Result<File, OutputError> {
+    let flags = OFlags::NOCTTY.bits() as i32;
+    let stream = File::options().write(true).custom_flags(flags).open(path).map_err(io_error("open", path))?;
+    let found = rustix::fs::fstat(&stream).map_err(|errno| io_error("look at", path)(errno.into()))?;
+    let same = (found.st_dev, found.st_ino, found.st_mode) == (seen.st_dev, seen.st_ino, seen.st_mode);
+    if same { Ok(stream) } else { Err(changed(path)) }
+}
+
+/// Whether it is a device that keeps nothing of what is written and tells nobody (null, zero, full), to which also a link may lead.
+fn keeps_nothing(found: &Stat) -> bool {
+    let number = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+    FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && matches!(number, (1, 3 | 5 | 7))
 }
 
 /// Where an output goes.
@@ -187,28 +222,21 @@ enum Seen {
 
 impl Destination {
     fn of(path: &Path) -> Result<Self, OutputError> {
-        match descriptor(path) {
-            _ if path == Path::new("-") => return Ok(Self::StandardOutput),
-            Some(1) => return Ok(Self::StandardOutput),
-            Some(2) => return Ok(Self::StandardError),
-            // Appended: what the shell has put there already stays.
-            Some(_) => {
-                let stream = File::options().append(true).open(path).map_err(io_error("open", path))?;
-                return Ok(Self::Stream(stream));
-            }
-            None => {}
+        if path == Path::new("-") {
+            return Ok(Self::StandardOutput);
+        }
+        if let Some(number) = descriptor(path) {
+            let stream = descriptor::open(number, path)?;
+            return Ok(match number {
+                1 => Self::StandardOutput,
+                2 => Self::StandardError,
+                _ => Self::Stream(stream),
+            });
         }
         match Self::look(path)? {
             None => Ok(Self::New),
             Some(Seen::Regular(existing)) => Ok(Self::Existing(existing)),
-            Some(Seen::Stream(seen)) => {
-                let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits() as i32;
-                let stream = File::options().write(true).custom_flags(flags).open(path);
-                let stream = stream.map_err(io_error("open", path))?;
-                let found = rustix::fs::fstat(&stream).map_err(|errno| io_error("look at", path)(errno.into()))?;
-                let same = (found.st_dev, found.st_ino, found.st_mode) == (seen.st_dev, seen.st_ino, seen.st_mode);
-                if same { Ok(Self::Stream(stream)) } else { Err(changed(path)) }
-            }
+            Some(Seen::Stream(seen)) => open_stream(path, &seen).map(Self::Stream),
         }
     }
 
@@ -222,16 +250,15 @@ impl Destination {
             |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
         match FileType::from_raw_mode(own.st_mode) {
             FileType::RegularFile => Ok(Some(Seen::Regular(Existing { seen: own }))),
+            FileType::Fifo if new_file::may_be_planted(path, &own) => refused(
+                format!("it is a pipe of user {}, and others may make files beside it", own.st_uid),
+                "remove it, or choose another place; to write into it, write - and redirect it",
+            ),
             FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(own))),
             FileType::Directory => Err(OutputError::Directory { path: path.into() }),
-            FileType::BlockDevice => refused(
-                "it is a block device, and its content would be lost".into(),
-                "no option allows it; name a file, or write - and redirect it",
-            ),
+            FileType::BlockDevice => refused(BLOCK_DEVICE.into(), INSTEAD_OF_DEVICE),
             FileType::Symlink => match rustix::fs::stat(path) {
-                Ok(behind) if FileType::from_raw_mode(behind.st_mode) == FileType::CharacterDevice => {
-                    Ok(Some(Seen::Stream(behind)))
-                }
+                Ok(behind) if keeps_nothing(&behind) => Ok(Some(Seen::Stream(behind))),
                 _ => {
                     let to = std::fs::read_link(path).unwrap_or_default();
                     refused(
@@ -260,7 +287,25 @@ struct Existing {
 
 impl Existing {
     fn check(&self, path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
-        if replace == Replace::Anything || self.seen.st_size == 0 {
+        if replace == Replace::Anything {
+            return Ok(());
+        }
+        if !new_file::may_keep_owner(path, &self.seen) {
+            return Err(OutputError::Refused {
+                path: path.into(),
+                found: format!(
+                    "it belongs to user {}, others may make files beside it, and the result would be theirs",
+                    self.seen.st_uid
+                ),
+                remedy: match format {
+                    Format::Log => "remove it, or choose another place".into(),
+                    _ => {
+                        "remove it, choose another place, or have a new file of yours in its place with --force".into()
+                    }
+                },
+            });
+        }
+        if self.seen.st_size == 0 {
             return Ok(());
         }
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
@@ -285,7 +330,8 @@ impl Existing {
         (self.seen.st_dev, self.seen.st_ino) == (device, inode)
     }
 
-    /// The new file keeps mode and owner of the old one. It takes its name only if the old one still has it.
+    /// The new file keeps mode and owner of the old one, but none that was planted for it. It takes its name only if the old one
+    /// still has it.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
         let new = NewFile::private(path).map_err(io_error("make a file beside", path))?;
         new.take_after(&self.seen).map_err(io_error("give its mode and owner to", path))?;
@@ -296,20 +342,6 @@ impl Existing {
         }
         new.replace().map_err(io_error("replace", path))
     }
-}
-
-/// The number behind /dev/stdout, /dev/fd/N, /proc/self/fd/N and links to them: it may be a regular file that a shell has opened,
-/// which must be written through this descriptor.
-fn descriptor(path: &Path) -> Option<u32> {
-    let mut at = path.to_path_buf();
-    for _ in 0..8 {
-        let folder = new_file::folder(&at).canonicalize().ok()?;
-        if folder.starts_with("/proc") && folder.ends_with("fd") {
-            return at.file_name()?.to_str()?.parse().ok();
-        }
-        at = folder.join(at.read_link().ok()?);
-    }
-    None
 }
 
 #[cfg(test)]

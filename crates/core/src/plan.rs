@@ -1,9 +1,12 @@
 //! What a run is going to do, complete before the first byte is written.
 
 use crate::failure::{Failure, errno_message};
+use crate::input;
 use crate::parameter::Level;
 use crate::seed::Seed;
 use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
 
 /// Runs that one plan may have. At ten seconds each they take twelve days; in memory they take some tens of MB.
 pub const MOST_RUNS: u64 = 100_000;
@@ -86,13 +89,25 @@ impl Plan {
         Ok(Self { spec: toml::Table::try_from(spec)?, ..Self::default_of(kind, seed) })
     }
 
-    /// A plan in a file, `plan.toml` of a run directory.
+    /// A plan in a file.
     ///
     /// # Errors
     /// In words: what could not be read, or what is no plan.
-    pub fn read(path: &std::path::Path) -> Result<Self, Failure> {
-        let text = crate::input::text(path)
-            .map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_message(&error))))?;
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        Self::of_text(input::text(path), path)
+    }
+
+    /// The plan of a run directory, whose files are no links.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of_run(directory: &Path) -> Result<Self, Failure> {
+        Self::of_text(input::text_within(directory, "plan.toml"), &directory.join("plan.toml"))
+    }
+
+    fn of_text(text: io::Result<String>, path: &Path) -> Result<Self, Failure> {
+        let text =
+            text.map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_message(&error))))?;
         let no_plan = |error: toml::de::Error| format!("{} is no plan: {}", path.display(), error.message());
         toml::from_str(&text).map_err(|error| Failure::usage(no_plan(error)))
     }

@@ -9,6 +9,7 @@
 mod error;
 mod lines;
 mod overview;
+mod place;
 
 pub use error::RecordError;
 pub use overview::Overview;
@@ -16,20 +17,20 @@ pub use overview::Overview;
 use crate::environment::Environment;
 use crate::input;
 use crate::io_failure::IoFailure;
-use crate::output::{self, NewFile};
+use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use lines::{line, named_lines, read_events};
+use place::{Made, lock, open_events};
 use senesce_sys::lock::Locked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
 pub const FORMAT: u32 = 2;
@@ -60,10 +61,19 @@ pub struct RunDirectory {
     started: Instant,
     earlier: Vec<Event>,
     finished: bool,
+    made: Made,
     _lock: Locked,
 }
 
 impl RunDirectory {
+    /// Looks whether a run may be kept there, before work is done that is to be; alters nothing.
+    ///
+    /// # Errors
+    /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] where something else lies there.
+    pub fn check(path: &Path) -> Result<(), RecordError> {
+        place::check(path)
+    }
+
     /// Opens `path` for `plan`: a new directory is begun, one with the same plan is continued (or found finished), one
     /// with another plan is refused.
     ///
@@ -72,21 +82,17 @@ impl RunDirectory {
     /// another process writes it; [`RecordError::OtherPlan`] with what differs; for a run that is there, as [`Record::open`];
     /// those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
-        if let Some(found) = output::obstacle(path) {
-            return Err(RecordError::NoDirectory(found));
-        }
-        refuse_foreign(path)?;
-        let histograms = path.join("histograms");
-        fs::create_dir_all(&histograms).map_err(io_error("make run directory", path))?;
+        place::check(path)?;
+        let made = Made::folder(&path.join("histograms"))?;
         let lock = lock(path)?;
-        refuse_foreign(path)?;
+        place::refuse_foreign(path)?;
         if path.join("plan.toml").exists() {
             let record = Record::open(path)?;
             let differences = record.plan.differences(plan);
             if !differences.is_empty() {
                 return Err(RecordError::OtherPlan { path: path.into(), differences: differences.join("; ") });
             }
-            return Self::reopen(path, lock, record);
+            return Self::reopen(path, lock, record, made);
         }
         write_atomically(&path.join("format"), FORMAT.to_string().as_bytes())?;
         write_atomically(&path.join("env.json"), &pretty(environment))?;
@@ -101,6 +107,7 @@ impl RunDirectory {
             started: Instant::now(),
             earlier: Vec::new(),
             finished: false,
+            made,
             _lock: lock,
         })
     }
@@ -120,15 +127,16 @@ impl RunDirectory {
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let record = Record::open(path)?;
         let lock = lock(path)?;
-        Self::reopen(path, lock, record)
+        Self::reopen(path, lock, record, Made::default())
     }
 
-    fn reopen(path: &Path, lock: Locked, record: Record) -> Result<Self, RecordError> {
+    fn reopen(path: &Path, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
         let valid_bytes = record.valid_event_bytes;
         let events = open_events(path)?;
         events.set_len(valid_bytes).map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
         let finished = record.summary.is_some();
-        Ok(Self { path: path.into(), events, started: Instant::now(), earlier: record.events, finished, _lock: lock })
+        let (path, started, earlier) = (path.into(), Instant::now(), record.events);
+        Ok(Self { path, events, started, earlier, finished, made, _lock: lock })
     }
 
     /// Where it is.
@@ -178,7 +186,8 @@ impl RunDirectory {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// Removes the directory again if nothing was recorded in it: what was refused leaves nothing behind.
+    /// Removes its files and the folders that were made for them if nothing was recorded: what was refused leaves nothing behind,
+    /// and a folder that was there before stays.
     pub fn discard_if_empty(self) {
         let untouched = self.earlier.is_empty() && !self.finished;
         let empty = fs::metadata(self.path.join("events.jsonl")).is_ok_and(|found| found.len() == 0);
@@ -186,8 +195,7 @@ impl RunDirectory {
             for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
                 let _ = fs::remove_file(self.path.join(name));
             }
-            let _ = fs::remove_dir(self.path.join("histograms"));
-            let _ = fs::remove_dir(&self.path);
+            self.made.remove();
         }
     }
 
@@ -229,7 +237,7 @@ impl RunDirectory {
     /// [`write_atomically`].
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let path = self.path.join("env.json");
-        let text = fs::read(&path).map_err(io_error("read", &path))?;
+        let text = input::within(&self.path, "env.json").map_err(io_error("read", &path))?;
         let mut all: Environment =
             serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
@@ -280,45 +288,8 @@ impl Witness {
     }
 }
 
-/// A directory that is there must be a run's, or hold no more than the beginning of one. Its folder is no link.
-fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(io_error("list", path))?,
-    };
-    let is_run = path.join("plan.toml").exists();
-    let is_ours = |entry: fs::DirEntry| match &*entry.file_name().to_string_lossy() {
-        "histograms" => entry.file_type().is_ok_and(|kind| kind.is_dir()),
-        "lock" => true,
-        _ => is_run,
-    };
-    if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
-}
-
 fn damaged_environment(path: &Path, error: &serde_json::Error) -> RecordError {
     RecordError::NotARun { path: path.into(), missing: format!("env.json ({error})") }
-}
-
-fn open_events(path: &Path) -> Result<File, RecordError> {
-    let file = path.join("events.jsonl");
-    own_file().append(true).open(&file).map_err(io_error("open", &file))
-}
-
-/// A run directory may come from somebody else: its files are not written through links.
-fn own_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-    options
-}
-
-/// A child that a killed run was about to start holds its lock until its program begins.
-const LOCK_PATIENCE: Duration = Duration::from_millis(250);
-
-fn lock(path: &Path) -> Result<Locked, RecordError> {
-    let name = path.join("lock");
-    let file = own_file().write(true).truncate(false).open(&name).map_err(io_error("open", &name))?;
-    let locked = Locked::within(file, LOCK_PATIENCE).map_err(|errno| io_error("lock", &name)(errno.into()))?;
-    locked.ok_or_else(|| RecordError::InUse { path: path.into() })
 }
 
 fn pretty(value: &impl Serialize) -> Vec<u8> {
@@ -362,8 +333,9 @@ impl Record {
     /// [`RecordError::Damaged`] for a line that is damaged before the end; those of reading. A last line that is torn is left
     /// out.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let Overview { path, plan, environment, summary } = Overview::read(path)?;
-        let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
+        let folder = overview::open(path)?;
+        let Overview { path, plan, environment, summary } = Overview::read_in(&folder, path)?;
+        let (events, valid_event_bytes) = read_events(&folder, &path)?;
         let no_summary =
             |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
         let summary = summary.map(|text| serde_json::from_slice(&text)).transpose().map_err(no_summary)?;
@@ -389,8 +361,9 @@ impl Record {
 /// # Errors
 /// When there is none of this name, or it is damaged.
 pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
-    let path = path.join("histograms").join(format!("{name}.hdr"));
-    let bytes = input::regular(&path).map_err(io_error("read", &path))?;
+    let file = Path::new("histograms").join(format!("{name}.hdr"));
+    let (bytes, path) = (input::within(path, &file), path.join(file));
+    let bytes = bytes.map_err(io_error("read", &path))?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| RecordError::Damaged {
         path,
         line: 1,

@@ -1,15 +1,26 @@
 //! Text of others on its way to a terminal or a page: control characters are shown, not obeyed.
 //!
 //! A file name, a label of a foreign trace or a line of a guest may hold ESC, BEL or the C1 control characters, which move
-//! the cursor, change colours or set the title of a terminal. They become `\u001b`, which is also what JSON calls them.
+//! the cursor, change colours or set the title of a terminal. They become `\u001b`, which is also what JSON calls them. So do the
+//! characters that turn the direction of text: by them a name is read as another one.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Whether a character would be obeyed: C0 but line end and tab, DEL, C1 (ECMA-48, section 5).
-fn is_obeyed(character: char) -> bool {
-    character.is_control() && !matches!(character, '\n' | '\t')
+/// Whether a character would be obeyed: C0 but line end and tab, DEL, C1 (ECMA-48, section 5), and those with the property
+/// Bidi_Control (Unicode Standard Annex 9).
+pub fn is_obeyed(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        other => other.is_control(),
+    }
+}
+
+/// Whether these bytes begin a character beyond ASCII (UTF-8) whose next byte decides whether it is obeyed.
+fn is_beginning(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xC2 | 0xD8 | 0xE2] | [0xE2, 0x80 | 0x81])
 }
 
 /// Text with its control characters written out; line ends and tabs stay.
@@ -40,35 +51,39 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
 #[derive(Debug)]
 pub struct Visible<W> {
     to: W,
-    /// The first byte of a character whose second decides: C1 is `C2 80` to `C2 9F` in UTF-8.
-    held: bool,
+    /// The first bytes of a character whose next one decides.
+    held: Vec<u8>,
 }
 
 impl<W: Write> Visible<W> {
     /// For text in UTF-8.
     pub fn new(to: W) -> Self {
-        Self { to, held: false }
+        Self { to, held: Vec::new() }
+    }
+
+    fn show(&mut self, byte: u8, shown: &mut Vec<u8>) {
+        self.held.push(byte);
+        if is_beginning(&self.held) {
+            return;
+        }
+        match std::str::from_utf8(&self.held) {
+            Ok(character) => shown.extend_from_slice(visible(character).as_bytes()),
+            // What was held was no character; this byte may begin one.
+            Err(_) if self.held.len() > 1 => {
+                shown.extend_from_slice(&self.held[..self.held.len() - 1]);
+                self.held.clear();
+                return self.show(byte, shown);
+            }
+            Err(_) => shown.push(byte),
+        }
+        self.held.clear();
     }
 }
 
 impl<W: Write> Write for Visible<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        const LEAD: u8 = 0xC2;
-        let mut shown = Vec::with_capacity(bytes.len() + 1);
-        for byte in bytes {
-            let is_c1 = self.held && (0x80..=0x9F).contains(byte);
-            if self.held && !is_c1 {
-                shown.push(LEAD);
-            }
-            self.held = *byte == LEAD;
-            match byte {
-                _ if self.held => {}
-                _ if is_c1 => write!(shown, "\\u{byte:04x}")?,
-                b'\n' | b'\t' => shown.push(*byte),
-                0..=0x1F | 0x7F => write!(shown, "\\u{byte:04x}")?,
-                _ => shown.push(*byte),
-            }
-        }
+        let mut shown = Vec::with_capacity(bytes.len() + 2);
+        bytes.iter().for_each(|byte| self.show(*byte, &mut shown));
         self.to.write_all(&shown)?;
         Ok(bytes.len())
     }
@@ -90,9 +105,28 @@ mod tests {
         assert_eq!(visible_line("a\nb\tc\u{1b}"), "a\\nb\\tc\\u001b");
     }
 
+    #[test]
+    fn what_turns_the_direction_of_text_is_written_out() {
+        assert_eq!(
+            visible("report\u{202e}fdp.exe\u{2066}\u{200f}\u{61c}"),
+            "report\\u202efdp.exe\\u2066\\u200f\\u061c"
+        );
+        assert!(matches!(visible("– ‐ ‘ … שלום"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_is_no_text_does_not_hide_what_is_obeyed() {
+        let mut writer = Visible::new(Vec::new());
+        writer.write_all(b"\xC2\x1b\xE2\x80\x1b\xE2\x82\xC2\x9b\xE2\xE2\x80\xAE\xff").unwrap();
+        assert_eq!(writer.to, b"\xC2\\u001b\xE2\x80\\u001b\xE2\x82\\u009b\xE2\\u202e\xff");
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_in_pieces_is_what_is_visible(text in "[a-z\u{0}-\u{20}\u{7f}-\u{a5}é✓]{0,40}", cut: prop::sample::Index) {
+        fn what_is_written_in_pieces_is_what_is_visible(
+            text in "[a-z\u{0}-\u{20}\u{7f}-\u{a5}é✓\u{61b}-\u{61d}\u{200d}-\u{202f}\u{2065}-\u{206a}€]{0,40}",
+            cut: prop::sample::Index,
+        ) {
             let bytes = text.as_bytes();
             let at = cut.index(bytes.len() + 1);
             let mut writer = Visible::new(Vec::new());
@@ -102,7 +136,7 @@ mod tests {
         }
 
         #[test]
-        fn json_stays_the_same_value(text in ".{0,20}[\u{80}-\u{9f}\u{0}-\u{1f}]{0,3}") {
+        fn json_stays_the_same_value(text in ".{0,20}[\u{80}-\u{9f}\u{0}-\u{1f}\u{202a}-\u{202e}]{0,3}") {
             let value = serde_json::json!({ "text": text });
             let shown = visible(&value.to_string()).into_owned();
             prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);

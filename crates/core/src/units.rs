@@ -37,7 +37,7 @@ impl Bytes {
 pub enum UnitError {
     /// Not a size.
     #[error(
-        "'{0}' is not a size: write a number with an optional suffix, binary K M G T (or KiB ...), decimal KB MB GB TB, for example 512M or 1.5GB"
+        "'{0}' is not a size: write a number with an optional suffix, binary K M G T (or KiB ...), decimal KB MB GB TB, for example 512M or 1.5GB; at most 8 EiB"
     )]
     Size(String),
     /// Not a duration.
@@ -72,6 +72,9 @@ const SUFFIXES: [(&str, u64); 18] = [
     ("bytes", 1),
 ];
 
+/// The longest file of Linux (off_t), which is also the largest number that TOML can be read back with.
+const MOST_BYTES: u64 = i64::MAX as u64;
+
 impl FromStr for Bytes {
     type Err = UnitError;
 
@@ -83,11 +86,11 @@ impl FromStr for Bytes {
         let suffix = suffix.trim().to_ascii_lowercase();
         let (_, unit) = SUFFIXES.iter().find(|(name, _)| *name == suffix).ok_or_else(wrong)?;
         if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(*unit).map(Bytes).ok_or_else(wrong);
+            return whole.checked_mul(*unit).filter(|bytes| *bytes <= MOST_BYTES).map(Bytes).ok_or_else(wrong);
         }
         let fraction = number.parse::<f64>().map_err(|_| wrong())?;
         let bytes = fraction * *unit as f64;
-        if bytes.is_finite() && bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(wrong()) }
+        if bytes.is_finite() && bytes < MOST_BYTES as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(wrong()) }
     }
 }
 
@@ -240,11 +243,12 @@ mod tests {
         assert_eq!("1.5K".parse(), Ok(Bytes(1536)));
         assert_eq!("4k".parse(), Ok(Bytes(4096)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
+        assert_eq!("9223372036854775807".parse(), Ok(Bytes(MOST_BYTES)));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["1g5", "", "G", "-1K", "1.2.3M", "99999999999P", "1 furlong"] {
+        for text in ["1g5", "", "G", "-1K", "1.2.3M", "99999999999P", "1 furlong", "8192P", "9223372036854775808"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
         assert!(parse_duration("10").is_err());

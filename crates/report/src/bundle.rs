@@ -5,12 +5,12 @@ use senesce_core::Bytes;
 use senesce_core::IoFailure;
 use senesce_core::analysis::{Analysis, Table};
 use senesce_core::failure::{Classify, ExitCode};
-use senesce_core::input::open_regular;
+use senesce_core::input::{FileType, Within};
 use senesce_core::record::Record;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Read, Seek, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
@@ -67,7 +67,8 @@ pub fn write(
 ) -> Result<(), BundleError> {
     let mut files = made_files(record, analysis, measurements)?;
     let mut left = MOST_BYTES.0;
-    collect(&record.path, Path::new("run"), &mut files, &mut left)?;
+    let folder = Within::open(&record.path).map_err(io_error("open", &record.path))?;
+    collect(&folder, &record.path, Path::new("run"), &mut files, &mut left)?;
     let sums: String = files
         .iter()
         .map(|(name, bytes)| format!("{:x}  {name}\n", HexDigest(Sha256::digest(bytes).to_vec())))
@@ -136,33 +137,39 @@ fn is_plain(name: &str) -> bool {
     !name.contains(['\\', '\u{fffd}', ':']) && !name.chars().any(char::is_control)
 }
 
-/// Regular files, `left` bytes in all; links are not followed.
-fn collect(directory: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
-    let error = |operation, path: &Path| {
-        let path = path.to_path_buf();
-        move |source| BundleError::Io(IoFailure::new(operation, path, source))
-    };
-    for entry in fs::read_dir(directory).map_err(error("list", directory))? {
-        let entry = entry.map_err(error("list", directory))?;
-        let (path, inner) = (entry.path(), name.join(entry.file_name()));
-        let kind = entry.file_type().map_err(error("look at", &path))?;
-        if kind.is_dir() {
-            collect(&path, &inner, files, left)?;
-        } else if kind.is_file() && !LEFT_OUT.iter().any(|left_out| entry.file_name() == *left_out) {
+fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BundleError {
+    let path = path.to_path_buf();
+    move |source| BundleError::Io(IoFailure::new(operation, path, source))
+}
+
+/// Regular files of the folder at `path`, `left` bytes in all; links are not followed, also where one takes the place of a file or
+/// folder meanwhile.
+fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
+    for (entry, kind) in folder.entries().map_err(io_error("list", path))? {
+        let (path, inner) = (path.join(&entry), name.join(&entry));
+        if kind == FileType::Directory {
+            let below = folder.folder(&entry).map_err(io_error("open", &path))?;
+            collect(&below, &path, &inner, files, left)?;
+        } else if kind == FileType::RegularFile && !LEFT_OUT.iter().any(|left_out| entry == *left_out) {
             let inner = inner.to_string_lossy().into_owned();
             if !is_plain(&inner) {
                 return Err(BundleError::Name { path });
             }
-            let mut bytes = Vec::new();
-            let file = open_regular(&path).map_err(error("open", &path))?;
-            if file.metadata().map_err(error("look at", &path))?.len() > *left {
-                return Err(BundleError::TooLarge { path: directory.into() });
-            }
-            file.take(*left + 1).read_to_end(&mut bytes).map_err(error("read", &path))?;
-            let rest = left.checked_sub(bytes.len() as u64);
-            *left = rest.ok_or_else(|| BundleError::TooLarge { path: directory.into() })?;
-            files.insert(inner, bytes);
+            let file = folder.file(Path::new(&entry)).map_err(io_error("open", &path))?;
+            files.insert(inner, read(file, &path, left)?);
         }
     }
     Ok(())
+}
+
+/// What a file holds, if that is at most `left`, of which it is taken away.
+fn read(file: File, path: &Path, left: &mut u64) -> Result<Vec<u8>, BundleError> {
+    let too_large = || BundleError::TooLarge { path: path.parent().unwrap_or(path).into() };
+    if file.metadata().map_err(io_error("look at", path))?.len() > *left {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(*left + 1).read_to_end(&mut bytes).map_err(io_error("read", path))?;
+    *left = left.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
+    Ok(bytes)
 }

@@ -5,6 +5,7 @@ use crate::registry::Registry;
 use senesce_core::analysis::{Better, Figure, Table};
 use senesce_core::{Analysis, Failure, Record};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Name and version of the schema; the version changes when a column changes its meaning.
 pub const SCHEMA: &str = "senesce-export/1";
@@ -21,12 +22,17 @@ pub struct Export {
     pub record: Record,
 }
 
+/// The name of a run: that of its directory.
+pub fn name_of(run: &Path) -> String {
+    run.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned())
+}
+
 /// Reads what there is to export of a record.
 ///
 /// # Errors
 /// As [`measurements::of`] and [`Registry::analyse`].
 pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
-    let name = record.path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+    let name = name_of(&record.path);
     let measurements = tidy(registry, &name, &record)?;
     Ok(Export { name, measurements, analysis: registry.analyse(&record)?, record })
 }

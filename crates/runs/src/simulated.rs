@@ -17,16 +17,26 @@ use std::path::Path;
 /// A file that is neither, is damaged, whose times run backwards, or from which requests are known to be missing.
 pub fn load(source: &Path) -> Result<BlockTrace, Failure> {
     let (path, device) = split_device(source);
-    let path = if path.is_dir() { path.join(TRACE_FILE) } else { path };
-    let mut beginning = Vec::new();
-    let file = input::open_regular(&path).map_err(failed("open", &path))?;
-    file.take(64).read_to_end(&mut beginning).map_err(failed("read", &path))?;
-    let trace = match BlockTrace::is_saved(&beginning) {
-        true => BlockTrace::load(&path)?,
-        false => blkparse::import_complete(&path, device)?,
-    };
+    let trace = if path.is_dir() { of_run(&path)? } else { of_file(&path, device)? };
     trace.valid()?;
     Ok(trace)
+}
+
+/// The run may be somebody else's: its trace is no link.
+fn of_run(directory: &Path) -> Result<BlockTrace, Failure> {
+    let path = directory.join(TRACE_FILE);
+    let bytes = input::within(directory, TRACE_FILE).map_err(failed("read", &path))?;
+    Ok(BlockTrace::from_bytes(&bytes, &path)?)
+}
+
+fn of_file(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Failure> {
+    let mut beginning = Vec::new();
+    let file = input::open_regular(path).map_err(failed("open", path))?;
+    file.take(64).read_to_end(&mut beginning).map_err(failed("read", path))?;
+    Ok(match BlockTrace::is_saved(&beginning) {
+        true => BlockTrace::load(path)?,
+        false => blkparse::import_complete(path, device)?,
+    })
 }
 
 /// What a drive held before a trace began.
@@ -116,6 +126,20 @@ mod tests {
             assert_eq!(one, other, "{model}");
             assert!(one.seconds > 0.0 && one.requests == 200, "{one:?}");
         }
+    }
+
+    #[test]
+    fn the_trace_of_a_run_is_no_link() {
+        let (run, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let saved = elsewhere.path().join("saved");
+        BlockTrace::from_requests("8,0", 0, vec![read(0, 0)]).save(&saved).unwrap();
+        let inside = run.path().join(TRACE_FILE);
+        std::os::unix::fs::symlink(&saved, &inside).unwrap();
+        let failure = load(run.path()).unwrap_err();
+        assert!(failure.to_string().contains("symbolic link"), "{failure}");
+        std::fs::remove_file(&inside).unwrap();
+        std::fs::copy(&saved, &inside).unwrap();
+        assert_eq!(load(run.path()).unwrap().len(), 1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::record::{Held, Overview, RecordError};
 use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -103,15 +104,16 @@ fn size(path: &Path) -> u64 {
     fs::read_dir(path).into_iter().flatten().flatten().map(of).sum()
 }
 
-/// Gives a run a label, or another one; empty: none.
+/// Gives runs a label, or another one; empty: none. All are looked at before the first one gets it.
 ///
 /// # Errors
 /// What is no run, goes on, or cannot be written.
-pub fn label(path: &Path, text: &str) -> Result<(), Failure> {
-    let directory = RunDirectory::resume(path)?;
+pub fn label(paths: &[PathBuf], text: &str) -> Result<(), Failure> {
+    let paths: BTreeSet<&PathBuf> = paths.iter().collect();
+    let directories = paths.into_iter().map(|path| RunDirectory::resume(path)).collect::<Result<Vec<_>, _>>()?;
     let mut facts = Environment::default();
     facts.put("run.label", text);
-    Ok(directory.add_environment(&facts)?)
+    Ok(directories.iter().try_for_each(|directory| directory.add_environment(&facts))?)
 }
 
 #[cfg(test)]
@@ -167,10 +169,14 @@ mod tests {
         let path = temporary.path().join("run");
         let mut directory = run(&path);
         directory.finish(&serde_json::json!({"answer": 1})).unwrap();
-        assert!(label(&path, "main").is_err(), "it goes on");
+        let other = temporary.path().join("other");
+        drop(run(&other));
+        let both = [other.clone(), path.clone()];
+        assert!(label(&both, "main").is_err(), "it goes on");
+        assert_eq!(Overview::read(&other).unwrap().fact("run.label"), None, "none of them has got it");
         drop(directory);
         for word in ["main", "other"] {
-            label(&path, word).unwrap();
+            label(&both, word).unwrap();
             let found = Overview::read(&path).unwrap();
             assert_eq!((found.fact("run.label"), found.is_partial()), (Some(word), false));
         }

@@ -63,6 +63,14 @@ pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
+/// Refuses what [`save`] would refuse, before the work whose order it is to keep.
+///
+/// # Errors
+/// As [`save`].
+pub fn check(image: &Path) -> Result<(), Failure> {
+    Ok(output::check(&path_of(image), Format::Json, b"{", Replace::SameFormat)?)
+}
+
 /// The order of an image.
 ///
 /// # Errors
@@ -115,11 +123,12 @@ impl Recording {
     /// Begins to record; `earlier` is what was recorded of the same image before.
     ///
     /// # Errors
-    /// There is no device below, or its requests cannot be traced.
+    /// There is no device below, its requests cannot be traced, or the order could not be kept.
     pub fn begin(target: &MountedTarget, earlier: Option<LastWrites>) -> Result<Self, Failure> {
         let device = target
             .block_device_info()
             .ok_or_else(|| Failure::usage("--record-order: no block device lies below the target; it is for images"))?;
+        target.spec().path().map_or(Ok(()), check)?;
         let order = earlier.unwrap_or_else(|| LastWrites::new(device.size().0));
         Ok(Self { session: TraceSession::start(&device)?, order })
     }
@@ -257,6 +266,11 @@ mod tests {
         assert!(load(&image).unwrap_err().to_string().contains("--record-order"));
         let path = save(&written(), &image).unwrap();
         assert_eq!(load(&image).unwrap().order(), written().order());
+        check(&image).unwrap();
+        std::fs::rename(&path, directory.path().join("kept")).unwrap();
+        std::fs::write(&path, "Dear diary, ").unwrap();
+        assert_eq!(check(&image).unwrap_err().exit_code(), senesce_core::ExitCode::Refused);
+        std::fs::rename(directory.path().join("kept"), &path).unwrap();
         let mut damaged = std::fs::read(&path).unwrap();
         let last = damaged.len() - 40;
         damaged[last] ^= 1;

@@ -8,6 +8,7 @@ pub mod block;
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
+pub mod descriptor;
 pub mod errno;
 pub mod extents;
 pub mod fsmap;

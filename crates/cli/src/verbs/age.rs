@@ -22,7 +22,8 @@ use senesce_exp_aging::age::{
     self, AgeSpec, check_target, parse_shard, parse_until, plan_only, profile_hash, resume, run_by_ranks,
 };
 use senesce_runs::run::{Conduct, Outcome, Run, conduct};
-use senesce_volume::FileSystem;
+use senesce_runs::write_order;
+use senesce_volume::{FileSystem, TargetSpec};
 use std::path::PathBuf;
 
 /// A run that goes on has a plan, a target and a place. It takes limits, what may be lost, and how it is shown and shared.
@@ -78,7 +79,7 @@ pub struct Age {
     #[arg(long)]
     size: Option<String>,
     /// Root seed
-    #[arg(long, default_value_t = DEFAULT_SEED.0)]
+    #[arg(long, default_value_t = DEFAULT_SEED.0, value_parser = crate::arguments::seed())]
     seed: u64,
     /// Which files are replaced
     #[arg(long, value_enum, default_value_t = ChurnWord::Profile)]
@@ -262,7 +263,12 @@ impl Age {
     fn begin(&self, spec: &AgeSpec, how: &Conduct<'_>) -> Result<Outcome, Failure> {
         how.progress.say(&format!("seed {}", spec.seed.0));
         spec.summary()?;
-        crate::output::create_target(self.create, &spec.target)?;
+        if let (true, Some(Ok(TargetSpec::Image { path, .. }))) =
+            (spec.record_order, spec.target.as_deref().map(str::parse))
+        {
+            write_order::check(&path)?;
+        }
+        crate::output::create_target(self.create, &spec.target, how.out.as_deref())?;
         conduct::<age::Age>(spec, spec.seed, how)
     }
 
@@ -310,8 +316,7 @@ impl Age {
     fn spec(&self) -> Result<AgeSpec, Failure> {
         let profile = Profile::load(&self.profile)?;
         let limits = self.limits()?;
-        let is_directory =
-            matches!(self.target.as_deref().map(str::parse), Some(Ok(senesce_volume::TargetSpec::Directory(_))));
+        let is_directory = matches!(self.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Directory(_))));
         let file_system = match &self.fs {
             Some(_) if is_directory => {
                 return Err(Failure::usage(

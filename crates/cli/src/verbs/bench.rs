@@ -44,7 +44,7 @@ pub struct Bench {
     #[arg(long)]
     dry_run: bool,
     /// Seed of everything random while the workload runs
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = crate::arguments::seed())]
     seed: u64,
     #[command(flatten)]
     how: bench::spec::How,
@@ -93,7 +93,7 @@ impl Verb for Bench {
         if self.dry_run {
             return print_plan(&bench::Bench::plan(&spec, seed)?, self.json);
         }
-        crate::output::create_target(self.create, &Some(target))?;
+        crate::output::create_target(self.create, &Some(target), self.out.as_deref())?;
         let how = self.conduct(session.progress(), &interrupt);
         let outcome = conduct::<bench::Bench>(&spec, seed, &how)?;
         self.show(&outcome, session)

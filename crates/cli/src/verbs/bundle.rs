@@ -12,7 +12,8 @@ use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_report::bundle;
-use senesce_runs::export::export;
+use senesce_runs::export::{export, name_of};
+use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,10 @@ impl Verb for Bundle {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         arguments::one_output(&self.out, &self.runs)?;
+        let runs: BTreeSet<&PathBuf> = self.runs.iter().collect();
+        let files: Vec<PathBuf> = runs.into_iter().map(|run| self.file_of(run)).collect();
+        let planned: Vec<_> = files.iter().map(|file| (Some(file.as_path()), Format::Zip, &b""[..])).collect();
+        self.output.check_all(&planned)?;
         for run in &self.runs {
             self.pack(run)?;
         }
@@ -45,10 +50,13 @@ impl Verb for Bundle {
 }
 
 impl Bundle {
+    fn file_of(&self, run: &Path) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.zip", name_of(run))))
+    }
+
     fn pack(&self, run: &Path) -> Result<(), Failure> {
         let one = export(&REGISTRY, Record::open(run)?)?;
-        let file = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.zip", one.name)));
-        self.output.check(Some(&file), Format::Zip, b"")?;
+        let file = self.file_of(run);
         let mut archive = Cursor::new(Vec::new());
         bundle::write(&one.record, &one.analysis, &one.measurements, &mut archive)?;
         self.output.write(&file, Format::Zip, archive.get_ref())?;

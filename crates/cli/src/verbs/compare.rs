@@ -81,12 +81,17 @@ impl Verb for Compare {
             noise: self.noise.as_deref().map(parse_share).transpose()?,
         };
         let comparison = match (&self.out, self.max_time) {
-            (Some(out), Some(max_time)) => self.measured(&options, out, max_time, session)?,
+            (Some(out), Some(max_time)) => {
+                self.check_outputs(b"# sample-0001")?;
+                self.measured(&options, out, max_time, session)?
+            }
             _ => self.recorded(&options)?,
         };
         let analysis = comparison.analysis();
+        let page = markdown::render(&analysis);
+        self.check_outputs(page.as_bytes())?;
         if let Some(file) = &self.markdown {
-            self.output.write(file, Format::Text, markdown::render(&analysis).as_bytes())?;
+            self.output.write(file, Format::Text, page.as_bytes())?;
         }
         if let Some(file) = &self.junit {
             let text = junit::render("senesce compare", &cases(&comparison));
@@ -98,6 +103,12 @@ impl Verb for Compare {
 }
 
 impl Compare {
+    /// Before anything is run or written.
+    fn check_outputs(&self, page: &[u8]) -> Result<(), Failure> {
+        let page = (self.markdown.as_deref(), Format::Text, page);
+        self.output.check_all(&[page, (self.junit.as_deref(), Format::Xml, b"")])
+    }
+
     /// The runs as they are.
     fn recorded(&self, options: &Options) -> Result<Comparison, Failure> {
         let (reference, sample) = match self.against.as_slice() {
@@ -119,8 +130,7 @@ impl Compare {
         let [reference, sample] = self.runs.as_slice() else {
             return Err(Failure::usage("--until-decided runs two plans again: name two runs"));
         };
-        let plan = |run: &Path| Plan::read(&run.join("plan.toml"));
-        let (reference, sample) = (plan(reference)?, plan(sample)?);
+        let (reference, sample) = (Plan::of_run(reference)?, Plan::of_run(sample)?);
         let interrupt = session.interrupt()?;
         let how = Conduct { runs: out.into(), erase: self.erase.clone(), ..session.conduct(&interrupt) };
         let found = compare_until_decided(&REGISTRY, [&reference, &sample], options, out, max_time.0, &how);

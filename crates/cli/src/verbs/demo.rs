@@ -40,6 +40,7 @@ impl Verb for Demo {
         "Age something small in seconds, with whatever this machine allows, and write the report";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
+        self.out.as_deref().map_or(Ok(()), report::check_default)?;
         let outcome = match self.on.as_deref() {
             Some("image") => self.image(session)?,
             Some("directory") => self.directory(session)?,

@@ -12,6 +12,7 @@ use senesce_core::output::{self, Format};
 use senesce_core::{ExitCode, Failure, Record, Table};
 use senesce_report::{bundle, csv, data, render_pdf, render_svg};
 use senesce_runs::export::{Export as Exported, export, to_json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Write tidy tables of runs as CSV or JSON (schema: `senesce doc export`)
@@ -42,6 +43,11 @@ impl Verb for Export {
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let exports: Vec<Exported> =
             self.runs.iter().map(|path| export(&REGISTRY, Record::open(path)?)).collect::<Result<_, Failure>>()?;
+        let folders = match &self.files {
+            Some(directory) => exports.iter().map(|one| Folder::of(one, directory)).collect::<Result<_, Failure>>()?,
+            None => Vec::new(),
+        };
+        self.check(&folders)?;
         if let Some(file) = &self.csv {
             self.output.write(file, Format::Csv, all_measurements(&exports).as_bytes())?;
         }
@@ -50,12 +56,71 @@ impl Verb for Export {
                 serde_json::to_string_pretty(&to_json(&exports)).map_err(|error| Failure::usage(error.to_string()))?;
             self.output.write(file, Format::Json, (text + "\n").as_bytes())?;
         }
-        if let Some(directory) = &self.files {
-            for one in &exports {
-                write_files(one, &directory.join(&one.name), self.output)?;
+        folders.iter().try_for_each(|folder| folder.write(self.output))?;
+        Ok(ExitCode::Done.into())
+    }
+}
+
+impl Export {
+    /// Nothing is written when one of the outputs would be refused.
+    fn check(&self, folders: &[Folder]) -> Result<(), Failure> {
+        let (csv, json) = (self.csv.as_deref(), self.json.as_deref());
+        self.output.check_all(&[(csv, Format::Csv, b"run,"), (json, Format::Json, b"")])?;
+        let mut runs = BTreeMap::new();
+        for folder in folders {
+            if *runs.entry(&folder.path).or_insert(&folder.run) != &folder.run {
+                let words = format!("two of the runs would lie in {}; export them apart", folder.path.display());
+                return Err(Failure::usage(words));
             }
         }
-        Ok(ExitCode::Done.into())
+        folders.iter().try_for_each(|folder| folder.check(self.output))
+    }
+}
+
+/// The files of one run, and the folder where they go.
+struct Folder {
+    run: PathBuf,
+    path: PathBuf,
+    files: Vec<(PathBuf, Format, Vec<u8>)>,
+}
+
+impl Folder {
+    fn of(one: &Exported, directory: &Path) -> Result<Self, Failure> {
+        let path = directory.join(&one.name);
+        let mut files = Vec::new();
+        let mut add = |name: String, format, bytes| files.push((path.join(name), format, bytes));
+        add("measurements.csv".into(), Format::Csv, csv::table(&one.measurements).into_bytes());
+        for table in &one.analysis.tables {
+            add(format!("table-{}.csv", bundle::file_name(&table.id)), Format::Csv, csv::table(table).into_bytes());
+        }
+        for figure in &one.analysis.figures {
+            let stem = format!("figure-{}", bundle::file_name(&figure.id));
+            add(format!("{stem}.svg"), Format::Svg, render_svg(figure).into_bytes());
+            add(format!("{stem}.pdf"), Format::Pdf, render_pdf(figure)?);
+            add(format!("{stem}.csv"), Format::Csv, csv::table(&data::of_figure(figure)).into_bytes());
+        }
+        Ok(Self { run: one.record.path.clone(), path, files })
+    }
+
+    fn check(&self, output: Output) -> Result<(), Failure> {
+        // Its name is ours and can be known before: the user named the folder around it.
+        if self.path.is_symlink() {
+            let words = format!(
+                "refused to write into {}: it is a symbolic link; remove it, or name another folder",
+                self.path.display()
+            );
+            return Err(Failure::new(ExitCode::Refused, words));
+        }
+        let planned: Vec<_> =
+            self.files.iter().map(|(file, format, bytes)| (Some(&**file), *format, &**bytes)).collect();
+        output.check_below(&self.path, &planned)
+    }
+
+    fn write(&self, output: Output) -> Result<(), Failure> {
+        output::directory(&self.path)?;
+        self.files.iter().try_for_each(|(file, format, bytes)| output.write(file, *format, bytes))?;
+        println!("{}", self.path.display());
+        Ok(())
     }
 }
 
@@ -66,29 +131,4 @@ fn all_measurements(exports: &[Exported]) -> String {
         all.rows.extend(one.measurements.rows.iter().cloned());
     }
     csv::table(&all)
-}
-
-fn write_files(one: &Exported, directory: &Path, output: Output) -> Result<(), Failure> {
-    // Its name is ours and can be known before: the user named the folder around it.
-    if directory.is_symlink() {
-        let words = format!(
-            "refused to write into {}: it is a symbolic link; remove it, or name another folder",
-            directory.display()
-        );
-        return Err(Failure::new(ExitCode::Refused, words));
-    }
-    output::directory(directory)?;
-    let write = |name: String, format, bytes: &[u8]| output.write(&directory.join(name), format, bytes);
-    write("measurements.csv".into(), Format::Csv, csv::table(&one.measurements).as_bytes())?;
-    for table in &one.analysis.tables {
-        write(format!("table-{}.csv", bundle::file_name(&table.id)), Format::Csv, csv::table(table).as_bytes())?;
-    }
-    for figure in &one.analysis.figures {
-        let stem = format!("figure-{}", bundle::file_name(&figure.id));
-        write(format!("{stem}.svg"), Format::Svg, render_svg(figure).as_bytes())?;
-        write(format!("{stem}.pdf"), Format::Pdf, &render_pdf(figure)?)?;
-        write(format!("{stem}.csv"), Format::Csv, csv::table(&data::of_figure(figure)).as_bytes())?;
-    }
-    println!("{}", directory.display());
-    Ok(())
 }

@@ -60,6 +60,12 @@ impl Verb for History {
     const ABOUT: &'static str = "Show all runs by date, the course of their metrics and where it changed";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
+        self.output.check_all(&[
+            (self.csv.as_deref(), Format::Csv, b"run,"),
+            (self.jsonl.as_deref(), Format::Json, b""),
+            (self.prometheus.as_deref(), Format::Text, b"# HELP "),
+            (self.html.as_deref(), Format::Html, b""),
+        ])?;
         let entries = self.entries()?;
         if entries.is_empty() {
             eprintln!("no runs found; runs are kept in ./senesce-runs or where --out says");

@@ -64,9 +64,9 @@ impl Verb for Layout {
     const ABOUT: &'static str = "Show where files lie: extents, layout scores, free space, layout map; alters nothing";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        self.output.check(self.svg.as_deref(), Format::Svg, b"")?;
+        let (map, dies) = (self.svg.as_deref(), self.die_map.as_deref());
+        self.output.check_all(&[(map, Format::Svg, b""), (dies, Format::Svg, b"")])?;
         let method = self.method.as_deref().map(str::parse::<Method>).transpose().map_err(Failure::usage)?;
-        self.output.check(self.die_map.as_deref(), Format::Svg, b"")?;
         let dies = self.die_map.is_some();
         let options = Options {
             threads: self.threads,

@@ -2,12 +2,13 @@
 
 use crate::Exit;
 use crate::groups::{GROUPS, verbs};
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, Command};
 use clap_mangen::Man as Page;
-use senesce_core::output::{self, Format, Replace};
+use senesce_core::output::{self, Format};
 use senesce_core::parameter::suggest;
 use senesce_core::{ExitCode, Failure};
 use std::io::{self, Write};
@@ -87,27 +88,30 @@ fn escaped(text: &str) -> String {
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
+/// Nothing is written when one of the pages would be refused.
 fn write_all(root: Command, directory: &Path) -> Result<Exit, Failure> {
-    output::directory(directory)?;
     let mut page = Vec::new();
     render_root(root.clone(), &mut page).map_err(output_failed)?;
-    write(directory, "senesce", &page)?;
-    write_below(&root, directory)?;
+    let mut pages = vec![(file_of(directory, "senesce"), page)];
+    add_below(&root, directory, &mut pages)?;
+    let planned: Vec<_> = pages.iter().map(|(file, page)| (Some(&**file), Format::Text, &**page)).collect();
+    Output::default().check_below(directory, &planned)?;
+    output::directory(directory)?;
+    pages.iter().try_for_each(|(file, page)| Output::default().write(file, Format::Text, page))?;
     Ok(ExitCode::Done.into())
 }
 
-fn write_below(parent: &Command, directory: &Path) -> Result<(), Failure> {
+fn add_below(parent: &Command, directory: &Path, pages: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<(), Failure> {
     for command in parent.get_subcommands().filter(|command| !command.is_hide_set()) {
         let command = named(command);
         let mut page = Vec::new();
         Page::new(command.clone()).render(&mut page).map_err(output_failed)?;
-        write(directory, command.get_name(), &page)?;
-        write_below(&command, directory)?;
+        pages.push((file_of(directory, command.get_name()), page));
+        add_below(&command, directory, pages)?;
     }
     Ok(())
 }
 
-fn write(directory: &Path, name: &str, page: &[u8]) -> Result<(), Failure> {
-    let file = directory.join(format!("{name}.1"));
-    Ok(output::write(&file, Format::Text, page, Replace::SameFormat)?)
+fn file_of(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.1"))
 }

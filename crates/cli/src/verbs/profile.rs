@@ -19,6 +19,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// How a profile begins.
+const BEGINNING: &[u8] = b"name =";
+
 /// List, show, capture and import profiles
 #[derive(Args)]
 pub struct ProfileVerb {
@@ -185,6 +188,7 @@ impl Show {
 
 impl Capture {
     fn run(self) -> Result<(), Failure> {
+        self.output.check(self.out.as_deref(), Format::Text, BEGINNING)?;
         let mut options = CaptureOptions { name: self.name, most_per_file: self.max_cost, ..CaptureOptions::default() };
         options.threads = self.threads.unwrap_or(options.threads);
         let captured = match (&self.directory, &self.from_list) {

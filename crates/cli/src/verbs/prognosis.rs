@@ -73,8 +73,9 @@ impl Verb for Prognosis {
         "Say what age costs, which cure is worth it, and how many files still fit; alters nothing";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        self.output.check(self.html.as_deref(), Format::Html, b"")?;
-        self.output.check(self.prometheus.as_deref(), Format::Text, b"# HELP senesce_")?;
+        let metrics = (self.prometheus.as_deref(), Format::Text, &b"# HELP senesce_"[..]);
+        self.output.check_all(&[(self.html.as_deref(), Format::Html, b""), metrics])?;
+        self.record.as_deref().map_or(Ok(()), |directory| self.output.check_below(directory, &[]))?;
         let target = path_of(&self.target);
         let order = if self.order == "path" { Order::Path } else { Order::Readdir };
         let options = Options { model: self.model.clone(), order, threads: self.threads };

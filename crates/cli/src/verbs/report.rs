@@ -50,6 +50,7 @@ impl Verb for Report {
         if self.json && self.runs.len() > 1 {
             return print_results(&self.runs);
         }
+        self.check_files()?;
         for run in &self.runs {
             self.report(run)?;
         }
@@ -58,6 +59,15 @@ impl Verb for Report {
 }
 
 impl Report {
+    /// No report is written when one of them would be refused. What is no directory is refused as a run.
+    fn check_files(&self) -> Result<(), Failure> {
+        if self.json || self.text {
+            return Ok(());
+        }
+        let mut files = self.runs.iter().filter(|run| run.is_dir()).map(|run| file_of(run, self.out.as_deref()));
+        files.try_for_each(|file| self.output.check(Some(&file), Format::Html, b""))
+    }
+
     fn report(&self, run: &Path) -> Result<(), Failure> {
         if !(self.json || self.text) {
             let file = write(run, self.out.as_deref(), self.output)?;
@@ -81,10 +91,14 @@ fn print_results(runs: &[PathBuf]) -> Result<Exit, Failure> {
     Ok(ExitCode::Done.into())
 }
 
+fn file_of(run: &Path, out: Option<&Path>) -> PathBuf {
+    out.map_or_else(|| run.join("report.html"), PathBuf::from)
+}
+
 fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Failure> {
     let record = Record::open(run)?;
     let analysis = REGISTRY.analyse(&record)?;
-    let file = out.map_or_else(|| run.join("report.html"), PathBuf::from);
+    let file = file_of(run, out);
     output.write(&file, Format::Html, senesce_report::render_html(&analysis, &record).as_bytes())?;
     Ok(file)
 }
@@ -92,6 +106,14 @@ fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Fail
 /// Writes the report of a run into its directory, as `senesce report RUN` does.
 pub fn write_default(run: &Path) -> Result<PathBuf, Failure> {
     write(run, None, Output::default())
+}
+
+/// Refuses what [`write_default`] would refuse of a run that is there already.
+pub fn check_default(run: &Path) -> Result<(), Failure> {
+    match run.is_dir() {
+        true => Output::default().check(Some(&file_of(run, None)), Format::Html, b""),
+        false => Ok(()),
+    }
 }
 
 /// Names the file, unless standard output or a device took its content.

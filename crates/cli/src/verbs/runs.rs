@@ -79,7 +79,7 @@ impl Verb for Runs {
                 Ok(ExitCode::Done.into())
             }
             Some(What::Label { text, runs }) => {
-                runs.iter().try_for_each(|run| tidy::label(run, text.trim()))?;
+                tidy::label(&runs, text.trim())?;
                 Ok(ExitCode::Done.into())
             }
         }

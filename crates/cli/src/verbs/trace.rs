@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
 use senesce_core::output::Format;
-use senesce_core::{Environment, ExitCode, Failure};
+use senesce_core::{Environment, ExitCode, Failure, RunDirectory};
 use senesce_devmodel::DeviceModel;
 use senesce_runs::trace::{self, CommandLine, TraceRequest, Traced};
 use senesce_volume::trace::blkparse;
@@ -65,8 +65,7 @@ impl Verb for Trace {
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let target = TargetSpec::existing(&self.target)?;
         let output_to_stderr = self.text.as_deref() == Some(Path::new("-"));
-        self.output.check(self.json.as_deref(), Format::Json, b"")?;
-        self.output.check(self.save.as_deref(), Format::Text, &BlockTrace::new("", 0).to_bytes())?;
+        self.check_places()?;
         let model = |name: &String| DeviceModel::load(name).map(|model| (name.clone(), model));
         let models = self.models.iter().map(model).collect::<Result<Vec<_>, _>>()?;
         let interrupt = session.interrupt()?;
@@ -78,9 +77,6 @@ impl Verb for Trace {
             command: CommandLine { words: self.command.clone(), output_to_stderr },
             models,
         };
-        if let Some(out) = &self.out {
-            trace::refuse_record(out)?;
-        }
         let traced = trace::trace_command(&request)?;
         self.write(&traced)?;
         let invalid = traced.trace.valid().err();
@@ -97,9 +93,34 @@ impl Verb for Trace {
 }
 
 impl Trace {
+    /// Before the command runs. The number of the device, with which the text begins, is not known yet.
+    fn check_places(&self) -> Result<(), Failure> {
+        if let Some(out) = &self.out {
+            trace::refuse_record(out)?;
+            RunDirectory::check(out)?;
+        }
+        crate::output::apart([&self.json, &self.save, &self.text].into_iter().filter_map(|file| file.as_deref()))?;
+        self.output.check_kind(self.text.as_deref(), Format::Text)?;
+        self.check_outputs(None)
+    }
+
+    /// Before anything is written; the text is looked at where it is known.
+    fn check_outputs(&self, text: Option<&[u8]>) -> Result<(), Failure> {
+        let trace = BlockTrace::new("", 0).to_bytes();
+        let text_file = self.text.as_deref().filter(|_| text.is_some());
+        self.output.check_all(&[
+            (self.json.as_deref(), Format::Json, b""),
+            (self.save.as_deref(), Format::Text, &trace),
+            (text_file, Format::Text, text.unwrap_or_default()),
+        ])
+    }
+
     fn write(&self, traced: &Traced) -> Result<(), Failure> {
         let mut result = traced.summary.to_json();
         result["exit_status"] = traced.exit_status.into();
+        let valid = self.text.as_deref().filter(|_| traced.trace.is_valid());
+        let text = valid.map(|path| text_of(traced, path)).transpose()?;
+        self.check_outputs(text.as_deref())?;
         if let Some(path) = &self.json {
             self.output.write(path, Format::Json, format!("{result:#}\n").as_bytes())?;
         } else {
@@ -108,12 +129,11 @@ impl Trace {
         if let Some(path) = &self.save {
             self.output.write(path, Format::Text, &traced.trace.to_bytes())?;
         }
-        if let Some(path) = &self.text {
-            match traced.trace.is_valid() {
-                true => self.output.write(path, Format::Text, &text_of(traced, path)?)?,
-                // The text has no place to say so.
-                false => eprintln!("{} was not written, because the trace is not valid", path.display()),
-            }
+        match (&self.text, &text) {
+            (Some(path), Some(text)) => self.output.write(path, Format::Text, text)?,
+            // The text has no place to say so.
+            (Some(path), None) => eprintln!("{} was not written, because the trace is not valid", path.display()),
+            (None, _) => {}
         }
         if let Some(out) = &self.out {
             let mut facts = Environment::capture();

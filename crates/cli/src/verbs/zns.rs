@@ -63,7 +63,7 @@ pub struct Zns {
     #[arg(long, value_name = "ACTOR")]
     with: Vec<String>,
     /// Root seed
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, value_parser = crate::arguments::seed())]
     seed: u64,
     /// Allow the loss of the data on this real drive: repeat its path or serial number
     #[arg(long, value_name = "IDENTITY")]

@@ -41,11 +41,11 @@ fn a_workload_and_the_readers_of_its_record_run_without_the_rights_of_root() {
     let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run", "--out", "root.html"]);
     assert_eq!(code, Some(5), "{message}");
     assert!(message.contains("EACCES") && !folder.join("root.html").exists(), "{message}");
-    // A record that leads to what only root may read.
-    fs::remove_file(folder.join("theirs/run/summary.json")).unwrap();
-    fs::write(folder.join("secret"), r#"{"secret":1}"#).unwrap();
-    fs::set_permissions(folder.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
-    std::os::unix::fs::symlink(folder.join("secret"), folder.join("theirs/run/summary.json")).unwrap();
+    // A record with a file that only root may read.
+    let summary = folder.join("theirs/run/summary.json");
+    fs::remove_file(&summary).unwrap();
+    fs::write(&summary, r#"{"secret":1}"#).unwrap();
+    fs::set_permissions(&summary, fs::Permissions::from_mode(0o600)).unwrap();
     let (code, message) = said(folder, &["--user", "nobody", "export", "theirs/run", "--json"]);
     assert!(code != Some(0) && message.contains("EACCES"), "{code:?} {message}");
 }

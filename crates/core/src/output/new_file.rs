@@ -1,12 +1,17 @@
 //! A file that is not there until it is complete.
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, XattrFlags};
+use rustix::io::Errno;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempPath};
+
+/// The attribute that holds an access list, and the longest value of any.
+const ACCESS_LIST: &str = "system.posix_acl_access";
+const MOST_LIST: usize = 64 << 10;
 
 /// A new file without a name (open(2), O_TMPFILE), so that `kill -9` leaves nothing; where the file system knows no such
 /// files, one with a random name, made anew and never through a link. It gets its name when it is complete.
@@ -39,9 +44,7 @@ impl NewFile {
         match rustix::fs::openat(CWD, folder(path), flags, Mode::from_raw_mode(mode)) {
             Ok(file) => Ok(Self { file: file.into(), path: path.into(), named: None }),
             // Kernels without O_TMPFILE take it for the opening of a directory.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-                Self::with_name(path, mode)
-            }
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::with_name(path, mode),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -60,15 +63,35 @@ impl NewFile {
         &self.file
     }
 
-    /// Gives it the mode (without special bits) and, as root, the owner of a regular file, as stat(2) tells them.
+    /// Gives it mode (without special bits) and access list (acl(5)) and, as root, the owner of the regular file in whose place it
+    /// goes, which stat(2) told as `old`. Where the list cannot be given, group and others get nothing. An owner to whom the
+    /// result must not be left stays without it: then the file is root's own, and root's alone.
     ///
     /// # Errors
     /// Those of fchown(2) and fchmod(2).
     pub fn take_after(&self, old: &Stat) -> io::Result<()> {
+        if !may_keep_owner(&self.path, old) {
+            return self.file.set_permissions(Permissions::from_mode(old.st_mode & 0o700));
+        }
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::fchown(&self.file, Some(old.st_uid), Some(old.st_gid))?;
         }
-        self.file.set_permissions(Permissions::from_mode(old.st_mode & 0o777))
+        // With a list the bits of the group are its mask, which without it would be the group's own.
+        let mask = if self.take_access_list() { 0o777 } else { 0o700 };
+        self.file.set_permissions(Permissions::from_mode(old.st_mode & mask))
+    }
+
+    /// Whether it has the access list of what has its name, or none as that; a folder may have given it one.
+    fn take_access_list(&self) -> bool {
+        let mut list = vec![0; MOST_LIST];
+        match rustix::fs::lgetxattr(&self.path, ACCESS_LIST, list.as_mut_slice()) {
+            Ok(length) => rustix::fs::fsetxattr(&self.file, ACCESS_LIST, &list[..length], XattrFlags::empty()).is_ok(),
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => matches!(
+                rustix::fs::fremovexattr(&self.file, ACCESS_LIST),
+                Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP)
+            ),
+            Err(_) => false,
+        }
     }
 
     /// Makes it durable and gives it its name.
@@ -117,6 +140,29 @@ pub(super) fn folder(path: &Path) -> &Path {
     }
 }
 
+/// Whether the result may be left to the owner of the `old` file at `path` that it replaces. It may not when root writes it and others
+/// may make files there: one of them may have made this one, to own what root puts into it.
+pub(super) fn may_keep_owner(path: &Path, old: &Stat) -> bool {
+    !rustix::process::geteuid().is_root() || !may_be_planted(path, old)
+}
+
+/// Whether somebody else may have made what is at `path`: it is neither root's nor ours, and others may make files there.
+pub(super) fn may_be_planted(path: &Path, old: &Stat) -> bool {
+    if old.st_uid == 0 || old.st_uid == rustix::process::geteuid().as_raw() {
+        return false;
+    }
+    !rustix::fs::stat(folder(path)).is_ok_and(|folder| belongs_there(old.st_uid, folder.st_uid, folder.st_mode))
+}
+
+/// Whether a file of this owner lies where nobody else but root can have put it. In a folder of their own a group that may write
+/// there makes files of other owners alone.
+fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
+    match folder_owner {
+        0 => folder_mode & 0o022 == 0,
+        other => other == owner && folder_mode & 0o002 == 0,
+    }
+}
+
 fn hidden(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     format!(".{}.", name.chars().take(100).collect::<String>())
@@ -131,7 +177,7 @@ fn builder(prefix: &str) -> Builder<'_, '_> {
 /// linkat(2): by the descriptor with the right to read everything, through /proc without it.
 fn link(file: &File, path: &Path) -> io::Result<()> {
     match rustix::fs::linkat(file.as_fd(), "", CWD, path, AtFlags::EMPTY_PATH) {
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::PERM) => {
+        Err(Errno::NOENT | Errno::PERM) => {
             let own = format!("/proc/self/fd/{}", file.as_raw_fd());
             rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
         }
@@ -192,6 +238,18 @@ mod tests {
         let path = folder.path().join("out");
         for new in [NewFile::private(&path), NewFile::with_name(&path, 0o600)] {
             assert_eq!(new.unwrap().file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn owners_are_kept_where_nobody_else_makes_files() {
+        let kept = [(1000, 1000, 0o755), (1000, 1000, 0o775), (1000, 0, 0o755), (1000, 1000, 0o700)];
+        let planted =
+            [(1000, 0, 0o1777), (1000, 0, 0o777), (1000, 0, 0o775), (1000, 2000, 0o755), (1000, 1000, 0o1777)];
+        for (places, expected) in [(kept.as_slice(), true), (planted.as_slice(), false)] {
+            for (owner, folder_owner, mode) in places {
+                assert_eq!(belongs_there(*owner, *folder_owner, *mode), expected, "{owner} {folder_owner} {mode:o}");
+            }
         }
     }
 

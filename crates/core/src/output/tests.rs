@@ -115,6 +115,12 @@ fn a_block_device_is_refused_whatever_is_said() {
     }
 }
 
+/// As a shell leaves a descriptor to the program that it starts.
+fn inherited(file: File) -> File {
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    file
+}
+
 #[test]
 fn a_descriptor_is_appended_to_and_its_link_stays() {
     use std::io::Seek;
@@ -122,7 +128,7 @@ fn a_descriptor_is_appended_to_and_its_link_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("redirected");
     fs::write(&path, "before ").unwrap();
-    let mut file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut file = inherited(File::options().read(true).write(true).open(&path).unwrap());
     file.seek(io::SeekFrom::End(0)).unwrap();
     let inode = state(&path).1;
     html(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), Replace::SameFormat).unwrap();
@@ -131,6 +137,164 @@ fn a_descriptor_is_appended_to_and_its_link_stays() {
     assert_eq!(state(&path).1, inode);
     assert_eq!(descriptor(Path::new("/dev/stdout")), Some(1));
     assert_eq!(descriptor(&path), None);
+}
+
+#[test]
+fn a_link_to_a_descriptor_is_a_link() {
+    use std::os::fd::AsRawFd;
+    let folder = tempfile::tempdir().unwrap();
+    let (precious, link) = (folder.path().join("precious"), folder.path().join("out.html"));
+    fs::write(&precious, "precious").unwrap();
+    let reader = File::open(&precious).unwrap();
+    let process = format!("/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
+    for to in [process.as_str(), "/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"] {
+        symlink(to, &link).unwrap();
+        assert_refused(&link, "symbolic link", true);
+        assert_eq!(append(&link).unwrap_err().exit_code(), ExitCode::Refused, "{to}");
+        fs::remove_file(&link).unwrap();
+    }
+    assert!(html(Path::new(&process), Replace::Anything).unwrap_err().to_string().contains("symbolic link"));
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+}
+
+#[test]
+fn a_descriptor_that_is_open_for_reading_alone_is_not_written_to() {
+    use std::os::fd::AsRawFd;
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let reader = inherited(File::open(&precious).unwrap());
+    for place in ["/proc/self/fd", "/dev/fd", "/proc/thread-self/fd"] {
+        let name = PathBuf::from(format!("{place}/{}", reader.as_raw_fd()));
+        let all = [
+            html(&name, Replace::Anything),
+            check(&name, Format::Html, HTML, Replace::SameFormat),
+            append(&name).map(drop),
+        ];
+        for refused in all.map(Result::unwrap_err) {
+            assert_eq!(refused.exit_code(), ExitCode::Refused);
+            assert!(refused.to_string().contains("not open for writing"), "{refused}");
+        }
+    }
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    // Nor is what the program opened itself.
+    let own = File::options().write(true).open(&precious).unwrap();
+    for number in [999_999_999, own.as_raw_fd()] {
+        let closed = html(Path::new(&format!("/dev/fd/{number}")), Replace::Anything).unwrap_err();
+        assert!(closed.to_string().contains("no descriptor of this number"), "{closed}");
+    }
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+}
+
+#[test]
+fn root_leaves_no_result_to_the_owner_of_a_planted_file() {
+    const NOBODY: Option<u32> = Some(65534);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let owner = |path: &Path| (path.metadata().unwrap().uid(), path.metadata().unwrap().mode() & 0o777);
+    fs::write(&path, "").unwrap();
+    mode(&path, 0o666);
+    if !rustix::process::geteuid().is_root() || std::os::unix::fs::chown(&path, NOBODY, NOBODY).is_err() {
+        return eprintln!("files cannot be given away here");
+    }
+    mode(folder.path(), 0o1777);
+    assert_refused(&path, "belongs to user 65534", false);
+    assert_eq!(append(&path).unwrap_err().exit_code(), ExitCode::Refused);
+    html(&path, Replace::Anything).unwrap();
+    assert_eq!(owner(&path), (0, 0o600));
+
+    // A user's report in the user's own folder stays theirs.
+    mode(&path, 0o640);
+    mode(folder.path(), 0o775);
+    [folder.path(), path.as_path()].iter().for_each(|path| std::os::unix::fs::chown(path, NOBODY, NOBODY).unwrap());
+    html(&path, Replace::SameFormat).unwrap();
+    assert_eq!(owner(&path), (65534, 0o640));
+}
+
+#[test]
+fn nothing_is_written_into_a_planted_pipe() {
+    const NOBODY: Option<u32> = Some(65534);
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("report.html");
+    let made = rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, rustix::fs::Mode::RUSR, 0);
+    if made.is_err() || std::os::unix::fs::chown(&pipe, NOBODY, NOBODY).is_err() {
+        return eprintln!("files cannot be given away here");
+    }
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    assert_refused(&pipe, "pipe of user 65534", true);
+    assert_eq!(append(&pipe).unwrap_err().exit_code(), ExitCode::Refused);
+    // In a folder of root's alone it was put there by root, or with its leave.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    check(&pipe, Format::Html, HTML, Replace::SameFormat).unwrap();
+}
+
+/// An access list (linux/posix_acl_xattr.h): the owner and user 65534 read and write, the group nothing.
+fn access_list() -> Vec<u8> {
+    let entry = |tag: u16, permissions: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let none = u32::MAX;
+    let entries = [entry(1, 6, none), entry(2, 6, 65534), entry(4, 0, none), entry(16, 6, none), entry(32, 0, none)];
+    [2u32.to_le_bytes().to_vec(), entries.concat()].concat()
+}
+
+#[test]
+fn an_access_list_is_kept_and_gives_the_group_nothing() {
+    const NAME: &str = "system.posix_acl_access";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let list_of = |path: &Path| {
+        let mut list = vec![0; 1024];
+        let length = rustix::fs::lgetxattr(path, NAME, list.as_mut_slice()).ok()?;
+        Some(list[..length].to_vec())
+    };
+    let set =
+        |path: &Path, name: &str| rustix::fs::lsetxattr(path, name, &access_list(), rustix::fs::XattrFlags::empty());
+    fs::write(&path, HTML).unwrap();
+    if set(&path, NAME).is_err() {
+        return eprintln!("this file system has no access lists");
+    }
+    html(&path, Replace::SameFormat).unwrap();
+    assert_eq!(list_of(&path), Some(access_list()));
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o660, "the mask");
+
+    // What a folder gives to new files is not given to one that takes the place of a file without it.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, HTML).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
+    set(folder.path(), "system.posix_acl_default").unwrap();
+    html(&path, Replace::SameFormat).unwrap();
+    assert_eq!((list_of(&path), path.metadata().unwrap().mode() & 0o777), (None, 0o660));
+}
+
+#[test]
+fn a_terminal_is_shown_control_characters_and_obeys_none() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(controller) = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY) else {
+        return eprintln!("there are no pseudo-terminals here");
+    };
+    grantpt(&controller).and_then(|()| unlockpt(&controller)).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let terminal = PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes()));
+    if !terminal.exists() {
+        return eprintln!("the terminals of this machine cannot be seen here");
+    }
+    // Without somebody who has it open, what was written could be gone before it is read.
+    let _open = File::options().read(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(&terminal).unwrap();
+    let text = "name\n\u{1b}[31mred\u{202e}\n";
+    write(&terminal, Format::Csv, text.as_bytes(), Replace::SameFormat).unwrap();
+    let (mut controller, mut shown) = (File::from(controller), Vec::new());
+    while !shown.ends_with(b"red\\u202e\r\n") && shown.len() < 1000 && !shown.contains(&0x1b) {
+        let mut piece = [0; 256];
+        let length = controller.read(&mut piece).unwrap();
+        shown.extend_from_slice(&piece[..length]);
+    }
+    assert_eq!(String::from_utf8(shown).unwrap(), "name\r\n\\u001b[31mred\\u202e\r\n");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    write(file.path(), Format::Csv, text.as_bytes(), Replace::SameFormat).unwrap();
+    assert_eq!(fs::read(file.path()).unwrap(), text.as_bytes(), "a program reads what is");
 }
 
 #[test]

@@ -2,12 +2,16 @@
 
 use super::Event;
 use super::error::{RecordError, io_error};
+use crate::input::Within;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::time::Instant;
+
+/// The file of the events.
+const EVENTS: &str = "events.jsonl";
 
 /// The line of an event that happens now.
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
@@ -51,9 +55,10 @@ struct Line<'a> {
     event: &'a RawValue,
 }
 
-/// All events, and the bytes of their lines; a torn last line is left out, and last lines to which more belong that is not there.
-pub(super) fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
-    let file = match crate::input::open_for_memory(path) {
+/// All events of the run directory `path`, and the bytes of their lines; a torn last line is left out, and last lines to which more belong that is not there.
+pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
+    let path = &path.join(EVENTS);
+    let file = match folder.file_for_memory(Path::new(EVENTS)) {
         Ok((file, _)) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(io_error("open", path)(error)),
@@ -83,7 +88,7 @@ pub(super) fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError>
                 if at_end {
                     break;
                 }
-                return Err(RecordError::Damaged { path: path.into(), line: number, problem });
+                return Err(RecordError::Damaged { path: path.clone(), line: number, problem });
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use super::error::{RecordError, io_error};
 use super::{Environment, FORMAT, Plan};
-use crate::input;
+use crate::failure::errno_message;
+use crate::input::Within;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,26 +21,34 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Reads it.
+    /// Reads it. The directory may come from somebody else: `path` may be a link, its files may not.
     ///
     /// # Errors
     /// When `path` is no run directory, one of another format, or cannot be read.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
+        Self::read_in(&open(path)?, path)
+    }
+
+    pub(super) fn read_in(folder: &Within, path: &Path) -> Result<Self, RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
-        let format = input::regular_text(&path.join("format")).map_err(|_| not_a_run("file 'format'".into()))?;
+        let read = |name: &str| folder.read(Path::new(name));
+        let text = |name: &str, called: &str| {
+            let text = read(name).map_err(|error| not_a_run(unread(called, &error)))?;
+            String::from_utf8(text).map_err(|_| not_a_run(called.into()))
+        };
+        let format = text("format", FIRST)?;
         if format.trim() != FORMAT.to_string() {
             return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
         }
-        let text = input::regular_text(&path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
-        let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
+        let plan = toml::from_str(&text("plan.toml", "plan.toml")?)
+            .map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
         // Without it numbers of an emulator would pass for those of a machine.
-        let text = input::regular(&path.join("env.json")).map_err(|_| not_a_run("env.json".into()))?;
+        let text = read("env.json").map_err(|error| not_a_run(unread("env.json", &error)))?;
         let environment = serde_json::from_slice(&text).map_err(|error| super::damaged_environment(path, &error))?;
-        let file = path.join("summary.json");
-        let summary = match input::regular(&file) {
+        let summary = match read("summary.json") {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(io_error("read", &file)(error)),
+            Err(error) => return Err(io_error("read", &path.join("summary.json"))(error)),
         };
         Ok(Self { path: path.into(), plan, environment, summary })
     }
@@ -52,5 +61,21 @@ impl Overview {
     /// A fact of its environment that is text.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.environment.0.get(name)?.as_str().filter(|text| !text.is_empty())
+    }
+}
+
+/// What a directory lacks that is none of a run.
+const FIRST: &str = "file 'format'";
+
+/// Opens a run directory, to read its files.
+pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
+    Within::open(path).map_err(|error| RecordError::NotARun { path: path.into(), missing: unread(FIRST, &error) })
+}
+
+/// What is missing, and why it cannot be read where it is there.
+fn unread(called: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => called.into(),
+        _ => format!("{called} ({})", errno_message(error)),
     }
 }

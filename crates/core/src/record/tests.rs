@@ -148,6 +148,76 @@ fn links_in_a_run_directory_are_not_written_through() {
 }
 
 #[test]
+fn links_in_a_run_directory_are_not_read_through_and_one_to_it_is() {
+    use std::os::unix::fs::symlink;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, named, outside) =
+        (directory.path().join("run"), directory.path().join("named"), directory.path().join("x"));
+    let mut run = open(&path, "1G").unwrap();
+    run.append("sample", &json!(1)).unwrap();
+    run.write_histogram("write", &Histogram::new(3).unwrap()).unwrap();
+    run.finish(&json!({"answer": 1})).unwrap();
+    drop(run);
+    symlink(&path, &named).unwrap();
+    assert_eq!(Record::open(&named).unwrap().histogram("write").unwrap().len(), 0);
+    for name in
+        ["format", "plan.toml", "env.json", "events.jsonl", "summary.json", "histograms/write.hdr", "histograms"]
+    {
+        let file = path.join(name);
+        fs::rename(&file, &outside).unwrap();
+        symlink(&outside, &file).unwrap();
+        let refused = Record::open(&named).and_then(|record| record.histogram("write")).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{name}: {refused}");
+        fs::remove_file(&file).unwrap();
+        fs::rename(&outside, &file).unwrap();
+    }
+    let record = Record::open(&path).unwrap();
+    fs::copy(path.join("histograms/write.hdr"), directory.path().join("x.hdr")).unwrap();
+    assert!(record.histogram("../../x").unwrap_err().to_string().contains("leads out"));
+}
+
+#[test]
+fn a_link_to_an_environment_is_not_taken_over_into_a_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, secret) = (directory.path().join("run"), directory.path().join("secret.json"));
+    fs::write(&secret, "{\"secret\": \"word\"}").unwrap();
+    let run = open(&path, "1G").unwrap();
+    fs::remove_file(path.join("env.json")).unwrap();
+    std::os::unix::fs::symlink(&secret, path.join("env.json")).unwrap();
+    assert!(run.add_environment(&Environment::default()).is_err());
+    assert!(path.join("env.json").is_symlink());
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_lock_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    drop(open(&path, "1G").unwrap());
+    fs::remove_file(path.join("lock")).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let made = rustix::fs::mknodat(rustix::fs::CWD, path.join("lock"), rustix::fs::FileType::Fifo, mode, 0);
+    if made.is_ok() {
+        assert!(RunDirectory::hold(&path).is_err());
+    }
+}
+
+#[test]
+fn what_was_made_for_a_refused_run_goes_and_what_was_there_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("own");
+    fs::create_dir(&own).unwrap();
+    for path in [own.join("a/b/run"), own.join("run"), own.clone()] {
+        open(&path, "1G").unwrap().discard_if_empty();
+        assert_eq!(fs::read_dir(&own).unwrap().count(), 0, "{}", path.display());
+    }
+    let mut run = open(&own.join("a/run"), "1G").unwrap();
+    run.append("sample", &json!(1)).unwrap();
+    drop(run);
+    open(&own.join("a/run"), "1G").unwrap().discard_if_empty();
+    assert_eq!(Record::open(&own.join("a/run")).unwrap().events.len(), 1, "what was recorded stays");
+}
+
+#[test]
 fn a_foreign_directory_is_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("thesis.txt"), "precious").unwrap();

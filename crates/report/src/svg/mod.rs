@@ -12,7 +12,7 @@ pub mod text;
 
 use item::{Item, Paint};
 use senesce_core::analysis::{Better, Figure, FigureKind};
-use senesce_core::text::visible;
+use senesce_core::text::{is_obeyed, visible};
 
 /// What a drawing is made for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,7 +103,7 @@ pub fn escape(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\t' | '\n' | '\r' => safe.push(' '),
-            control if control.is_control() => safe.push_str(&visible(control.encode_utf8(&mut [0; 4]))),
+            control if is_obeyed(control) => safe.push_str(&visible(control.encode_utf8(&mut [0; 4]))),
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             other => safe.push(other),
         }

@@ -35,7 +35,7 @@ impl Asked {
         let file = directory.join(Self::FILE);
         let refuse = |problem: String| Err(Failure::usage(format!("{}: {problem}", file.display())));
         let anew = "name another --out and measure anew";
-        let text = match senesce_core::input::regular(&file) {
+        let text = match senesce_core::input::within(directory, Self::FILE) {
             Ok(text) => text,
             Err(error) => {
                 let why = errno_message(&error);
@@ -99,7 +99,7 @@ impl RoundTimes {
         // A round is begun when the time of the one before is written: a last one that was cut off has none.
         let is_begun =
             |round| ["reference", "sample"].iter().any(|side| directory.join(run_name(side, round)).exists());
-        let text = match senesce_core::input::regular(&file) {
+        let text = match senesce_core::input::within(directory, Self::FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && !is_begun(1) => {
                 return Ok(Self { seconds: Vec::new() });

@@ -31,8 +31,8 @@ pub fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Whether a directory looks like one of a run.
-pub(crate) fn is_run(path: &Path) -> bool {
-    path.join("plan.toml").is_file()
+pub fn is_run(path: &Path) -> bool {
+    path.join("plan.toml").symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
 fn look(directory: &Path, deeper: usize, found: &mut BTreeSet<PathBuf>) {
@@ -64,6 +64,9 @@ mod tests {
         };
         ["a", "deep/er/b", "a/inside", ".hidden/c"].iter().for_each(|path| run(path));
         std::os::unix::fs::symlink(directory.path().join("a"), directory.path().join("link")).unwrap();
+        fs::create_dir(directory.path().join("of-a-link")).unwrap();
+        let plan = directory.path().join("of-a-link/plan.toml");
+        std::os::unix::fs::symlink(directory.path().join("a/plan.toml"), plan).unwrap();
         let names = |below: &[PathBuf]| {
             let found = run_directories(below).unwrap();
             let name = |path: &PathBuf| path.strip_prefix(directory.path()).unwrap().display().to_string();

@@ -9,7 +9,7 @@ mod tidy_table;
 
 pub use baseline::{Against, against_baseline};
 pub use course::{Course, Courses, Point};
-pub use find::run_directories;
+pub use find::{is_run, run_directories};
 pub use present::{analysis, course_table, list, runs_table};
 pub use scrape::prometheus;
 pub use tidy_table::{COLUMNS, tidy};

@@ -27,7 +27,8 @@ pub fn arguments<R: Experiment>(command: Command) -> Command {
         .arg(
             Arg::new("seed")
                 .long("seed")
-                .value_parser(clap::value_parser!(u64))
+                // A plan holds no larger one (TOML).
+                .value_parser(clap::value_parser!(u64).range(..=i64::MAX as u64))
                 .help_heading("Parameters")
                 .help(format!("root seed of everything random [default: {}]", DEFAULT_SEED.0)),
         )

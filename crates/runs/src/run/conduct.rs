@@ -142,10 +142,6 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         }
         Err(failure) => {
             context.directory.discard_if_empty();
-            // Only an empty folder goes.
-            if how.out.is_none() {
-                let _ = std::fs::remove_dir(&how.runs);
-            }
             return Err(failure);
         }
     };

@@ -69,6 +69,10 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
         let words = format!("in the guest, exit status {}: {words}", outcome.exit_status);
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
+    if inside.is_symlink() {
+        let words = format!("the guest made a link of its record {}, and links are not followed", inside.display());
+        return Err(Failure::new(ExitCode::RunFailed, words));
+    }
     let recorded = Recorded::<G>::of(&Record::open(&inside)?)?;
     let booted = GuestBooted { steps: recorded.done.len(), ..GuestBooted::of(&outcome) };
     let failures = recorded.failures().into_iter();

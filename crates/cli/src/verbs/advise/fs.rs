@@ -9,7 +9,7 @@ use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::output::Format;
-use senesce_core::{Bytes, ExitCode, Failure, Seed, Span};
+use senesce_core::{Bytes, ExitCode, Failure, RunDirectory, Seed, Span};
 use senesce_runs::run::{Conduct, Run, State, conduct};
 use senesce_study::advise::{self, Asked, PURPOSES, Purpose};
 use senesce_study::{Study, StudySpec};
@@ -76,6 +76,9 @@ impl Fs {
         let text = advise::study(&Asked { purpose, file_systems, size, budget, device });
         let file = self.study.clone().unwrap_or_else(|| format!("advise-{}.toml", purpose.name).into());
         let spec = StudySpec::parse(&file.to_string_lossy(), &text)?;
+        if let (Some(out), false) = (&self.out, self.dry_run) {
+            RunDirectory::check(out)?;
+        }
         self.keep(&file, &text)?;
         if !purpose.note.is_empty() {
             eprintln!("note: {}", purpose.note);

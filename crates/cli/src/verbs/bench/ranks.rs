@@ -39,7 +39,7 @@ impl Bench {
             return if cluster.is_first() { print_plan(&plan, self.json) } else { nothing_to_print };
         }
         if cluster.is_first() {
-            crate::output::create_target(self.create, &Some(target))?;
+            crate::output::create_target(self.create, &Some(target), self.out.as_deref())?;
         }
         let out = self.out.clone().unwrap_or_else(|| default_path(&runs_directory(), &plan, true));
         let progress: &dyn Progress = if cluster.is_first() { session.progress() } else { &Silent };

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// Writes the pages of all runs, the newest first in the index. A run whose page cannot be made is listed with the reason.
 pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit, Failure> {
-    output::directory(directory)?;
     let mut entries = history::entries(runs)?;
     entries.reverse();
+    check(&entries, directory, output)?;
+    output::directory(directory)?;
     let mut names = PageNames::default();
     let mut listed = Vec::new();
     for entry in &entries {
@@ -35,6 +36,15 @@ pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit,
     }
     let has_some = missing < listed.len();
     Ok(if has_some { ExitCode::Done } else { ExitCode::RunFailed }.into())
+}
+
+/// Nothing is written when a page would be refused; runs without a page are looked at as if they had one.
+fn check(entries: &[Entry], directory: &Path, output: Output) -> Result<(), Failure> {
+    let mut names = PageNames::default();
+    let mut files: Vec<PathBuf> = entries.iter().map(|entry| directory.join(names.next(&entry.name()))).collect();
+    files.push(directory.join("index.html"));
+    let planned: Vec<_> = files.iter().map(|file| (Some(file.as_path()), Format::Html, &b""[..])).collect();
+    output.check_below(directory, &planned)
 }
 
 fn page(run: &Path) -> Result<String, Failure> {

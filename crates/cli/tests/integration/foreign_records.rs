@@ -1,0 +1,87 @@
+//! Records of somebody else: what a link in them leads to goes into no page, table, list and archive.
+
+use crate::common::{run, temporary_directory};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+const SECRET: &str = "root:$y$j9T$secret";
+
+/// Runs the program; whether the secret is in anything it said or made.
+fn tells(folder: &Path, words: &[&str]) -> bool {
+    let ended = run(folder, words);
+    let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+    let made = ["page.html", "archive.zip", "site/run.html", "site/index.html", "all.csv", "courses.html"];
+    let made = made.iter().filter_map(|name| fs::read(folder.join(name)).ok());
+    let found = holds(&ended.stdout) || holds(&ended.stderr) || made.into_iter().any(|bytes| holds(&bytes));
+    for name in ["page.html", "archive.zip", "all.csv", "courses.html"] {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let _ = fs::remove_dir_all(folder.join("site"));
+    found
+}
+
+const READERS: &[&str] = &[
+    "report run -o page.html",
+    "report run --text",
+    "report run --json",
+    "report runs --site site",
+    "bundle run -o archive.zip",
+    "export run --json",
+    "export run --csv all.csv",
+    "compare run own --even-if-different",
+    "runs .",
+    "runs label x run",
+    "history . --html courses.html --csv all.csv",
+    "device simulate ssd:fast24 run",
+];
+
+#[test]
+fn what_a_link_in_a_record_leads_to_is_not_read() {
+    let directory = temporary_directory();
+    let folder = directory.path();
+    let measure = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out"];
+    for name in ["run", "own"] {
+        run(folder, &[&measure[..], &[name]].concat());
+        assert!(folder.join(name).join("summary.json").exists());
+    }
+    for name in ["plan.toml", "env.json", "events.jsonl", "summary.json", "format", "trace.blocks"] {
+        let (file, kept) = (folder.join("run").join(name), folder.join("secret"));
+        let whole = fs::read_to_string(&file).ok();
+        // What is read elsewhere must pass for what is read here: a record in which a secret stands.
+        let text = match (&whole, name) {
+            (Some(text), "plan.toml") => text.replacen("command = \"", &format!("command = \"{SECRET} "), 1),
+            (Some(text), "env.json") => text.replacen('{', &format!("{{\"run.label\": \"{SECRET}\","), 1),
+            _ => format!("{SECRET}\n"),
+        };
+        let _ = fs::remove_file(&file);
+        fs::write(&kept, text).unwrap();
+        symlink("../secret", &file).unwrap();
+        for line in READERS {
+            assert!(!tells(folder, &line.split(' ').collect::<Vec<_>>()), "{name}: {line}");
+        }
+        assert!(file.is_symlink(), "{name} was not replaced");
+        fs::remove_file(&file).unwrap();
+        whole.iter().for_each(|text| fs::write(&file, text).unwrap());
+    }
+    assert!(run(folder, &["report", "run", "-o", "page.html"]).status.success(), "it is a record again");
+}
+
+#[test]
+fn a_run_may_be_named_through_a_link_and_is_not_found_through_one() {
+    let directory = temporary_directory();
+    let folder = directory.path();
+    fs::create_dir_all(folder.join("elsewhere")).unwrap();
+    fs::create_dir_all(folder.join("senesce-runs")).unwrap();
+    run(folder, &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "elsewhere/run"]);
+    symlink("../elsewhere/run", folder.join("senesce-runs/zns-1f2e3d4c")).unwrap();
+    for verb in
+        [&["report", "senesce-runs/zns-1f2e3d4c", "--text"][..], &["export", "senesce-runs/zns-1f2e3d4c", "--csv"]]
+    {
+        let ended = run(folder, verb);
+        assert!(ended.status.success(), "{verb:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+    for verb in [&["report", "latest", "--text"][..], &["report", "1f2e3", "--text"], &["runs", "latest"]] {
+        assert_eq!(run(folder, verb).status.code(), Some(2), "{verb:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! What is refused comes before any work and alters nothing: not a second output, no folder, no record.
+
+use crate::common::{run, temporary_directory};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
+/// Two small finished runs, and what refuses an output: a letter, and a link.
+fn room() -> tempfile::TempDir {
+    let directory = temporary_directory();
+    let folder = directory.path();
+    for name in ["run", "other"] {
+        let ended = run(folder, &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", name]);
+        assert!(folder.join(name).join("summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    fs::write(folder.join("letter"), "Dear diary, ").unwrap();
+    symlink("letter", folder.join("link")).unwrap();
+    fs::create_dir_all(folder.join("site")).unwrap();
+    fs::write(folder.join("site/index.html"), "Dear diary, ").unwrap();
+    fs::create_dir_all(folder.join("files/other")).unwrap();
+    symlink("../../letter", folder.join("files/other/measurements.csv")).unwrap();
+    fs::create_dir(folder.join("pages")).unwrap();
+    symlink("../letter", folder.join("pages/senesce-zones.1")).unwrap();
+    symlink("../letter", folder.join("other/report.html")).unwrap();
+    symlink("letter", folder.join("other.zip")).unwrap();
+    fs::create_dir(folder.join("full")).unwrap();
+    fs::write(folder.join("full/letter"), "Dear diary, ").unwrap();
+    fs::write(folder.join("old.img.order"), "Dear diary, ").unwrap();
+    directory
+}
+
+/// Path, inode, mode, size, and times of everything below, but for the cache.
+fn state(folder: &Path) -> Vec<(String, [u64; 3], [i64; 4])> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_name() != ".cache") {
+        let found = entry.metadata().unwrap();
+        if found.is_dir() {
+            all.extend(state(&entry.path()));
+        }
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        all.push((entry.path().display().to_string(), [found.ino(), found.mode().into(), found.size()], times));
+    }
+    all.sort();
+    all
+}
+
+/// Commands one of whose outputs is refused.
+const REFUSED: &[&str] = &[
+    "report run other",
+    "report run --site site",
+    "bundle run other",
+    "export run --csv new.csv --json letter",
+    "export run --csv letter --json new.json",
+    "export run other --csv new.csv --files files",
+    "export run --csv new.csv --json link",
+    "compare run other --markdown new.md --junit letter",
+    "compare run other --until-decided --max-time 1h --out rounds --markdown letter",
+    "compare run other --until-decided --max-time 1h --out rounds --junit link",
+    "history . --csv new.csv --jsonl letter",
+    "history . --csv new.csv --prometheus letter",
+    "history . --jsonl new.jsonl --html link",
+    "layout . --svg new.svg --die-map letter",
+    "man --dir pages",
+    "profile capture . --out letter",
+    "prognosis . --html new.html --prometheus link",
+    "prognosis . --html link --record kept",
+    "trace . --json new.json --text link -- touch ran",
+    "trace . --json new.json --save letter -- touch ran",
+    "trace . --json new.json --out full -- touch ran",
+    "age new --create --size 1G --out full",
+    "bench new file-ops --create --out full",
+    "age image:old.img,size=64M --data write --record-order --out deep/er/run",
+    "zns sim:zn540 --op write --out full",
+];
+
+#[test]
+fn a_refusal_alters_nothing() {
+    let directory = room();
+    let folder = directory.path();
+    let before = state(folder);
+    for line in REFUSED {
+        let ended = run(folder, &line.split(' ').collect::<Vec<_>>());
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(3), "{line}: {said}");
+        assert_eq!(state(folder), before, "{line}");
+    }
+}
+
+#[test]
+fn no_file_is_taken_for_two_outputs() {
+    let directory = room();
+    let folder = directory.path();
+    fs::create_dir_all(folder.join("more")).unwrap();
+    assert!(
+        run(folder, &["zns", "sim:zn540", "--op", "append", "--time", "1ms", "--out", "more/run"]).status.success()
+    );
+    let before = state(folder);
+    for line in [
+        "export run --csv new --json new",
+        "export run --csv new --json ./site/../new",
+        "history . --csv new --jsonl new",
+        "bundle run more/run",
+        "export run more/run --files new",
+        "trace . --json new --text new -- touch ran",
+    ] {
+        let ended = run(folder, &line.split(' ').collect::<Vec<_>>());
+        assert_eq!(ended.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert_eq!(state(folder), before, "{line}");
+    }
+    let both = run(folder, &["export", "run", "--csv", "-", "--json", "/dev/stdout"]);
+    assert!(both.status.success(), "standard output takes several");
+}
+
+/// A target that is refused after its record was begun.
+#[test]
+fn a_refused_target_leaves_no_record_and_no_folder() {
+    let directory = room();
+    let folder = directory.path();
+    fs::create_dir_all(folder.join("thesis/empty")).unwrap();
+    fs::write(folder.join("thesis/chapter"), "precious").unwrap();
+    let before = state(folder);
+    for out in ["deep/er/run", "senesce-runs/run"] {
+        let ended = run(folder, &["bench", "thesis", "file-ops", "--out", out]);
+        assert_eq!(ended.status.code(), Some(3), "{out}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert_eq!(state(folder), before, "{out}");
+    }
+    let ended = run(folder, &["bench", "thesis", "file-ops"]);
+    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(state(folder), before);
+    assert_eq!(run(folder, &["bench", "thesis", "file-ops", "--out", "thesis/empty"]).status.code(), Some(3));
+    assert!(folder.join("thesis/empty").is_dir(), "a folder that was there stays");
+    assert_eq!(fs::read_dir(folder.join("thesis/empty")).unwrap().count(), 0);
+}

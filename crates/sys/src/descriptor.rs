@@ -1,0 +1,59 @@
+//! Descriptors that are known by their number alone.
+
+use crate::Result;
+use rustix::io::Errno;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// A copy of the descriptor with this number (fcntl(2), F_DUPFD_CLOEXEC) that this program was started with: position, flags and
+/// what may be done with it are shared. What the program opened itself is marked to be closed on execve(2), which none of those is.
+///
+/// # Errors
+/// EBADF where it is not open, or the program's own; EMFILE.
+pub fn inherited(number: u32) -> Result<OwnedFd> {
+    const BEHIND_STANDARD_ERROR: libc::c_int = 3;
+    let number = libc::c_int::try_from(number).map_err(|_| Errno::BADF)?;
+    // SAFETY: the call takes numbers and alters nothing.
+    match unsafe { libc::fcntl(number, libc::F_GETFD) } {
+        -1 => return Err(crate::errno::last()),
+        flags if flags & libc::FD_CLOEXEC != 0 => return Err(Errno::BADF),
+        _ => {}
+    }
+    // SAFETY: the call takes numbers and alters no descriptor that is open.
+    match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, BEHIND_STANDARD_ERROR) } {
+        -1 => Err(crate::errno::last()),
+        // SAFETY: it was made just now, and nobody else knows it.
+        copy => Ok(unsafe { OwnedFd::from_raw_fd(copy) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_copy_can_do_what_its_original_can() {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        let open = |writes: bool| {
+            let file = File::options().create(writes).truncate(false).read(!writes).write(writes).open(&path).unwrap();
+            rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+            file
+        };
+        let (writer, reader) = (open(true), open(false));
+        let copy = |file: &File| File::from(inherited(file.as_raw_fd() as u32).unwrap());
+        copy(&writer).write_all(b"one").unwrap();
+        assert!(copy(&reader).write_all(b"two").is_err());
+        let mut read = String::new();
+        copy(&reader).read_to_string(&mut read).unwrap();
+        assert_eq!(read, "one");
+        assert_eq!([1_000_000_000, u32::MAX].map(|number| inherited(number).unwrap_err()), [Errno::BADF; 2]);
+    }
+
+    #[test]
+    fn what_the_program_opened_itself_is_not_found() {
+        let own = tempfile::tempfile().unwrap();
+        assert_eq!(inherited(own.as_raw_fd() as u32).unwrap_err(), Errno::BADF);
+    }
+}
