@@ -132,8 +132,9 @@ fn claim_file(
     // A new file is made by name, never through a link that leads nowhere.
     options.read(true).write(true).create_new(is_new).mode(FOR_THE_OWNER).custom_flags(flags);
     let file = options.open(path).map_err(io_error("open", path))?;
-    if is_new {
-        created.0.push(path.into());
+    match is_new {
+        true => created.0.push(path.into()),
+        false => guard::check_not_planted(&file, path)?,
     }
     lock(&file, path)?;
     guard::check_image(&file, path, word(&file).as_deref())?;
@@ -268,11 +269,15 @@ pub struct OpenPair {
 /// Opens a pair. With `private`, nothing that is stored reaches the region's file.
 ///
 /// # Errors
-/// [`TierError::InUse`] when another has a half, [`TierError::Target`] when the cold device is in use; as [`identify`];
+/// [`TierError::InUse`] when another has a half, [`TierError::Target`] when the cold device is in use, or a half that is written
+/// may be somebody else's; as [`identify`];
 /// [`TierError::NotAPair`] when the halves are of two file systems and [`TierError::Truncated`] when the cold store is
 /// smaller than its header says; [`TierError::Io`] when a half cannot be opened or read.
 pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair, TierError> {
     let nvm_file = open_locked(nvm_path)?;
+    if !private {
+        guard::check_not_planted(&nvm_file, nvm_path)?;
+    }
     warn_of_readers(nvm_path);
     warn_of_readers(cold_path);
     let bytes = nvm_file.metadata().map_err(io_error("stat", nvm_path))?.len();
@@ -281,6 +286,9 @@ pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair
         return Err(TierError::Foreign { path: nvm_path.into(), role: "region", found });
     }
     let cold = open_cold(cold_path)?;
+    if !private && !is_block_device(cold_path) {
+        guard::check_not_planted(cold.file(), cold_path)?;
+    }
     let nvm = MappedNvm::map(nvm_file, nvm_path, private)?;
     let identity = identify(&nvm, nvm_path)?;
     let other = cold_identity(&cold, cold_path)?;

@@ -22,6 +22,7 @@ use crate::survey::{Purpose, Survey};
 use crate::table;
 use crate::tree::height_for;
 use rustix::io::Errno;
+use senesce_volume::guard;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -144,6 +145,7 @@ fn restore(path: &Path, found: &[u8], right: &[u8]) -> Result<(), TierError> {
     }
     tracing::warn!("the header of {} is restored from the other half's", path.display());
     let file = open_locked(path)?;
+    guard::check_not_planted(&file, path)?;
     file.write_all_at(right, 0).and_then(|()| file.sync_data()).map_err(io_error("write the header of", path))
 }
 

@@ -50,9 +50,11 @@ impl BlockDevice {
         drives
     }
 
-    /// The device below a file or directory. `None`: its file system has no single block device.
+    /// The device below a file or directory; of what is seen through an overlay, that of its layer. `None`: its file system has
+    /// no single block device, or the layer cannot be seen from here.
     pub fn below(path: &Path) -> Option<Self> {
-        let number = split(path.metadata().ok()?.dev());
+        let layer = crate::overlay::layer_below(path);
+        let number = split(layer.as_deref().unwrap_or(path).metadata().ok()?.dev());
         if let Some(device) = Self::from_number(number) {
             return Some(device);
         }

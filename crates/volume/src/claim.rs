@@ -3,7 +3,7 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::{guard, guardian, lock};
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use senesce_core::Bytes;
 use std::fs::{self, File};
@@ -56,8 +56,9 @@ impl ClaimedDirectory {
     /// `erase` repeats its path exactly.
     ///
     /// # Errors
-    /// [`TargetError::Refused`] for foreign content that `erase` does not name, and for a marker that is a link, no regular
-    /// file or another user's; those of making and opening the directory and of writing the marker.
+    /// [`TargetError::Refused`] for foreign content that `erase` does not name, where another file system is mounted inside, and
+    /// for a marker that is a link, no regular file or another user's; those of making and opening the directory and of writing
+    /// the marker.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
         let (handle, marked) = Self::look(path, erase)?;
@@ -75,6 +76,7 @@ impl ClaimedDirectory {
     /// Opens the directory; whether it carries the marker.
     fn look(path: &Path, erase: Option<&str>) -> Result<(File, bool), TargetError> {
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
+        check_nothing_mounted_inside(path)?;
         let marker = Marker::of(&handle, path)?;
         let marked = marker == Marker::Ours;
         let foreign = count_foreign(&handle, path)?;
@@ -98,6 +100,30 @@ impl ClaimedDirectory {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether what has this path, if anything, is in it: no directory above it is a link or the root of another file system.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] where one is; those of openat2(2).
+    pub fn check_beneath(&self, path: &Path) -> Result<(), TargetError> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let below = path.strip_prefix(&self.path).unwrap_or(path);
+        for above in below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+            match rustix::fs::openat2(&self.handle, above, flags, Mode::empty(), resolve) {
+                Ok(_) => return Ok(()),
+                // Before Linux 5.6, or below a filter, it cannot be asked.
+                Err(Errno::NOENT | Errno::NOSYS | Errno::PERM) => {}
+                Err(Errno::LOOP | Errno::XDEV) => {
+                    let reason = format!("{} leads out of it, by a link or onto another file system", above.display());
+                    let remedy = "name the directory that it leads to as the target; no flag allows it";
+                    return Err(TargetError::refused(self.path.display(), reason, remedy));
+                }
+                Err(errno) => return Err(TargetError::errno("look at", &self.path.join(above))(errno)),
+            }
+        }
+        Ok(())
     }
 
     /// Its descriptor, for `openat` and its relatives.
@@ -127,6 +153,20 @@ impl Rooted for ClaimedDirectory {
     fn retake(&mut self) -> Result<(), TargetError> {
         self.handle = File::open(&self.path).map_err(TargetError::io("open directory", &self.path))?;
         Ok(())
+    }
+}
+
+/// What is mounted inside a directory of ours is not: removing an old tree would empty it, and the marker says nothing of it.
+fn check_nothing_mounted_inside(path: &Path) -> Result<(), TargetError> {
+    let whole = path.canonicalize().map_err(TargetError::io("resolve", path))?;
+    let is_inside = |point: &Path| point != whole && point.starts_with(&whole);
+    match guard::mounts()?.into_iter().find(|mount| is_inside(&mount.mount_point)) {
+        None => Ok(()),
+        Some(mount) => Err(TargetError::refused(
+            path.display(),
+            format!("something is mounted inside, at {}", mount.mount_point.display()),
+            "unmount it first, or name it as the target; no flag allows it",
+        )),
     }
 }
 
@@ -384,6 +424,42 @@ mod tests {
             let message = ClaimedDirectory::claim(&target, None).unwrap_err().to_string();
             assert!(message.contains("belongs to user 1234"), "{message}");
         }
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_not_beneath() {
+        let room = tempfile::tempdir().unwrap();
+        let (target, outside) = (room.path().join("target"), room.path().join("outside"));
+        let claimed = ClaimedDirectory::claim(&target, None).unwrap();
+        fs::create_dir(&outside).unwrap();
+        std::os::unix::fs::symlink(&outside, target.join("x")).unwrap();
+        fs::create_dir(target.join("own")).unwrap();
+        for inside in ["a", "own/a", "own/new/a", "x"] {
+            claimed.check_beneath(&target.join(inside)).unwrap();
+        }
+        for out in ["x/a", "x/y/a", "own/../x/a"] {
+            let error = claimed.check_beneath(&target.join(out)).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::Refused, "{out}: {error}");
+        }
+    }
+
+    #[test]
+    #[ignore = "needs root"]
+    fn a_directory_in_which_something_is_mounted_is_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let (target, precious) = (room.path().join("target"), room.path().join("precious"));
+        ClaimedDirectory::claim(&target, None).unwrap();
+        fs::create_dir(&precious).unwrap();
+        let point = target.join("bigfileset");
+        fs::create_dir(&point).unwrap();
+        rustix::mount::mount_bind(&precious, &point).unwrap();
+        let refused = ClaimedDirectory::claim(&target, target.to_str()).map(drop);
+        let itself = ClaimedDirectory::claim(&point, None).map(drop);
+        let above = ClaimedDirectory::claim(&target, None).map(drop);
+        rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).unwrap();
+        assert!(refused.unwrap_err().to_string().contains(&*point.to_string_lossy()));
+        assert!(itself.is_ok() && above.is_err());
+        assert!(ClaimedDirectory::claim(&target, None).is_ok());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::holders::{Opened, writer};
 pub use crate::in_use::use_of;
-use crate::{in_use, signature, zones};
+use crate::overlay::{self, Known};
+use crate::{in_use, planted, signature, zones};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -136,9 +137,21 @@ pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
 
 /// Refuses an image that another process has open for writing; no flag allows it.
 pub(crate) fn check_no_writer(file: &File, path: &Path) -> Result<(), TargetError> {
-    let found = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
-    let number = (rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
-    refuse_writer(path, &[Opened::File(number, found.st_ino)])
+    let known = Known::of(file).map_err(TargetError::io("look at", path))?;
+    let number = |device| (rustix::fs::major(device), rustix::fs::minor(device));
+    let opened: Vec<Opened> =
+        known.numbers.iter().map(|(device, inode)| Opened::File(number(*device), *inode)).collect();
+    refuse_writer(path, &opened)
+}
+
+/// Refuses an existing file that somebody else may have put where the user names one of his own; no flag allows it. It is asked
+/// before anything is written into one that was not made by this process.
+///
+/// # Errors
+/// [`TargetError::Refused`] for a file of another user in a folder where others than its owner make files, for one with
+/// further names or reached by another's link there; those of stat(2).
+pub fn check_not_planted(file: &File, path: &Path) -> Result<(), TargetError> {
+    planted::check(file, path)
 }
 
 fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<(), TargetError> {
@@ -153,10 +166,10 @@ fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<(), TargetError> {
 }
 
 /// Refuses a directory that is not there: one below a mount point whose disk is not mounted would be made on the disk of the
-/// system. Says so when one lies there.
+/// system. Says so when one lies there. Refuses the layers of overlays.
 ///
 /// # Errors
-/// [`TargetError::Refused`] when nothing has the name; those of stat(2).
+/// [`TargetError::Refused`] when nothing has the name, and when an overlay that is mounted uses it; those of stat(2).
 pub fn check_directory(path: &Path) -> Result<(), TargetError> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
@@ -169,7 +182,11 @@ pub fn check_directory(path: &Path) -> Result<(), TargetError> {
         }
         Err(error) => return Err(TargetError::io("look at", path)(error)),
     };
-    if fs::metadata("/").is_ok_and(|root| root.dev() == found.dev()) {
+    if let Some(used) = overlay::use_of_directory(path) {
+        let remedy = "name a directory inside of the overlay, or unmount that; no flag allows it";
+        return Err(TargetError::refused(path.display(), used, remedy));
+    }
+    if lies_on_root(path, &found) {
         let below =
             BlockDevice::below(path).map_or_else(String::new, |device| format!(" on {}", device.path().display()));
         tracing::warn!(
@@ -178,6 +195,19 @@ pub fn check_directory(path: &Path) -> Result<(), TargetError> {
         );
     }
     Ok(())
+}
+
+/// Whether a directory is on the root file system, by itself or in the layer of an overlay.
+fn lies_on_root(path: &Path, found: &fs::Metadata) -> bool {
+    let numbers = |path: &Path, own: u64| {
+        let below = overlay::layer_below(path).and_then(|layer| fs::metadata(layer).ok());
+        [Some(own), below.map(|below| below.dev())]
+    };
+    let root = Path::new("/");
+    fs::metadata(root).is_ok_and(|of_root| {
+        let of_root = numbers(root, of_root.dev());
+        numbers(path, found.dev()).into_iter().flatten().any(|number| of_root.contains(&Some(number)))
+    })
 }
 
 /// Makes a directory for a target, because the user asked for it (`--create`); an existing one is kept.
@@ -196,7 +226,8 @@ pub fn create_directory(path: &Path) -> Result<(), TargetError> {
 /// device of somebody else, or holds something that `erase` does not name; those of reading it.
 pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     let metadata = check_regular(file, path)?;
-    if let Some(swap) = in_use::swap_file(&metadata) {
+    let known = Known::of(file).map_err(TargetError::io("look at", path))?;
+    if let Some(swap) = in_use::swap_file(&known) {
         return Err(TargetError::refused(
             path.display(),
             format!("it is swap space ({})", swap.display()),

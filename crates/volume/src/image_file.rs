@@ -78,6 +78,7 @@ impl ImageFile {
     fn prepare(file: File, path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
         lock::lock(&file, path)?;
         if !options.read_only {
+            guard::check_not_planted(&file, path)?;
             guard::check_no_writer(&file, path)?;
         }
         let found = Bytes(guard::check_regular(&file, path)?.size());

@@ -6,7 +6,8 @@ use crate::error::TargetError;
 use crate::guard::{MountLine, mounts, unescape};
 use crate::holders::{Identity, holders};
 use crate::loop_device::{self, Backing};
-use std::fs::{self, Metadata};
+use crate::overlay::Known;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -91,20 +92,23 @@ impl Tables {
         match loop_device::backing_of(device) {
             None => Ok(None),
             Some(Backing::Device(under)) => {
-                let found = self.use_of(&under, Some(device.name()), depth)?;
+                let found = match self.use_of(&under, Some(device.name()), depth)? {
+                    // Its file system may be mounted where that cannot be seen.
+                    None if under.path().exists() => exclusive_use(under.path())?,
+                    found => found,
+                };
                 Ok(found.map(|found| format!("lies on {}: {found}", under.name())))
             }
-            Some(Backing::File { device: number, inode }) => Ok(self.use_of_file(device, number, inode)),
+            Some(Backing::File(known)) => Ok(self.use_of_file(device, &known)),
         }
     }
 
     /// The file of a loop device may be attached a second time, with another offset, or be swap space.
-    fn use_of_file(&self, device: &BlockDevice, number: u64, inode: u64) -> Option<String> {
-        let is_it = |path: &Path| fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (number, inode));
-        if let Some(swap) = self.swaps.iter().find(|path| is_it(path)) {
+    fn use_of_file(&self, device: &BlockDevice, known: &Known) -> Option<String> {
+        if let Some(swap) = self.swaps.iter().find(|path| is_known(path, known)) {
             return Some(format!("lies in the swap file {}", swap.display()));
         }
-        let mut others = loop_device::over_file(number, inode);
+        let mut others = loop_device::over_file(known);
         others.retain(|path| path.file_name().is_some_and(|name| name != device.name()));
         let use_of = |path: &PathBuf| self.direct_use(&BlockDevice::open(path).ok()?, None);
         let used = others.iter().find_map(|path| Some((path, format!(", which {}", use_of(path)?))));
@@ -136,10 +140,12 @@ fn parse_swaps(text: &str) -> Vec<PathBuf> {
 }
 
 /// The swap file that this is.
-pub(crate) fn swap_file(file: &Metadata) -> Option<PathBuf> {
-    let is_it =
-        |path: &PathBuf| fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()));
-    swaps().into_iter().find(is_it)
+pub(crate) fn swap_file(known: &Known) -> Option<PathBuf> {
+    swaps().into_iter().find(|path| is_known(path, known))
+}
+
+fn is_known(path: &Path, known: &Known) -> bool {
+    fs::metadata(path).is_ok_and(|found| known.numbers.contains(&(found.dev(), found.ino())))
 }
 
 fn btrfs_member(name: &str) -> Option<String> {

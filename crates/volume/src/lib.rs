@@ -27,6 +27,8 @@ pub mod loop_device;
 pub mod mount;
 pub mod mounted;
 pub mod open;
+mod overlay;
+mod planted;
 pub mod probe;
 pub mod runtime;
 pub mod scratch_directory;

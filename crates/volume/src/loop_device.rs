@@ -3,12 +3,12 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
+use crate::overlay::Known;
 use crate::throttle;
 use rustix::io::Errno;
 use senesce_sys::loop_device::{self as calls, Status};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -124,6 +124,12 @@ fn backing_file(path: &Path) -> Option<String> {
     fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
 }
 
+/// The same as a name; a line ends it.
+fn backing_path(path: &Path) -> Option<PathBuf> {
+    let name = backing_file(path)?;
+    Some(name.strip_suffix('\n').unwrap_or(&name).into())
+}
+
 pub(crate) fn needs_root() -> TargetError {
     TargetError::missing(
         "the right to attach a loop device and to mount",
@@ -151,13 +157,15 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
 /// # Errors
 /// Those of fstat(2).
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
-    let wanted = file.metadata().map_err(TargetError::io("look at", path))?;
-    Ok(over_file(wanted.dev(), wanted.ino()))
+    Ok(over_file(&Known::of(file).map_err(TargetError::io("look at", path))?))
 }
 
-/// The loop devices over the file with these numbers.
-pub(crate) fn over_file(device: u64, inode: u64) -> Vec<PathBuf> {
-    let is_over = |path: &PathBuf| status(path).is_some_and(|info| info.inode == inode && info.device == device);
+/// The loop devices over a file, by whatever name it was attached.
+pub(crate) fn over_file(known: &Known) -> Vec<PathBuf> {
+    let is_over = |path: &PathBuf| {
+        let by_number = status(path).is_some_and(|info| known.numbers.contains(&(info.device, info.inode)));
+        by_number || backing_path(path).is_some_and(|name| known.hidden.contains(&name))
+    };
     attached().into_iter().filter(is_over).collect()
 }
 
@@ -171,13 +179,8 @@ pub(crate) fn over_device(device: &BlockDevice) -> Vec<String> {
 /// What a loop device lies on.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// A file, by the number of its file system and its inode.
-    File {
-        /// As stat(2) numbers it.
-        device: u64,
-        /// Its inode.
-        inode: u64,
-    },
+    /// A file.
+    File(Known),
     /// Another block device.
     Device(BlockDevice),
 }
@@ -190,7 +193,7 @@ pub(crate) fn backing_of(device: &BlockDevice) -> Option<Backing> {
         return Some(Backing::Device(under));
     }
     let info = status(&path)?;
-    Some(Backing::File { device: info.device, inode: info.inode })
+    Some(Backing::File(Known::by((info.device, info.inode), &backing_path(&path)?)))
 }
 
 /// The block device below a loop device. Its node is found by name, or, where that is of another mount namespace, by the
@@ -232,6 +235,7 @@ fn status(path: &Path) -> Option<Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     #[ignore = "needs loop devices"]

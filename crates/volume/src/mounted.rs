@@ -106,7 +106,7 @@ impl<D: Rooted> MountedTarget<D> {
         self.mount.as_ref().and_then(Mount::file_system).or_else(|| environment::file_system_of(self.mount_point()))
     }
 
-    /// The device below. `None`: a directory on a file system without a single block device (tmpfs, overlay).
+    /// The device below. `None`: a directory on a file system without a single block device (tmpfs).
     pub fn block_device(&self) -> Option<&Path> {
         match &self.backing {
             Backing::Image { device, .. } => Some(device.path()),

@@ -136,7 +136,8 @@ impl Bench {
     /// Takes the file sets that another process has written in `directory` by [`Bench::prepare`] with the seed `drawn`.
     ///
     /// # Errors
-    /// As [`Population::draw`]; [`WorkloadError::Outside`] for a file set that would not lie in `directory`.
+    /// As [`Population::draw`]; [`WorkloadError::Outside`] for a file set that would not lie in `directory`, also by a link in it
+    /// ([`WorkloadError::Target`]).
     pub fn adopt(
         workload: &Workload,
         directory: &ClaimedDirectory,
@@ -145,6 +146,7 @@ impl Bench {
     ) -> Result<Self, WorkloadError> {
         let layouts = Population::new(workload, drawn, options.populate_seed).draw(&workload.filesets)?;
         let roots = layouts.iter().map(|layout| root_of(layout, directory.path())).collect::<Result<Vec<_>, _>>()?;
+        roots.iter().try_for_each(|root| directory.check_beneath(root))?;
         let workload = workload.clone();
         Ok(Self { workload, layouts, roots, options, populated: Vec::new(), populate_seconds: 0.0 })
     }

@@ -1,13 +1,12 @@
 //! Writes a snapshot back as files.
 
-use super::Store;
 use super::snapshot::{Entry, EntryKind, unescape};
+use super::{Store, make_directory, space};
 use crate::error::{StoreError, io};
 use rayon::prelude::*;
 use senesce_core::beneath::{self, Attributes, Beneath};
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::output;
 use senesce_core::progress::Progress;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -51,12 +50,14 @@ pub struct CheckoutOptions {
     pub special_bits: bool,
 }
 
-/// Checks out a snapshot (the latest without a number) into `destination`, which must be new or empty. Whatever is whole is
-/// written, whatever is not is listed. No name and no link of the snapshot leads out of the destination.
+/// Checks out a snapshot (the latest without a number) into `destination`, which must be new or empty; a new one is its
+/// owner's alone, as what was committed may have been. Whatever is whole is written, whatever is not is listed. No name and no
+/// link of the snapshot leads out of the destination, and no file becomes longer than the snapshot says.
 ///
 /// # Errors
 /// [`StoreError::NoSnapshot`]; [`StoreError::DestinationNotEmpty`], or [`StoreError::Output`] when the destination is no
-/// directory; [`StoreError::Interrupted`]; those of reading the snapshot and of opening the destination. A file that cannot be
+/// directory; [`StoreError::Target`] when it has less space than the snapshot says that it needs; [`StoreError::Interrupted`];
+/// those of reading the snapshot and of opening the destination. A file that cannot be
 /// had or written is listed.
 pub fn checkout(
     store: &Store,
@@ -68,10 +69,11 @@ pub fn checkout(
 ) -> Result<CheckoutReport, StoreError> {
     let started = Instant::now();
     let snapshot = store.snapshot(number)?;
-    output::directory(destination)?;
+    make_directory(destination)?;
     if fs::read_dir(destination).map_err(io("list", destination))?.next().is_some() {
         return Err(StoreError::DestinationNotEmpty(destination.into()));
     }
+    space::check(&snapshot, destination)?;
     progress.phase("checkout", snapshot.entries.len() as u64, "entries");
     let beneath = Beneath::open(destination).map_err(io("open directory", destination))?;
     let (done, stripped) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -146,9 +148,12 @@ impl Writer<'_> {
 
     fn content(&self, entry: &Entry, mut file: File) -> Result<u64, Lost> {
         let EntryKind::File { size, objects, .. } = &entry.kind else { return Ok(0) };
-        let mut written = 0;
+        let mut written: u64 = 0;
         for object in objects {
             let data = self.store.read(object).map_err(|problem| lost(entry, format!("object {object}: {problem}")))?;
+            if data.len() as u64 > size - written {
+                return Err(lost(entry, format!("its objects hold more than its {size} bytes")));
+            }
             file.write_all(&data).map_err(|error| lost(entry, errno_message(&error)))?;
             written += data.len() as u64;
         }

@@ -5,6 +5,7 @@ use super::pack::Pack;
 use super::reading::FileReader;
 use super::sink::Sink;
 use super::snapshot::{self, Entry, EntryKind, Header, escape};
+use super::space::Names;
 use super::walk::{Item, ItemKind, walk};
 use super::{Layout, Store, sync_directory, write_durably};
 use crate::error::{StoreError, io};
@@ -78,8 +79,8 @@ pub struct CommitReport {
 ///
 /// # Errors
 /// [`StoreError::NoSource`] when `source` is no directory; [`StoreError::InUse`] while another process commits;
-/// [`StoreError::NotAStore`] when a folder of the store is none; [`StoreError::Interrupted`]; those of reading the source and
-/// of writing the store.
+/// [`StoreError::NotAStore`] when a folder of the store is none; [`StoreError::Target`] when the names of all objects do not fit
+/// into memory; [`StoreError::Interrupted`]; those of reading the source and of writing the store.
 pub fn commit(
     store: &mut Store,
     source: &Path,
@@ -169,6 +170,7 @@ struct Shared<'a> {
     seen: Seen,
     next: AtomicUsize,
     bytes: AtomicU64,
+    names: Names,
     stop: AtomicBool,
 }
 
@@ -198,8 +200,8 @@ impl<'a> Shared<'a> {
         started: Instant,
         progress: &'a dyn Progress,
     ) -> Self {
-        let (seen, next, bytes) = (Seen::new(), AtomicUsize::new(0), AtomicU64::new(0));
-        Self { store, source, items, options, started, progress, seen, next, bytes, stop: AtomicBool::new(false) }
+        let (seen, next, bytes, stop) = (Seen::new(), AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        Self { store, source, items, options, started, progress, seen, next, bytes, names: Names::new(), stop }
     }
 
     /// Runs the threads, showing progress, until all are done.
@@ -322,6 +324,7 @@ impl Worker<'_> {
             |chunk| {
                 let id = shared.store.settings.hash.name(chunk);
                 objects.borrow_mut().push(id);
+                shared.names.take(path)?;
                 shared.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
                 if !shared.seen.insert(id) || shared.store.index.contains_key(&id) || sink.has(&id, chunk.len()) {
                     return Ok(());

@@ -8,6 +8,7 @@
 //! and leaves nothing behind when the process is killed. Where the file system has no unnamed files or the limit of open
 //! files is low, they are files in `staging`, renamed into place.
 
+use super::FOLDER_MODE;
 use crate::error::{StoreError, io};
 use crate::object_id::ObjectId;
 use crate::scheme::Scheme;
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Objects and bytes after which a writer syncs and publishes.
@@ -60,7 +62,7 @@ impl LooseWriter {
         look_for_old: bool,
     ) -> Result<Self, StoreError> {
         let staging = store.join("staging").join(number.to_string());
-        fs::create_dir(&staging).map_err(io("make directory", &staging))?;
+        fs::DirBuilder::new().mode(FOLDER_MODE).create(&staging).map_err(io("make directory", &staging))?;
         let objects = store.join("objects");
         let batch = (raise_open_files() / 2 / threads.max(1)).min(BATCH_OBJECTS);
         Ok(Self {
@@ -182,7 +184,7 @@ impl LooseWriter {
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         for end in ends {
             let name = path[..end].rsplit('/').next().unwrap_or_default();
-            match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
+            match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(FOLDER_MODE)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -228,8 +230,8 @@ fn by_descriptor_or(
     }
 }
 
-/// Objects are never written again.
-const MODE: Mode = Mode::from_raw_mode(0o444);
+/// Objects are never written again, and are read by their owner alone.
+const MODE: Mode = Mode::from_raw_mode(0o400);
 
 /// Raises this process' limit of open files to what it may have, and returns it.
 fn raise_open_files() -> usize {

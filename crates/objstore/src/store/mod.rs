@@ -8,7 +8,7 @@
 //! staging/             objects not yet in place; emptied by the next commit
 //! lock                 held by the process that commits
 //! ```
-//! Objects and snapshots are only ever added. A snapshot is renamed into place after everything it names is durable, so
+//! All of it is made for its owner alone: it holds files without their permissions. Objects and snapshots are only ever added. A snapshot is renamed into place after everything it names is durable, so
 //! neither a killed process nor a power failure leaves a snapshot with objects missing.
 
 pub mod checkout;
@@ -18,6 +18,7 @@ pub mod pack;
 mod reading;
 mod sink;
 pub mod snapshot;
+mod space;
 pub mod stats;
 pub mod verify;
 mod walk;
@@ -38,7 +39,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ impl Store {
     /// [`StoreError::Foreign`] when the directory holds something else; [`StoreError::Output`] when it is no directory; those
     /// of making and writing the files; as [`Self::open`].
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
-        output::directory(path)?;
+        make_directory(path)?;
         for name in names(path)? {
             let ours = FOLDERS.iter().any(|folder| name.ends_with(folder)) && is_directory(&name);
             let unused = ours && (name.ends_with("staging") || names(&name)?.is_empty());
@@ -165,8 +166,7 @@ impl Store {
             }
         }
         for folder in FOLDERS {
-            let folder = path.join(folder);
-            fs::create_dir_all(&folder).map_err(io("make directory", &folder))?;
+            make_directory(&path.join(folder))?;
         }
         let StoreSettings { hash, chunker, scheme } = settings;
         let text = serde_json::json!(StoreFile { senesce_store: FORMAT, hash, chunker, scheme });
@@ -263,7 +263,8 @@ impl Store {
         }
         let path = self.path.join("lock");
         let flags = OFlags::NOFOLLOW.bits() as i32;
-        let file = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&path);
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(flags).open(&path);
         let file = file.map_err(io("open", &path))?;
         let locked = Locked::within(file, Duration::ZERO).map_err(io("lock", &path))?;
         let locked = locked.ok_or_else(|| StoreError::InUse(self.path.clone()))?;
@@ -271,9 +272,32 @@ impl Store {
         if staging.exists() {
             fs::remove_dir_all(&staging).map_err(io("empty", &staging))?;
         }
-        fs::create_dir(&staging).map_err(io("make directory", &staging))?;
+        fs::DirBuilder::new().mode(FOLDER_MODE).create(&staging).map_err(io("make directory", &staging))?;
         Ok(locked)
     }
+}
+
+/// For the owner alone, whatever the umask.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Makes a directory for its owner alone, and those above it as usual; one that is there stays as it is.
+fn make_directory(path: &Path) -> Result<(), StoreError> {
+    if let Some(found) = output::obstacle(path) {
+        return Err(output::OutputError::NoDirectory(found).into());
+    }
+    if let Some(above) = path.parent() {
+        fs::create_dir_all(above).map_err(io("make directory", above))?;
+    }
+    match fs::DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        Err(_) if path.is_dir() => Ok(()),
+        made => made.map_err(io("make directory", path)),
+    }
+}
+
+/// A new file for its owner alone.
+fn create_new(path: &Path) -> std::io::Result<File> {
+    File::options().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
 /// What a store consists of, beside its files.
@@ -311,7 +335,7 @@ fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), Stor
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("remove", temporary)(error)),
         _ => {}
     }
-    let mut file = File::create_new(temporary).map_err(io("create", temporary))?;
+    let mut file = create_new(temporary).map_err(io("create", temporary))?;
     file.write_all(bytes).map_err(io("write", temporary))?;
     file.sync_all().map_err(io("sync", temporary))?;
     fs::rename(temporary, path).map_err(io("rename into place", path))?;

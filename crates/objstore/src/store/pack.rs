@@ -58,7 +58,7 @@ impl PackWriter {
     /// # Errors
     /// Where something has the name, or the file cannot be made or written.
     pub fn create(path: PathBuf) -> Result<Self, StoreError> {
-        let file = File::create_new(&path).map_err(io("create pack", &path))?;
+        let file = super::create_new(&path).map_err(io("create pack", &path))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         file.write_all(MAGIC).map_err(io("write", &path))?;
         Ok(Self { path, file, offset: MAGIC.len() as u64, entries: Vec::new() })

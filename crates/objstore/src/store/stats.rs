@@ -82,7 +82,7 @@ pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
         stats.snapshots += 1;
         for entry in store.snapshot(Some(number))?.entries {
             if let EntryKind::File { size, .. } = entry.kind {
-                stats.snapshot_bytes += size;
+                stats.snapshot_bytes = stats.snapshot_bytes.saturating_add(size);
             }
         }
     }

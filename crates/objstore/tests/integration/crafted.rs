@@ -280,3 +280,28 @@ fn a_store_that_was_prepared_by_another_is_not_made_through_its_links() {
     assert_eq!(fs::read(scene.path("outside/precious")).unwrap(), b"precious");
     assert!(prepared.join("store.json").symlink_metadata().unwrap().is_file());
 }
+
+#[test]
+fn a_store_that_says_more_than_there_is_space_for_writes_nothing() {
+    use senesce_core::failure::{Classify, ExitCode};
+    let scene = Scene::new();
+    let EntryKind::File { size, objects, .. } = scene.file.clone() else { panic!("it is a file") };
+    let back = scene.path("back");
+    let check_out = |entries: &[Entry]| {
+        fs::write(scene.path("store/snapshots/000001"), encode(&scene.header, entries)).unwrap();
+        let store = Store::open(&scene.path("store")).unwrap();
+        checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new())
+    };
+    let huge = EntryKind::File { size: u64::MAX / 2, objects: objects.clone(), changed: false };
+    let entries = ["a", "b", "c", "d"].map(|name| scene.entry(name, huge.clone()));
+    let error = check_out(&entries).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Missing, "{error}");
+    assert!(error.to_string().contains("are free"), "{error}");
+    assert_eq!(fs::read_dir(&back).unwrap().count(), 0);
+    // Longer than it says: nothing is written beyond, and nothing of it stays.
+    let repeated = EntryKind::File { size, objects: objects.repeat(1000), changed: false };
+    let report = check_out(&[scene.entry("a", repeated), scene.entry("b", scene.file.clone())]).unwrap();
+    assert_eq!((report.files, report.lost.len()), (1, 1));
+    assert!(report.lost[0].problem.contains("more than its"), "{:?}", report.lost);
+    assert!(!back.join("a").exists() && back.join("b").exists());
+}

@@ -65,6 +65,38 @@ fn facts(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     found
 }
 
+/// Modes of everything below a directory and of itself.
+fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = vec![(root.to_path_buf(), root.metadata().unwrap().mode() & 0o7777)];
+    for entry in fs::read_dir(root).unwrap().flatten() {
+        let data = entry.path().symlink_metadata().unwrap();
+        match data.is_dir() {
+            true => found.extend(modes(&entry.path())),
+            false => found.push((entry.path(), data.mode() & 0o7777)),
+        }
+    }
+    found
+}
+
+#[test]
+fn a_store_is_for_its_owner_alone() {
+    for layout in LAYOUTS {
+        let directory = temporary_directory();
+        let (work, place) = (directory.path().join("work"), directory.path().join("store"));
+        fs::create_dir(&work).unwrap();
+        tree(&work);
+        // As private as it may be: its modes are not those of the store's files.
+        fs::set_permissions(work.join("big"), fs::Permissions::from_mode(0o600)).unwrap();
+        let mut store = Store::create(&place, settings("2x1", HashAlgorithm::Blake3)).unwrap();
+        save(&mut store, &work, layout);
+        let open = modes(&place).into_iter().filter(|(_, mode)| mode & 0o077 != 0).collect::<Vec<_>>();
+        assert!(open.is_empty(), "{open:?}");
+        let back = directory.path().join("back");
+        checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
+        assert_eq!(back.metadata().unwrap().mode() & 0o7777, 0o700);
+    }
+}
+
 #[test]
 fn what_is_committed_comes_back_and_is_stored_once() {
     for (layout, scheme, hash) in [

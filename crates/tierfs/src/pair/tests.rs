@@ -180,3 +180,33 @@ fn a_pipe_is_no_cold_store_and_nobody_waits_for_its_writer() {
     assert!(matches!(fresh_cold(&path, 1 << 20), Err(TierError::Target(_))));
     assert!(path.exists());
 }
+
+#[test]
+#[ignore = "needs root"]
+fn halves_that_another_user_put_there_are_not_written() {
+    let scratch = Scratch::new();
+    fs::set_permissions(scratch.folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    let give = |name: &str, user| std::os::unix::fs::chown(scratch.path(name), Some(user), None).unwrap();
+    let refused = |error: TierError| assert!(error.to_string().contains("belongs to user 1234"), "{error}");
+    fs::write(scratch.path("planted"), "").unwrap();
+    give("planted", 1234);
+    refused(scratch.make("planted", "c").unwrap_err());
+    refused(scratch.make("n", "planted").unwrap_err());
+    refused(fresh_cold(&scratch.path("planted"), 1 << 20).err().unwrap());
+    assert_eq!(fs::metadata(scratch.path("planted")).unwrap().len(), 0);
+    fs::write(scratch.path("other"), "").unwrap();
+    fs::hard_link(scratch.path("other"), scratch.path("name")).unwrap();
+    assert!(scratch.make("name", "c").unwrap_err().to_string().contains("further names"));
+    scratch.make("n", "c").unwrap();
+    for name in ["n", "c"] {
+        give(name, 1234);
+        refused(scratch.open("n", "c").err().unwrap());
+        assert!(check_pair(&scratch.path("n"), &scratch.path("c")).is_ok(), "a check writes nothing");
+        give(name, 0);
+    }
+    // In a folder of theirs alone it is what the user named.
+    std::os::unix::fs::chown(scratch.folder.path(), Some(1234), None).unwrap();
+    fs::set_permissions(scratch.folder.path(), Permissions::from_mode(0o755)).unwrap();
+    ["n", "c"].into_iter().for_each(|name| give(name, 1234));
+    assert!(scratch.open("n", "c").is_ok());
+}

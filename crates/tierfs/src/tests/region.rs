@@ -91,7 +91,8 @@ fn to_model(model: &mut [u8], call: &Call) -> Option<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    // Miri takes seconds for each.
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 60 }))]
 
     #[test]
     fn copies_are_those_of_slices(calls in prop::collection::vec(call(), 1..40)) {

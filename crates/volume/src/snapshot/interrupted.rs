@@ -1,4 +1,5 @@
-//! Ways back that were interrupted: written down when they begin, completed by the next call on the same target.
+//! Ways back that were interrupted: written down when they begin, ended by a way back that the user asks for and by nothing
+//! else. A journal is no order: somebody may have put it there.
 
 use super::Snapshots;
 use super::journal::{self, Journal};
@@ -38,24 +39,29 @@ impl Snapshots {
         )
     }
 
-    /// Completes the way back that a killed process began.
-    pub(super) fn complete_interrupted(&mut self) -> Result<(), TargetError> {
-        let Some(journal) = self.interrupted()? else { return Ok(()) };
-        let name = journal.name.clone();
-        let mut manifest = self.manifest(&name)?;
-        let is_told = journal.identity.is_some() || manifest.identity.is_some() || self.medium.is_nameless();
-        if !is_told && !self.medium.is_own(&self.folder) && !self.medium.is_named(self.erase.as_deref()) {
-            return Err(self.of_another(&journal));
+    /// The same before this target is brought back. One that does not tell its target may be that of another in the same folder.
+    pub(super) fn interrupted_here(&self) -> Result<Option<Journal>, TargetError> {
+        let Some(journal) = self.interrupted()? else { return Ok(None) };
+        let is_told = || {
+            journal.identity.is_some()
+                || self.medium.is_nameless()
+                || self.manifest(&journal.name).is_ok_and(|manifest| manifest.identity.is_some())
+        };
+        match self.medium.is_own(&self.folder) || self.medium.is_named(self.erase.as_deref()) || is_told() {
+            true => Ok(Some(journal)),
+            false => Err(self.of_another(&journal)),
         }
-        let report = self.go_back(&name, &mut manifest, false)?;
-        if !report.verified {
-            let snapshot = self.image_path(&name);
-            let problem =
-                "the snapshot is damaged: an interrupted way back to it was completed, but the content differs";
-            return Err(TargetError::damaged(&snapshot, problem));
-        }
-        self.note = Some(format!("an interrupted way back to {name} was completed first"));
-        Ok(())
+    }
+
+    /// Refuses what needs a target that is whole.
+    pub(super) fn refuse_interrupted(&self) -> Result<(), TargetError> {
+        let Some(Journal { name, .. }) = self.interrupted()? else { return Ok(()) };
+        let path = self.medium.path().display();
+        Err(TargetError::refused(
+            &path,
+            format!("a way back to {name} was interrupted, and its content is of neither state"),
+            format!("complete it first: senesce rollback {path} {name} (with the same --store)"),
+        ))
     }
 }
 
@@ -84,9 +90,11 @@ mod tests {
         };
         refused(second.begin("two").unwrap_err());
         drop((first, second));
-        refused(of("b.img").unwrap_err());
+        let mut second = of("b.img").unwrap();
+        refused(second.rollback("two", true).unwrap_err());
+        refused(second.create("three", Method::Copy).unwrap_err());
         assert_eq!(fs::read(directory.path().join("b.img")).unwrap(), vec![b'b'; 1 << 20]);
-        drop(of("a.img").unwrap());
-        drop(of("b.img").unwrap());
+        of("a.img").unwrap().rollback("one", false).unwrap();
+        second.rollback("two", false).unwrap();
     }
 }

@@ -166,10 +166,12 @@ pub(super) fn check_name(name: &str) -> Result<(), TargetError> {
     Ok(())
 }
 
+/// Those that a snapshot can have: the folder may be somebody else's, and a file's name hold what a terminal obeys.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string())).collect();
+    names.retain(|name| check_name(name).is_ok());
     names.sort();
     names
 }

@@ -20,6 +20,7 @@ impl Medium {
         match spec {
             TargetSpec::Image { path, .. } => {
                 let (file, size) = guard::open_image(path, true)?;
+                guard::check_not_planted(&file, path)?;
                 lock::lock(&file, path)?;
                 guard::check_no_writer(&file, path)?;
                 open::release_stale_loops(&file, path)?;
@@ -74,6 +75,14 @@ impl Medium {
         match self {
             Self::Image { file, .. } => file,
             Self::Device(claimed) => claimed.file(),
+        }
+    }
+
+    /// The user to whom an image belongs.
+    pub(super) fn owner(&self) -> Option<u32> {
+        match self {
+            Self::Image { file, .. } => file.metadata().ok().map(|found| found.uid()),
+            Self::Device(_) => None,
         }
     }
 
@@ -174,4 +183,14 @@ impl Medium {
             }
         }
     }
+}
+
+/// Makes a reflink. `false`: the host's file system has none.
+pub(super) fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
+    use rustix::io::Errno;
+    crate::image_file::replace(path, |to| match rustix::fs::ioctl_ficlone(to.file, from.file) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::NOSYS) => Ok(false),
+        Err(errno) => Err(TargetError::errno("clone into", to.path)(errno)),
+    })
 }

@@ -3,9 +3,10 @@
 //! A snapshot is a sparse copy (or a reflink) beside the image, and a digest of each of its chunks. Going back after a traced
 //! command restores what the command wrote or discarded, if the trace is valid; everything else restores what differs. Then
 //! the content is compared with the digests, so that every way back is proven. A journal says that a restore or a traced
-//! command is under way, so that after a kill the next call completes it.
+//! command is under way, so that after a kill nothing but a way back is done with the target.
 
 mod digests;
+mod folder;
 mod interrupted;
 mod journal;
 mod manifest;
@@ -17,7 +18,7 @@ pub use manifest::{Manifest, Stamp};
 pub use proof::{Scope, Verification, Verify};
 
 use crate::error::TargetError;
-use crate::image_file::{refuse_existing, replace, write_beside};
+use crate::image_file::{refuse_existing, write_beside};
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
@@ -26,7 +27,7 @@ use crate::sparse::{CopyBy, Named, Range, merge};
 use crate::trace::{BlockTrace, TraceSession};
 use crate::{BlockDevice, ClaimedDevice, TargetSpec};
 use digests::Digests;
-use medium::Medium;
+use medium::{Medium, clone_beside};
 use proof::Proof;
 use senesce_core::input;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,7 @@ pub struct RollbackReport {
     pub verification: Verification,
     /// Seconds that it took, without the command and without the comparison.
     pub elapsed_seconds: f64,
-    /// What is out of the ordinary: a completed restore, an invalid trace.
+    /// What is out of the ordinary: an interrupted restore before this one, an invalid trace.
     pub note: Option<String>,
 }
 
@@ -95,17 +96,15 @@ pub struct Snapshots {
     medium: Medium,
     /// The target that may be written although nothing proves that it is the one of the snapshot.
     erase: Option<String>,
-    note: Option<String>,
 }
 
 impl Snapshots {
     /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or beside an image
-    /// (`FILE.snapshots`) or in the cache directory for a device. A restore that was interrupted is completed first.
+    /// (`FILE.snapshots`) or in the cache directory for a device. Nothing is written, also where a restore was interrupted.
     ///
     /// # Errors
     /// [`TargetError::Usage`] for a target that has no snapshots (a directory, memory), or when `folder` is none;
-    /// [`TargetError::Refused`] when the target is in use, or the interrupted restore in this folder is of another target; for an
-    /// interrupted restore, as [`Self::rollback`], and [`TargetError::Damaged`] when the target does not get the snapshot's content.
+    /// [`TargetError::Refused`] when the target is in use, or an image that somebody else may have put there.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
         Self::allowing(spec, folder, None)
     }
@@ -121,18 +120,19 @@ impl Snapshots {
         if let Some(found) = senesce_core::output::obstacle(&folder) {
             return Err(TargetError::Usage(found.to_string()));
         }
-        let mut snapshots = Self { folder, medium, erase: erase.map(str::to_string), note: None };
-        snapshots.complete_interrupted()?;
-        Ok(snapshots)
+        Ok(Self { folder, medium, erase: erase.map(str::to_string) })
     }
 
     /// Takes a snapshot. A name that exists is refused.
     ///
     /// # Errors
-    /// [`TargetError::Usage`] for a name that can be no file's; [`TargetError::Refused`] when a file has one of its names, or
-    /// when the target was written meanwhile; those of reading and writing.
+    /// [`TargetError::Usage`] for a name that can be no file's; [`TargetError::Refused`] when a file has one of its names, when
+    /// the target was written meanwhile, after an interrupted way back, and for a folder that others may write to; those of
+    /// reading and writing.
     pub fn create(&self, name: &str, method: Method) -> Result<Manifest, TargetError> {
         manifest::check_name(name)?;
+        folder::check(&self.folder, &self.medium)?;
+        self.refuse_interrupted()?;
         if self.manifest_path(name).exists() {
             return Err(TargetError::refused(
                 format!("the name {name}"),
@@ -176,16 +176,23 @@ impl Snapshots {
         manifest::names(&self.folder)
     }
 
-    /// Compares everything with the snapshot and restores what differs. `full`: restores everything, then compares.
+    /// Compares everything with the snapshot and restores what differs. `full`: restores everything, then compares. Where a way
+    /// back was interrupted, this one leads to its end or replaces it.
     ///
     /// # Errors
-    /// [`TargetError::Usage`] when there is no such snapshot; [`TargetError::Refused`] when it is of another target, or
-    /// somebody uses this one; [`TargetError::Damaged`] when its description cannot be read; those of reading and writing,
-    /// after which the next [`Self::of`] completes what was begun.
+    /// [`TargetError::Usage`] when there is no such snapshot; [`TargetError::Refused`] when it, or an interrupted way back in
+    /// its folder, is of another target, when somebody uses this one, and for a folder that others may write to;
+    /// [`TargetError::Damaged`] when its description cannot be read; those of reading and writing, after which the next call
+    /// completes what was begun.
     pub fn rollback(&mut self, name: &str, full: bool) -> Result<RollbackReport, TargetError> {
         let mut manifest = self.manifest(name)?;
+        let interrupted = self.interrupted_here()?;
         let report = self.go_back(name, &mut manifest, full)?;
-        Ok(RollbackReport { note: self.note.take().or(report.note), ..report })
+        let note = interrupted.filter(|_| report.verified).map(|journal| match journal.name == name {
+            true => format!("an interrupted way back to {name} was completed"),
+            false => format!("a way back to {} had been interrupted before", journal.name),
+        });
+        Ok(RollbackReport { note: note.or(report.note), ..report })
     }
 
     fn go_back(&self, name: &str, manifest: &mut Manifest, full: bool) -> Result<RollbackReport, TargetError> {
@@ -210,8 +217,8 @@ impl Snapshots {
     /// it is, and the next call goes back.
     ///
     /// # Errors
-    /// As [`Self::rollback`]; [`TargetError::Refused`] when the target changed since the snapshot; those of the mount, the
-    /// trace and `action`, after which the target was restored unless it is still in use.
+    /// As [`Self::rollback`]; [`TargetError::Refused`] when the target changed since the snapshot, and after an interrupted way
+    /// back; those of the mount, the trace and `action`, after which the target was restored unless it is still in use.
     pub fn run_and_rollback<T>(
         &mut self,
         name: &str,
@@ -220,6 +227,7 @@ impl Snapshots {
         action: impl FnOnce(&Path) -> Result<T, TargetError>,
     ) -> Result<Traced<T>, TargetError> {
         let mut manifest = self.manifest(name)?;
+        self.refuse_interrupted()?;
         let digests = self.digests(name, &mut manifest)?;
         if manifest.stamp != self.medium.stamp()? {
             return Err(TargetError::refused(
@@ -241,7 +249,7 @@ impl Snapshots {
         };
         let report = self.restore(name, &digests, way, verify)?;
         self.settle(name, &mut manifest, &report)?;
-        let rollback = RollbackReport { note: self.note.take().or(invalid).or(report.note), ..report };
+        let rollback = RollbackReport { note: invalid.or(report.note), ..report };
         let (result, trace, kernel_warnings) = ran?;
         Ok(Traced { result, trace, kernel_warnings, rollback })
     }
@@ -357,8 +365,10 @@ impl Snapshots {
         Ok(digests)
     }
 
+    /// The description of a snapshot that this target may be brought back to.
     fn manifest(&self, name: &str) -> Result<Manifest, TargetError> {
         manifest::check_name(name)?;
+        folder::check(&self.folder, &self.medium)?;
         let path = self.manifest_path(name);
         if !path.exists() {
             return Err(TargetError::Usage(format!(
@@ -387,14 +397,4 @@ impl Snapshots {
     fn journal_path(&self) -> PathBuf {
         self.folder.join("journal")
     }
-}
-
-/// Makes a reflink. `false`: the host's file system has none.
-fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
-    use rustix::io::Errno;
-    replace(path, |to| match rustix::fs::ioctl_ficlone(to.file, from.file) {
-        Ok(()) => Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::NOSYS) => Ok(false),
-        Err(errno) => Err(TargetError::errno("clone into", to.path)(errno)),
-    })
 }

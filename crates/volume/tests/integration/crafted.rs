@@ -208,8 +208,9 @@ fn a_planted_journal_shows_nothing_of_what_it_leads_to() {
     fs::write(&secret, "root:$6$hash").unwrap();
     let spec = TargetSpec::Image { path, size: None };
     let folder = directory.path().join("a.img.snapshots");
-    fs::create_dir(&folder).unwrap();
-    let refused = || Snapshots::of(&spec, None).err().unwrap().to_string();
+    let mut snapshots = Snapshots::of(&spec, None).unwrap();
+    snapshots.create("one", Method::Copy).unwrap();
+    let mut refused = || snapshots.rollback("one", false).err().unwrap().to_string();
     std::os::unix::fs::symlink(&secret, folder.join("journal")).unwrap();
     assert!(refused().contains("symbolic link") && !refused().contains("hash"), "{}", refused());
     fs::remove_file(folder.join("journal")).unwrap();

@@ -8,6 +8,8 @@ mod crafted;
 mod custom;
 mod guard;
 mod other_targets;
+mod overlays;
+mod planted;
 mod private_files;
 mod proven_rollback;
 mod snapshots;

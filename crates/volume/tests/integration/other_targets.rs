@@ -71,9 +71,10 @@ fn an_interrupted_way_back_is_not_completed_on_another_image() {
     let scene = Scene::new();
     fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
     fs::write(scene.path("store/journal"), "a1").unwrap();
-    refused(scene.of(&scene.second), "another target");
+    let mut second = scene.of(&scene.second).unwrap();
+    refused(second.rollback("a1", false), "another target");
     assert!(is_full_of(&scene.path("b.img"), 2), "it was written");
-    drop(scene.of(&scene.first).unwrap());
+    scene.of(&scene.first).unwrap().rollback("a1", false).unwrap();
     assert!(is_full_of(&scene.path("a.img"), 1), "that of the snapshot is completed");
 }
 
@@ -132,10 +133,10 @@ fn snapshots_that_do_not_tell_their_target_stay_usable() {
     scene.forget_the_target();
     fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
     fs::write(scene.path("store/journal"), "a1").unwrap();
-    refused(scene.of(&scene.first), "--erase");
+    refused(scene.of(&scene.first).unwrap().rollback("a1", false), "--erase");
     assert!(is_full_of(&scene.path("a.img"), 9));
     let name = scene.path("a.img").to_string_lossy().into_owned();
-    drop(scene.allowing(&scene.first, &name).unwrap());
+    scene.allowing(&scene.first, &name).unwrap().rollback("a1", false).unwrap();
     assert!(is_full_of(&scene.path("a.img"), 1));
 }
 

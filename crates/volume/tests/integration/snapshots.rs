@@ -150,7 +150,7 @@ fn child_that_is_killed_in_a_traced_command() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_kill_in_the_middle_is_completed_by_the_next_call() {
+fn a_kill_in_the_middle_is_completed_by_the_way_back() {
     let directory = temporary_directory();
     let (path, spec) = filled(directory.path(), FileSystem::Ext4, "64M");
     let before = fs::read(&path).unwrap();
@@ -162,7 +162,11 @@ fn a_kill_in_the_middle_is_completed_by_the_next_call() {
     process.kill().unwrap();
     process.wait().unwrap();
 
-    let report = Snapshots::of(&spec, None).unwrap().rollback("clean", false).unwrap();
+    let mut snapshots = Snapshots::of(&spec, None).unwrap();
+    let error = snapshots.run_and_rollback("clean", "", Verify::Auto, |_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("was interrupted"), "{error}");
+    let report = snapshots.rollback("clean", false).unwrap();
+    drop(snapshots);
     assert!(report.note.unwrap().contains("interrupted"));
     assert!(fs::read(&path).unwrap() == before);
     assert_eq!(left_over(directory.path()), Vec::<String>::new());
@@ -184,14 +188,17 @@ fn an_interrupted_way_back_is_not_completed_on_another_device() {
     fs::write(directory.path().join("journal"), "clean").unwrap();
     drop(device);
     let (spec, device, file) = attach(2);
-    let error = Snapshots::of(&spec, Some(directory.path())).unwrap_err();
+    let mut snapshots = Snapshots::of(&spec, Some(directory.path())).unwrap();
+    let error = snapshots.rollback("clean", false).unwrap_err();
+    drop(snapshots);
     assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
     assert!(error.to_string().contains("without a serial number"), "{error}");
     let mut content = vec![0; 8 << 20];
     file.read_exact_at(&mut content, 0).unwrap();
     assert!(content.iter().all(|byte| *byte == 2), "it was written");
     let name = device.path().to_string_lossy().into_owned();
-    drop(Snapshots::allowing(&spec, Some(directory.path()), Some(&name)).unwrap());
+    let mut snapshots = Snapshots::allowing(&spec, Some(directory.path()), Some(&name)).unwrap();
+    snapshots.rollback("clean", false).unwrap();
     file.read_exact_at(&mut content, 0).unwrap();
     assert!(content.iter().all(|byte| *byte == 1), "it was allowed");
 }

@@ -210,6 +210,19 @@ fn file_sets_outside_of_the_target_are_refused() {
 }
 
 #[test]
+fn a_link_in_the_target_leads_no_file_set_out() {
+    let (temporary, elsewhere) = (TemporaryTarget::new(), tempfile::tempdir().unwrap());
+    let precious = elsewhere.path().join("y/set/thesis");
+    std::fs::create_dir_all(precious.parent().unwrap()).unwrap();
+    std::fs::write(&precious, "precious").unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), temporary.claimed().path().join("x")).unwrap();
+    let text = READER.replace("path=$dir", "path=\"$dir/x/y\"");
+    let error = Bench::prepare(&workload(&text), temporary.claimed(), time(10), &Silent, &Interrupt::new()).err();
+    assert!(matches!(error, Some(WorkloadError::Target(_))), "{error:?}");
+    assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+}
+
+#[test]
 fn too_much_thread_memory_is_refused_before_anything_starts() {
     let temporary = TemporaryTarget::new();
     let text = READER.replace("instances=4", "instances=1000, memsize=100g");

@@ -1,0 +1,165 @@
+//! Whether there is room for what a snapshot says that it holds. A small store may say that it holds more than any disk does.
+
+use super::snapshot::{Entry, EntryKind, Snapshot};
+use crate::error::{StoreError, io};
+use rustix::fs::StatVfs;
+use senesce_core::machine::memory_available;
+use senesce_core::units::Bytes;
+use senesce_volume::TargetError;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the names of one object take at most in memory while a snapshot is made: in a list, and as text.
+const BYTES_PER_NAME: u64 = 128;
+
+/// What a checkout is going to take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Need {
+    bytes: u64,
+    /// Files, directories and links.
+    inodes: u64,
+}
+
+impl Need {
+    fn of(snapshot: &Snapshot, block: u64) -> Self {
+        let mut need = Self::default();
+        let mut directories = HashSet::new();
+        for entry in &snapshot.entries {
+            match &entry.kind {
+                EntryKind::File { size, .. } => need.bytes = need.bytes.saturating_add(*size),
+                EntryKind::Link { .. } | EntryKind::Directory => {}
+            }
+            need.inodes += u64::from(!matches!(entry.kind, EntryKind::Directory));
+            note_directories(entry, &mut directories);
+        }
+        let directories = directories.len() as u64;
+        Self {
+            bytes: need.bytes.saturating_add(directories.saturating_mul(block)),
+            inodes: need.inodes.saturating_add(directories),
+        }
+    }
+}
+
+/// The directories that are made for an entry, which may be thousands: as digests, and of each but the end of its path.
+fn note_directories(entry: &Entry, directories: &mut HashSet<u64>) {
+    let Some(path) = entry.safe_path() else { return };
+    let folder = if matches!(entry.kind, EntryKind::Directory) { Some(&*path) } else { path.parent() };
+    let names = folder.into_iter().flat_map(Path::iter);
+    let below = |above: &mut u64, name: &OsStr| {
+        let mut hasher = DefaultHasher::new();
+        (*above, name).hash(&mut hasher);
+        *above = hasher.finish();
+        Some(*above)
+    };
+    directories.extend(names.scan(0, below));
+}
+
+/// Refuses a snapshot that is larger than the free space of the destination, before anything is written.
+///
+/// # Errors
+/// [`TargetError::Missing`] with what is missing; those of statvfs(2).
+pub(super) fn check(snapshot: &Snapshot, destination: &Path) -> Result<(), StoreError> {
+    let host = rustix::fs::statvfs(destination).map_err(io("ask for the space in", destination))?;
+    fits(Need::of(snapshot, host.f_frsize), &host)
+        .map_err(|(needed, free)| missing(&format!("{} for the checkout", destination.display()), needed, free))
+}
+
+fn fits(need: Need, host: &StatVfs) -> Result<(), (String, String)> {
+    let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize));
+    match () {
+        // So does one that lives in memory without a limit.
+        () if host.f_blocks > 0 && need.bytes > free.0 => Err((Bytes(need.bytes).to_string(), free.to_string())),
+        // Some file systems make inodes as they need them and say that there are none.
+        () if host.f_files > 0 && need.inodes > host.f_favail => {
+            Err((format!("{} inodes", need.inodes), host.f_favail.to_string()))
+        }
+        () => Ok(()),
+    }
+}
+
+fn missing(place: &str, needed: String, free: String) -> StoreError {
+    TargetError::missing(
+        format!("space in {place}: the snapshot says that it holds {needed}, {free} are free; it"),
+        "free some space or choose another place; no option allows it",
+    )
+    .into()
+}
+
+/// The names of the objects of a commit, which are held in memory. A file of holes is small on its disk and endless to read.
+#[derive(Debug)]
+pub(super) struct Names {
+    taken: AtomicU64,
+    most: u64,
+}
+
+impl Names {
+    pub fn new() -> Self {
+        let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 2 / BYTES_PER_NAME);
+        Self { taken: AtomicU64::new(0), most }
+    }
+
+    /// Takes one more, of the file at `path`.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] when they do not fit into half of the memory that was available.
+    pub fn take(&self, path: &Path) -> Result<(), StoreError> {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.most {
+            return Ok(());
+        }
+        let what = format!("memory for the names of all objects, used up at {} (a file of holes?); it", path.display());
+        let remedy = "leave the file out, commit a part, or make a store with larger chunks";
+        Err(TargetError::missing(what, remedy).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(entries: &[(&str, EntryKind)]) -> Snapshot {
+        let entry = |(path, kind): &(&str, EntryKind)| Entry {
+            path: (*path).into(),
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            modified: (0, 0),
+            kind: kind.clone(),
+        };
+        Snapshot { number: 1, header: None, entries: entries.iter().map(entry).collect(), problems: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_declared_and_every_directory_count() {
+        let file = |size| EntryKind::File { size, objects: Vec::new(), changed: false };
+        let link = EntryKind::Link { to: "x".into() };
+        let entries = [("a", EntryKind::Directory), ("a/f", file(10)), ("b/c/d/l", link), ("b/g", file(u64::MAX))];
+        let found = Need::of(&snapshot(&entries), 4096);
+        assert_eq!(found, Need { bytes: u64::MAX, inodes: 3 + 4 });
+        assert_eq!(Need::of(&snapshot(&entries[..3]), 4096), Need { bytes: 10 + 4 * 4096, inodes: 2 + 4 });
+        let long = "d/".repeat(2000) + "f";
+        assert_eq!(Need::of(&snapshot(&[(&long, file(0))]), 4096).inodes, 2001);
+    }
+
+    #[test]
+    fn the_names_of_a_commit_end_with_the_memory() {
+        let names = Names { taken: AtomicU64::new(0), most: 2 };
+        assert!(names.take(Path::new("a")).is_ok() && names.take(Path::new("b")).is_ok());
+        assert!(names.take(Path::new("holes")).unwrap_err().to_string().contains("used up at holes"));
+    }
+
+    #[test]
+    fn a_file_system_that_counts_no_inodes_has_enough() {
+        let mut host = rustix::fs::statvfs("/").unwrap();
+        (host.f_bavail, host.f_frsize, host.f_files, host.f_favail) = (10, 4096, 0, 0);
+        assert!(fits(Need { bytes: 40_960, inodes: 1000 }, &host).is_ok());
+        assert!(fits(Need { bytes: 40_961, inodes: 1 }, &host).is_err());
+        host.f_blocks = 0;
+        assert!(fits(Need { bytes: 40_961, inodes: 1 }, &host).is_ok());
+        (host.f_files, host.f_favail) = (100, 50);
+        assert!(fits(Need { bytes: 0, inodes: 50 }, &host).is_ok());
+        assert!(fits(Need { bytes: 0, inodes: 51 }, &host).is_err());
+    }
+}

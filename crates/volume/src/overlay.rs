@@ -1,0 +1,224 @@
+//! Overlays (Documentation/filesystems/overlayfs.rst). A file that is seen through one has two names with different numbers, its own
+//! there and that of the layer it lies in; who uses it by the one is not found by the other.
+
+use crate::guard::{self, MountLine, unescape};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// So many names of one file are followed, through overlays over overlays.
+const MOST_NAMES: usize = 64;
+
+/// By what one file is known to those who use it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Number of a file system and inode, as stat(2) tells them.
+    pub numbers: Vec<(u64, u64)>,
+    /// Paths in layers that cannot be seen from here, as those of a container.
+    pub hidden: Vec<PathBuf>,
+}
+
+impl Known {
+    /// An open file.
+    pub(crate) fn of(file: &File) -> std::io::Result<Self> {
+        let found = file.metadata()?;
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        Ok(Self::by((found.dev(), found.ino()), &path))
+    }
+
+    /// The file with these numbers, if it is the one with this name; by its numbers alone otherwise.
+    pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Self {
+        match numbers_of(path) == Some(numbers) {
+            true => Overlays::mounted().known(path),
+            false => Self { numbers: vec![numbers], hidden: Vec::new() },
+        }
+    }
+}
+
+/// Where a file or directory that is seen through an overlay lies; what is not there yet would lie in the upper layer.
+/// `None`: it is seen through no overlay, or the layer cannot be seen from here.
+pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
+    let (overlays, mut at) = (Overlays::mounted(), path.canonicalize().ok()?);
+    let mut found = None;
+    // An overlay may lie over another.
+    for _ in 0..MOST_NAMES {
+        let Some(below) = overlays.step_down(&at) else { break };
+        (at, found) = (below.clone(), Some(below));
+    }
+    found
+}
+
+/// Why a directory must not be altered by itself: an overlay would not notice (what happens then is undefined), or is made of
+/// what lies in it. Files of our own in a lower layer harm nobody.
+pub(crate) fn use_of_directory(path: &Path) -> Option<String> {
+    let whole = path.canonicalize().ok()?;
+    let overlays = Overlays::mounted();
+    overlays.0.iter().find_map(|overlay| {
+        let point = overlay.line.mount_point.display();
+        let own = overlay.upper.iter().chain(&overlay.work).find(|layer| inside(&whole, layer).is_some());
+        if let Some(layer) = own {
+            return Some(format!("it lies in {}, which belongs to the overlay on {point}", layer.display()));
+        }
+        let is_below =
+            |layer: &&PathBuf| overlays.in_layer(overlay, layer).is_some_and(|real| real.starts_with(&whole));
+        let below = overlay.layers().chain(&overlay.work).find(is_below);
+        below.map(|layer| format!("{} is a layer of the overlay on {point}", layer.display()))
+    })
+}
+
+/// The overlays that are mounted, and what else is.
+struct Overlays(Vec<Overlay>, Vec<MountLine>);
+
+struct Overlay {
+    line: MountLine,
+    upper: Option<PathBuf>,
+    work: Option<PathBuf>,
+    lower: Vec<PathBuf>,
+}
+
+impl Overlays {
+    fn mounted() -> Self {
+        let lines = guard::mounts().unwrap_or_default();
+        Self(lines.iter().filter(|line| line.file_system == "overlay").map(Overlay::of).collect(), lines)
+    }
+
+    /// The overlay through which a path is seen.
+    fn over(&self, path: &Path) -> Option<&Overlay> {
+        let covering = self.1.iter().filter(|line| path.starts_with(&line.mount_point));
+        let line = covering.max_by_key(|line| line.mount_point.components().count())?;
+        self.0.iter().find(|overlay| overlay.line == *line)
+    }
+
+    /// A name in a layer, unless it means something else here: no layer lies in its own overlay.
+    fn in_layer(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
+        let real = name.canonicalize().ok()?;
+        let over = self.over(&real);
+        (over.is_none_or(|over| over.line != overlay.line)).then_some(real)
+    }
+
+    fn step_down(&self, path: &Path) -> Option<PathBuf> {
+        let overlay = self.over(path)?;
+        let inner = overlay.inner(path)?;
+        let found = overlay.layers().find_map(|layer| self.in_layer(overlay, &layer.join(&inner)));
+        found.or_else(|| self.in_layer(overlay, overlay.upper.as_ref()?))
+    }
+
+    fn down(&self, name: &Path) -> Option<Down> {
+        let overlay = self.over(name)?;
+        let inner = overlay.inner(name)?;
+        let names: Vec<PathBuf> = overlay.layers().map(|layer| layer.join(&inner)).collect();
+        let seen = names.iter().filter_map(|name| self.in_layer(overlay, name)).find(|name| name.is_file());
+        Some(seen.map_or(Down::Hidden(names), Down::Seen))
+    }
+
+    fn known(&self, path: &Path) -> Known {
+        let (mut names, mut next) = (vec![path.to_path_buf()], 0);
+        let mut known = Known::default();
+        while let Some(name) = names.get(next).cloned().filter(|_| next < MOST_NAMES) {
+            next += 1;
+            known.numbers.extend(numbers_of(&name));
+            match self.down(&name) {
+                Some(Down::Seen(below)) => names.push(below),
+                Some(Down::Hidden(below)) => known.hidden.extend(below),
+                None => {}
+            }
+            names.extend(self.0.iter().filter_map(|overlay| self.up(overlay, &name)));
+            let mut seen = BTreeSet::new();
+            names.retain(|name| seen.insert(name.clone()));
+        }
+        known.numbers.sort_unstable();
+        known.numbers.dedup();
+        known
+    }
+
+    /// Under which name an overlay shows what lies in one of its layers.
+    fn up(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
+        let layers: Vec<&PathBuf> = overlay.layers().collect();
+        let (at, inner) = layers.iter().enumerate().find_map(|(at, layer)| Some((at, inside(name, layer)?)))?;
+        let is_covered = layers[..at].iter().any(|above| above.join(&inner).symlink_metadata().is_ok());
+        let shown = overlay.line.mount_point.join(inner.strip_prefix(overlay.line.root.trim_start_matches('/')).ok()?);
+        let is_it = !is_covered && shown.is_file() && self.over(&shown).is_some_and(|over| over.line == overlay.line);
+        is_it.then_some(shown)
+    }
+}
+
+/// Where a file of an overlay lies.
+enum Down {
+    Seen(PathBuf),
+    /// In one of these.
+    Hidden(Vec<PathBuf>),
+}
+
+impl Overlay {
+    fn of(line: &MountLine) -> Self {
+        let of = |name: &str| {
+            let words = line.options.split(',').filter_map(|word| word.split_once('='));
+            words.filter(|(known, _)| *known == name).map(|(_, value)| unescape(value)).collect::<Vec<String>>()
+        };
+        let one = |name: &str| of(name).pop().map(PathBuf::from);
+        let mut lower: Vec<PathBuf> = of("lowerdir").iter().flat_map(|value| parts(value)).collect();
+        // Since Linux 6.5 they may be told one by one.
+        lower.extend(of("lowerdir+").into_iter().map(PathBuf::from));
+        Self { line: line.clone(), upper: one("upperdir"), work: one("workdir"), lower }
+    }
+
+    /// From the uppermost downwards.
+    fn layers(&self) -> impl Iterator<Item = &PathBuf> {
+        self.upper.iter().chain(&self.lower)
+    }
+
+    /// The path in the layers of what has this name.
+    fn inner(&self, name: &Path) -> Option<PathBuf> {
+        let below = name.strip_prefix(&self.line.mount_point).ok()?;
+        Some(Path::new(self.line.root.trim_start_matches('/')).join(below))
+    }
+}
+
+/// The path below a directory, by whatever name that is reached.
+fn inside(path: &Path, directory: &Path) -> Option<PathBuf> {
+    let wanted = numbers_of(directory)?;
+    let above = path.ancestors().find(|above| numbers_of(above) == Some(wanted))?;
+    path.strip_prefix(above).ok().map(Path::to_path_buf)
+}
+
+fn numbers_of(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Layers that are separated by colons; a backslash takes the meaning of one.
+fn parts(value: &str) -> Vec<PathBuf> {
+    let (mut found, mut part, mut signs) = (Vec::new(), String::new(), value.chars());
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\\' => part.extend(signs.next()),
+            ':' => found.push(std::mem::take(&mut part)),
+            sign => part.push(sign),
+        }
+    }
+    found.push(part);
+    // Two colons stand before a layer of data alone.
+    found.into_iter().filter(|part| !part.is_empty()).map(PathBuf::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_read_with_escapes() {
+        let text =
+            "36 1 0:40 /sub /m rw - overlay overlay rw,lowerdir=/a\\134:b:/c\\040d::/e,upperdir=/u\\054x,workdir=/w\n";
+        let overlay = Overlay::of(&guard::parse_mounts(text)[0]);
+        assert_eq!(overlay.lower, ["/a:b", "/c d", "/e"].map(PathBuf::from));
+        assert_eq!(
+            (overlay.upper.as_deref(), overlay.work.as_deref()),
+            (Some(Path::new("/u,x")), Some(Path::new("/w")))
+        );
+        assert_eq!(overlay.inner(Path::new("/m/f")).unwrap(), Path::new("sub/f"));
+        let text = "36 1 0:40 / /m rw - overlay none ro,lowerdir+=/a,lowerdir+=/b\n";
+        assert_eq!(Overlay::of(&guard::parse_mounts(text)[0]).lower, ["/a", "/b"].map(PathBuf::from));
+    }
+}

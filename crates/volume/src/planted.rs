@@ -1,0 +1,117 @@
+//! Files that somebody else may have put where a user names one of his own: what is written into such a file is theirs.
+
+use crate::error::TargetError;
+use rustix::fs::{FileType, Stat};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Links that are followed, as the kernel does at most.
+const MOST_LINKS: usize = 40;
+
+/// Refuses to write into an open file that lies where others may make files and belongs to one of them, has further names,
+/// or was reached by a link of theirs. Files of a user in a folder of his own are used by root too.
+pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
+    let found = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
+    let me = rustix::process::geteuid().as_raw();
+    let mut at = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        let link = rustix::fs::lstat(&at).map_err(TargetError::errno("look at", &at))?;
+        if FileType::from_raw_mode(link.st_mode) != FileType::Symlink {
+            break;
+        }
+        if let Some(problem) = Place::of(&link, folder(&at))?.problem(me) {
+            return Err(refused(path, format!("the link {} leads to it, which {problem}", at.display())));
+        }
+        let to = at.read_link().map_err(TargetError::io("read link", &at))?;
+        at = folder(&at).join(to);
+    }
+    match Place::of(&found, folder(&at))?.problem(me) {
+        Some(problem) => Err(refused(path, format!("it {problem}"))),
+        None => Ok(()),
+    }
+}
+
+fn refused(path: &Path, found: String) -> TargetError {
+    let remedy = "remove it, or choose a folder in which only you make files; no flag allows it";
+    TargetError::refused(
+        path.display(),
+        format!("{found}: what is written there may be read or altered by others"),
+        remedy,
+    )
+}
+
+fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
+        _ => ".".into(),
+    }
+}
+
+/// A file or link, and the folder that it lies in.
+struct Place {
+    owner: u32,
+    names: u64,
+    folder_owner: u32,
+    folder_mode: u32,
+}
+
+impl Place {
+    fn of(found: &Stat, folder: PathBuf) -> Result<Self, TargetError> {
+        let around = rustix::fs::stat(&folder).map_err(TargetError::errno("look at", &folder))?;
+        #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
+        let names = found.st_nlink as u64;
+        Ok(Self { owner: found.st_uid, names, folder_owner: around.st_uid, folder_mode: around.st_mode })
+    }
+
+    /// What `me` must not take it for his own for.
+    fn problem(&self, me: u32) -> Option<String> {
+        let theirs = || Some(format!("belongs to user {}, and others may make files beside it", self.owner));
+        let is_own = self.owner == 0 || self.owner == me;
+        match me {
+            // A group that shares a folder works on each other's files.
+            user if user != 0 && (is_own || self.folder_mode & 0o002 == 0) => None,
+            user if user != 0 => theirs(),
+            _ if !self.others_make_files() => None,
+            _ if is_own && self.names > 1 => Some("has further names, and others may make files beside it".into()),
+            _ if is_own || self.folder_owner == self.owner && self.folder_mode & 0o002 == 0 => None,
+            _ => theirs(),
+        }
+    }
+
+    /// Whether anybody but root makes files there.
+    fn others_make_files(&self) -> bool {
+        self.folder_owner != 0 || self.folder_mode & 0o022 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_refused(me: u32, owner: u32, folder: (u32, u32)) -> bool {
+        Place { owner, names: 1, folder_owner: folder.0, folder_mode: folder.1 }.problem(me).is_some()
+    }
+
+    #[test]
+    fn root_takes_files_of_others_only_where_they_alone_make_them() {
+        let (shared, system, home) = ((0, 0o1777), (0, 0o755), (1000, 0o775));
+        for (owner, folder) in
+            [(0, shared), (0, home), (0, system), (1000, system), (1000, home), (1000, (1000, 0o700))]
+        {
+            assert!(!is_refused(0, owner, folder), "{owner} {folder:?}");
+        }
+        let refused = [shared, (0, 0o775), (2000, 0o755), (1000, 0o1777), (1000, 0o777)];
+        assert!(refused.into_iter().all(|folder| is_refused(0, 1000, folder)));
+        assert!(!is_refused(1000, 1000, shared) && !is_refused(1000, 0, shared) && is_refused(1000, 2000, shared));
+        assert!(!is_refused(1000, 2000, (2000, 0o2775)), "a folder of a group");
+    }
+
+    #[test]
+    fn further_names_are_refused_where_others_give_them() {
+        let refused = |owner, folder: (u32, u32)| {
+            Place { owner, names: 2, folder_owner: folder.0, folder_mode: folder.1 }.problem(0).is_some()
+        };
+        assert!(refused(0, (0, 0o1777)) && refused(0, (1000, 0o755)));
+        assert!(!refused(0, (0, 0o755)) && !refused(1000, (1000, 0o755)));
+    }
+}

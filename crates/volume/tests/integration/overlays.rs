@@ -1,0 +1,162 @@
+//! Files that overlays show under a second name, and directories that they are made of.
+
+use crate::common::{image as image_spec, temporary_directory};
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::{BlockDevice, LoopDevice, OpenOptions, TargetError, TargetSpec, guard, loop_device, open};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// An overlay on `merged` of `lower` and `upper`; unmounted when it is dropped.
+struct Overlay {
+    directory: tempfile::TempDir,
+    mounted: Vec<PathBuf>,
+}
+
+impl Overlay {
+    fn new() -> Self {
+        let mut overlay = Self { directory: temporary_directory(), mounted: Vec::new() };
+        for name in ["lower", "upper", "work", "merged"] {
+            fs::create_dir(overlay.path(name)).unwrap();
+        }
+        overlay.mount();
+        overlay
+    }
+
+    fn mount(&mut self) {
+        let at = |name: &str| self.path(name).display().to_string();
+        let layers = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("upper"), at("work"));
+        run(&["mount", "-t", "overlay", "overlay", "-o", &layers, &at("merged")]);
+        self.mounted.push(self.path("merged"));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Covers a directory, as the layers of a container are.
+    fn hide(&mut self, name: &str) {
+        run(&["mount", "-t", "tmpfs", "none", self.path(name).to_str().unwrap()]);
+        self.mounted.push(self.path(name));
+    }
+
+    fn image(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        File::create(&path).unwrap().set_len(64 << 20).unwrap();
+        path
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        self.mounted.iter().rev().for_each(|point| run(&["umount", point.to_str().unwrap()]));
+    }
+}
+
+fn run(words: &[&str]) {
+    assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success(), "{words:?}");
+}
+
+fn attach(path: &Path) -> LoopDevice {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    LoopDevice::attach(&file, "test", false).unwrap()
+}
+
+fn refused<T>(result: Result<T, TargetError>, said: &str) {
+    let error = result.err().expect("it is refused");
+    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+fn make(path: &Path) -> Result<(), TargetError> {
+    open(&image_spec(path, "64M"), &OpenOptions::default()).map(drop)
+}
+
+#[test]
+#[ignore = "needs root, loop devices, overlays"]
+fn an_image_in_use_under_its_other_name_is_refused() {
+    let overlay = Overlay::new();
+    let above = overlay.image("merged/a.img");
+    let below = overlay.path("upper/a.img");
+    for (used, named) in [(&below, &above), (&above, &below)] {
+        let device = attach(used);
+        let found = loop_device::attached_to(&File::open(named).unwrap(), named).unwrap();
+        assert_eq!(found, [device.path().to_path_buf()]);
+        refused(make(named), "");
+        // Another device over the same bytes is in use as well.
+        let second = attach(named);
+        let why = guard::use_of(&BlockDevice::open(second.path()).unwrap()).unwrap();
+        assert!(why.is_some_and(|why| why.contains("is attached to")), "{}", second.path().display());
+    }
+    let mut writer = Command::new("sh");
+    let writer = writer.args(["-c", "exec 3<>\"$1\"; echo ready; read -r end", "sh"]).arg(&below);
+    let mut writer = writer.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(writer.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    refused(make(&above), "open for writing");
+    drop(writer.stdin.take());
+    writer.wait().unwrap();
+    make(&above).unwrap();
+}
+
+#[test]
+#[ignore = "needs root, loop devices, overlays"]
+fn an_image_in_use_in_a_layer_that_cannot_be_seen_is_refused() {
+    let mut overlay = Overlay::new();
+    let above = overlay.image("merged/a.img");
+    let device = attach(&overlay.path("upper/a.img"));
+    overlay.hide("upper");
+    refused(make(&above), "is attached to");
+    drop(device);
+    make(&above).unwrap();
+}
+
+#[test]
+#[ignore = "needs root, overlays"]
+fn the_layers_of_an_overlay_are_no_targets() {
+    let overlay = Overlay::new();
+    let target = |name: &str| {
+        fs::create_dir_all(overlay.path(name)).unwrap();
+        open(&TargetSpec::Directory(overlay.path(name)), &OpenOptions::default()).map(drop)
+    };
+    for name in ["upper", "upper/a", "work/work/a"] {
+        refused(target(name), "belongs to the overlay on");
+    }
+    for name in ["lower", "."] {
+        refused(target(name), "of the overlay on");
+    }
+    for name in ["merged/b", "lower/b", "beside"] {
+        target(name).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root, loop devices, overlays"]
+fn the_device_below_an_overlay_is_that_of_its_layer() {
+    let directory = temporary_directory();
+    let file = File::create_new(directory.path().join("disk")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let device = attach(&directory.path().join("disk"));
+    run(&["mkfs.ext4", "-q", device.path().to_str().unwrap()]);
+    let at = |name: &str| directory.path().join(name);
+    let make_all = |names: &[&str]| names.iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+    make_all(&["point", "merged"]);
+    let text = |name: &str| at(name).display().to_string();
+    run(&["mount", device.path().to_str().unwrap(), &text("point")]);
+    make_all(&["point/upper", "point/work", "point/lower"]);
+    let layers = ["lowerdir", "upperdir", "workdir"].map(|layer| {
+        let name = layer.trim_end_matches("dir");
+        format!("{layer}={}", text(&format!("point/{name}")))
+    });
+    run(&["mount", "-t", "overlay", "overlay", "-o", &layers.join(","), &text("merged")]);
+    let found = BlockDevice::below(&at("merged")).map(|device| device.path().to_path_buf());
+    run(&["umount", &text("point")]);
+    // No mount tells of it any more, but the kernel has it.
+    let above = attach(device.path());
+    let used = guard::use_of(&BlockDevice::open(above.path()).unwrap()).unwrap();
+    run(&["umount", &text("merged")]);
+    assert_eq!(found.as_deref(), Some(device.path()));
+    assert!(used.is_some_and(|used| used.contains("the kernel says")));
+    assert_eq!(guard::use_of(&BlockDevice::open(above.path()).unwrap()).unwrap(), None);
+}

@@ -1,0 +1,163 @@
+//! What somebody else put where a user keeps images and snapshots: it is neither believed nor written into.
+
+use crate::common::{image as image_spec, temporary_directory};
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::snapshot::{Method, Snapshots, Verify};
+use senesce_volume::{OpenOptions, TargetError, TargetSpec, open};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+const SIZE: usize = 4 << 20;
+const STRANGER: u32 = 1234;
+
+/// An image with a snapshot and a journal of a way back to it, altered since.
+struct Scene {
+    directory: tempfile::TempDir,
+    spec: TargetSpec,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let directory = temporary_directory();
+        let path = directory.path().join("a.img");
+        fs::write(&path, vec![1; SIZE]).unwrap();
+        let scene = Self { directory, spec: TargetSpec::Image { path, size: None } };
+        scene.snapshots().create("one", Method::Copy).unwrap();
+        fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
+        fs::write(scene.folder().join("journal"), "one").unwrap();
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.path("a.img.snapshots")
+    }
+
+    fn snapshots(&self) -> Snapshots {
+        Snapshots::of(&self.spec, None).unwrap()
+    }
+
+    fn is_untouched(&self) -> bool {
+        fs::read(self.path("a.img")).unwrap() == vec![9; SIZE] && self.folder().join("journal").exists()
+    }
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, TargetError>, said: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+#[test]
+fn looking_at_snapshots_completes_nothing() {
+    let scene = Scene::new();
+    fs::write(scene.folder().join("\u{1b}[31m.json"), "{}").unwrap();
+    assert_eq!(scene.snapshots().names(), ["one"]);
+    assert!(scene.is_untouched());
+    refused(scene.snapshots().create("two", Method::Copy), "was interrupted");
+    refused(scene.snapshots().run_and_rollback("one", "", Verify::Auto, |_| Ok(())), "senesce rollback");
+    assert!(scene.is_untouched());
+    let report = scene.snapshots().rollback("one", false).unwrap();
+    assert!(report.verified && report.note.unwrap().contains("was completed"));
+    assert!(!scene.folder().join("journal").exists());
+}
+
+#[test]
+fn a_way_back_to_another_snapshot_ends_an_interrupted_one() {
+    let scene = Scene::new();
+    fs::remove_file(scene.folder().join("journal")).unwrap();
+    scene.snapshots().create("nine", Method::Copy).unwrap();
+    fs::write(scene.path("a.img"), vec![5; SIZE]).unwrap();
+    fs::write(scene.folder().join("journal"), "one").unwrap();
+    let report = scene.snapshots().rollback("nine", false).unwrap();
+    assert!(report.note.unwrap().contains("way back to one had been interrupted"));
+    assert_eq!(fs::read(scene.path("a.img")).unwrap(), vec![9; SIZE]);
+    assert!(!scene.folder().join("journal").exists());
+}
+
+#[test]
+fn a_folder_of_snapshots_that_everybody_may_write_is_not_believed() {
+    let scene = Scene::new();
+    for mode in [0o777, 0o1777, 0o703] {
+        fs::set_permissions(scene.folder(), Permissions::from_mode(mode)).unwrap();
+        refused(scene.snapshots().rollback("one", false), "everybody may write there");
+        refused(scene.snapshots().create("two", Method::Copy), "everybody may write there");
+        refused(scene.snapshots().run_and_rollback("one", "", Verify::Auto, |_| Ok(())), "everybody");
+    }
+    assert_eq!(scene.snapshots().names(), ["one"]);
+    assert!(scene.is_untouched());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_folder_of_snapshots_of_another_user_is_not_believed() {
+    let scene = Scene::new();
+    chown(scene.folder(), Some(STRANGER), None).unwrap();
+    refused(scene.snapshots().rollback("one", false), "belongs to user 1234");
+    chown(scene.folder(), Some(0), Some(STRANGER)).unwrap();
+    fs::set_permissions(scene.folder(), Permissions::from_mode(0o770)).unwrap();
+    refused(scene.snapshots().rollback("one", false), "group 1234 may write there");
+    // By a link of theirs to a folder of ours.
+    fs::set_permissions(scene.folder(), Permissions::from_mode(0o700)).unwrap();
+    fs::rename(scene.folder(), scene.path("elsewhere")).unwrap();
+    symlink(scene.path("elsewhere"), scene.folder()).unwrap();
+    std::os::unix::fs::lchown(scene.folder(), Some(STRANGER), None).unwrap();
+    refused(scene.snapshots().rollback("one", false), "belongs to user 1234");
+    assert!(scene.is_untouched());
+    // Whose the image is may alter it anyway.
+    chown(scene.path("elsewhere"), Some(STRANGER), None).unwrap();
+    for path in [scene.directory.path(), &scene.path("a.img")] {
+        chown(path, Some(STRANGER), None).unwrap();
+    }
+    assert!(scene.snapshots().rollback("one", false).unwrap().verified);
+}
+
+/// A folder as /tmp.
+fn shared(directory: &Path) -> PathBuf {
+    let shared = directory.join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    shared
+}
+
+#[test]
+#[ignore = "needs root, loop devices"]
+fn an_image_that_another_user_put_there_is_not_written() {
+    let directory = temporary_directory();
+    let shared = shared(directory.path());
+    let path = shared.join("a.img");
+    let make = || open(&image_spec(&path, "64M"), &OpenOptions { erase: None, ..OpenOptions::default() }).map(drop);
+    fs::write(&path, "").unwrap();
+    chown(&path, Some(STRANGER), None).unwrap();
+    refused(make(), "belongs to user 1234");
+    let in_memory = OpenOptions { in_memory: true, ..OpenOptions::default() };
+    refused(open(&image_spec(&path, "64M"), &in_memory).map(drop), "belongs to user 1234");
+    fs::remove_file(&path).unwrap();
+    fs::write(shared.join("other"), "").unwrap();
+    fs::hard_link(shared.join("other"), &path).unwrap();
+    refused(make(), "further names");
+    fs::remove_file(&path).unwrap();
+    // A link of theirs, to a file of root's. The kernel may refuse to follow it too (fs.protected_symlinks).
+    fs::write(directory.path().join("precious"), "").unwrap();
+    symlink(directory.path().join("precious"), &path).unwrap();
+    std::os::unix::fs::lchown(&path, Some(STRANGER), None).unwrap();
+    assert!(make().is_err());
+    assert_eq!(fs::metadata(directory.path().join("precious")).unwrap().len(), 0);
+    fs::remove_file(&path).unwrap();
+    make().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 64 << 20, "an own one may lie there");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_image_that_took_the_name_of_one_of_ours_is_not_brought_back() {
+    let scene = Scene::new();
+    fs::set_permissions(scene.directory.path(), Permissions::from_mode(0o1777)).unwrap();
+    chown(scene.path("a.img"), Some(STRANGER), None).unwrap();
+    refused(Snapshots::of(&scene.spec, None), "belongs to user 1234");
+    assert!(scene.is_untouched());
+}
