@@ -133,6 +133,14 @@ pub(super) fn bytes_created(classes: &[Class], segments: &[Segment]) -> f64 {
     segments.iter().map(of).sum()
 }
 
+/// Whether files of each age bin, oldest first, pass the test as it is made of live files: from the youngest bin on, for which bins
+/// are pooled depends on where one begins.
+pub(super) fn ages_pass(files: &[u64], shares: &[f64], p: f64) -> bool {
+    let files: Vec<u64> = files.iter().rev().copied().collect();
+    let shares: Vec<f64> = shares.iter().rev().copied().collect();
+    ChiSquare::new(&files, &shares).p >= p
+}
+
 /// The first multiple of K/10 operations at which the ages that can be reached pass the test; sizes and depths do at
 /// any length.
 fn for_confidence(draft: &Draft<'_>, p: f64) -> Result<u64, AgingError> {
@@ -145,7 +153,7 @@ fn for_confidence(draft: &Draft<'_>, p: f64) -> Result<u64, AgingError> {
     let passes = |steps: u64| {
         let spans = schedule::spans(&draft.ages, files + steps * step, files);
         let most: Vec<u64> = spans.iter().map(Span::capacity).collect();
-        schedule::stayers(&draft.ages, &most, files).is_some_and(|stay| ChiSquare::new(&stay, &shares).p >= p)
+        schedule::stayers(&draft.ages, &most, files).is_some_and(|stay| ages_pass(&stay, &shares, p))
     };
     let (mut low, mut high) = (0, at_bound(draft).saturating_sub(files).div_ceil(step));
     while low < high {

@@ -1,13 +1,12 @@
 //! Plans anew from a state that a run has reached: new limits for files that exist already.
 
 use super::build::{Segment, churn_pairs};
-use super::limit::{MOST_STEPS, bytes_created, operations_of, settle_bytes, steps, target_bytes};
+use super::limit::{MOST_STEPS, ages_pass, bytes_created, operations_of, settle_bytes, steps, target_bytes};
 use super::rounding::{apportion, controlled, fit};
 use super::schedule::{self, Span};
 use super::search::Search;
 use super::{AgingPlan, Limit, Timeline};
 use crate::error::AgingError;
-use crate::measure::ChiSquare;
 
 /// A live file as a new plan sees it.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +122,7 @@ impl Draft<'_> {
             Limit::Overwrites(times) => self.for_overwrites(times, None)?,
             Limit::AtMost { overwrites, operations } => self.for_overwrites(overwrites, Some(operations))?,
             Limit::Bound => vec![self.nearest(|counts, shares| rms(counts, shares) <= 0.5)],
-            Limit::Confidence(p) => vec![self.nearest(|counts, shares| ChiSquare::new(counts, shares).p >= p)],
+            Limit::Confidence(p) => vec![self.nearest(|counts, shares| ages_pass(counts, shares, p))],
         };
         lengths.retain(|length| *length > self.state.operations);
         if lengths.is_empty() { Err(self.already_done()) } else { Ok(lengths) }

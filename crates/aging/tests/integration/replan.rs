@@ -1,7 +1,7 @@
 //! New limits for a run that has come somewhere.
 
 use senesce_aging::profile::SizeRow;
-use senesce_aging::{AgingPlan, Limit, PlanSpec, Planner, Profile};
+use senesce_aging::{AgingPlan, Limit, PlanSpec, Planner, Profile, Truncate};
 use senesce_core::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,5 +68,24 @@ fn overwrites_that_no_plan_comes_to_are_refused_where_a_run_goes_on() {
                 assert_eq!(fresh, words);
             }
         }
+    }
+}
+
+#[test]
+fn a_limit_of_confidence_is_met_by_the_files_that_live_then() {
+    for (name, p) in [("dabre", 0.99), ("agrawal", 0.95), ("grundman", 0.99)] {
+        let base = PlanSpec {
+            truncate: Truncate::Drop,
+            ..PlanSpec::new(Profile::builtin(name).unwrap(), Bytes::mib(128), Seed(42))
+        };
+        let plan = Arc::new(AgingPlan::new(&PlanSpec { limit: Limit::Confidence(p), ..base.clone() }).unwrap());
+        let found = reached(&plan, u64::MAX).measures().chi_square;
+        assert!(found.least_p() >= p, "{name}: {} of {p}", found.least_p());
+        let whole = Arc::new(AgingPlan::new(&base).unwrap());
+        assert!(plan.len() < whole.len(), "{name}");
+        let anew = reached(&whole, whole.summary().files + 10).replan(Limit::Confidence(p)).unwrap();
+        let mut end = anew.clone();
+        end.skip_to(u64::MAX);
+        assert!(end.measures().chi_square.age.p >= p, "{name}, planned anew: {}", end.measures().chi_square.age.p);
     }
 }

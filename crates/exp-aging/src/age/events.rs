@@ -112,9 +112,9 @@ pub struct Executed {
     pub stopped_by: String,
     /// Seconds of execution, all parts of the run.
     pub execute_seconds: f64,
-    /// Operations per second of execution.
+    /// Operations done over the seconds of execution, of all parts of the run; of a shard those of its directories.
     pub ops_per_second: f64,
-    /// Processor seconds of this process, or of all ranks: user, system.
+    /// Processor seconds of this process, or of all ranks, in the last part of the run: user, system.
     pub cpu_seconds: (f64, f64),
     /// Commits of the file system that neither the clock nor an fsync of this run asked for, in this execution: its own timer, a full
     /// journal, or sync(2) by anybody. `None` where it does not count them, or several ranks play.
@@ -142,6 +142,13 @@ pub struct Executed {
     /// Digests of the parts; empty where there is one.
     #[serde(default)]
     pub part_sha256: Vec<String>,
+}
+
+impl Executed {
+    /// Whether it came to the end of its plan.
+    pub fn is_whole(&self) -> bool {
+        !matches!(&*self.stopped_by, "interrupt" | "time")
+    }
 }
 
 /// What one of several ranks did.
@@ -172,4 +179,35 @@ pub struct LayoutSeen {
     pub layout: Option<LayoutSummary>,
     /// Why there is no layout.
     pub problem: String,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use senesce_aging::{AgingPlan, Limit, PlanSpec, Profile, Truncate};
+    use senesce_core::{Bytes, Seed};
+    use std::sync::Arc;
+
+    /// The end of a short execution.
+    pub fn executed(stopped_by: &str, unasked_commits: u64) -> Event {
+        let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(1));
+        let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), ..spec };
+        let mut planner = Arc::new(AgingPlan::new(&spec).unwrap()).operations();
+        planner.skip_to(u64::MAX);
+        Event::Executed(Box::new(Executed {
+            stopped_by: stopped_by.into(),
+            execute_seconds: 1.0,
+            ops_per_second: 1.0,
+            cpu_seconds: (0.0, 0.0),
+            unasked_commits: Some(unasked_commits),
+            changes: None,
+            estimated_seconds: None,
+            peak_rss_bytes: 0,
+            ranks: Vec::new(),
+            window: 0,
+            measures: planner.measures(),
+            namespace_sha256: String::new(),
+            part_sha256: Vec::new(),
+        }))
+    }
 }

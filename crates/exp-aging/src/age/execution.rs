@@ -65,13 +65,14 @@ pub fn run(
     let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
-        Stop::Observer if played.timed_out => "time",
+        // A limit that is over with the last operation cut nothing short.
+        Stop::Observer if played.timed_out && played.completed < execution.len => "time",
         Stop::Observer | Stop::Finished => ends_by,
     };
     Ok(Executed {
         stopped_by: stopped_by.into(),
         execute_seconds: execution.seconds_before + played.seconds,
-        ops_per_second: (played.completed - execution.from) as f64 / played.seconds.max(1e-9),
+        ops_per_second: rate(execution, (played.executed, played.completed, played.seconds), measures.operations),
         cpu_seconds: played.cpu_seconds,
         unasked_commits: played.unasked_commits,
         changes: played.changes,
@@ -85,11 +86,24 @@ pub fn run(
     })
 }
 
+/// Operations per second of all parts of the run, which came to so many `operations` in all. Those of other shards are not done here:
+/// their share is that of this part of the run.
+fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f64), operations: u64) -> f64 {
+    let rate = operations as f64 / (execution.seconds_before + seconds).max(1e-9);
+    match (shard(&execution.course.spec), completed - execution.from) {
+        (None, _) => rate,
+        (Some(shard), 0) => rate / f64::from(shard.count),
+        (Some(_), positions) => rate * executed as f64 / positions as f64,
+    }
+}
+
 /// How a plan was played.
 pub struct Played {
     pub stop: Stop,
     /// Everything below this position is done.
     pub completed: u64,
+    /// Operations that were done here, in this part of the run.
+    pub executed: u64,
     pub states: Vec<PartState>,
     pub timed_out: bool,
     pub seconds: f64,
@@ -139,6 +153,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     Ok(Played {
         stop,
         completed: outcome.completed,
+        executed: outcome.executed,
         states: own.states(),
         timed_out,
         seconds: outcome.seconds,

@@ -1,6 +1,10 @@
 //! The report of an aging: distributions, fullness, speed, free space.
 
-use super::events::{Executed, LayoutSeen, Rehearsal, Sample};
+mod summary;
+
+pub use summary::{plan_table, summary_table};
+
+use super::events::{Executed, LayoutSeen, Sample};
 use senesce_aging::measure::{Histogram, Measures};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Bytes, Table};
@@ -132,48 +136,6 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
             }],
         },
     }
-}
-
-/// The figures of one summary line each.
-pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Table {
-    let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
-    let summary = &rehearsal.summary;
-    let mut table = Table::new("result", "Result", &["measure", "value", "meaning"]);
-    let mut row =
-        |name: &str, value: serde_json::Value, meaning: &str| table.row(vec![json!(name), value, json!(meaning)]);
-    row("operations", json!(measures.operations), "creates and deletes done; age is counted in these");
-    row("bound", json!(summary.t_bound.ceil()), "least number of operations that reaches the ages exactly");
-    if summary.virtual_t > summary.t_end {
-        row("virtual operations", json!(summary.virtual_t), "what the plan stands for; ages are relative to these");
-        row("times fewer operations", json!(summary.saved_factor()), "compressed as far as certified");
-    }
-    row("commits", json!(measures.commits), &summary.clock.to_string());
-    row("live files", json!(measures.files_live), "files at the end");
-    if summary.changes {
-        let changes = &measures.changes;
-        row("appends", json!(changes.appends), "files that were created smaller and grew to their size");
-        row("truncations", json!(changes.truncations), "files that were created larger and were cut to their size");
-        row("overwrites in place", json!(changes.overwrites), "files of which a part was written once more");
-        row("renames", json!(changes.renames), "files that got another name");
-    }
-    if summary.parts > 1 {
-        row("parts", json!(summary.parts), "plans of their own in part-NNNN; the numbers are those of all together");
-    }
-    row("overwrites", json!(measures.overwrites), "bytes created over the raw size");
-    row("fullness at the end (%)", json!(measures.fullness.end * 100.0), "allocated bytes of files over the raw size");
-    row("least fullness (%)", json!(measures.fullness.min * 100.0), "since the end of the fill");
-    row("greatest fullness (%)", json!(measures.fullness.max * 100.0), "since the end of the fill");
-    row("RMSE of ages (%)", json!(measures.rmse.age * 100.0), "0.5/K is what rounding to whole files allows");
-    row("RMSE of sizes (%)", json!(measures.rmse.size * 100.0), "");
-    row("RMSE of depths (%)", json!(measures.rmse.depth * 100.0), "");
-    let bound = if summary.parts > 1 { "the rounding bound; K: files of one part" } else { "the rounding bound" };
-    row("0.5/K (%)", json!(summary.rounding_bound() * 100.0), bound);
-    row("chi-square p", json!(measures.chi_square.all.p), "probability that a sample of the profile lies farther off");
-    if let Some(executed) = executed {
-        row("execution (s)", json!(executed.execute_seconds), "");
-        row("operations per second", json!(executed.ops_per_second), "");
-    }
-    table
 }
 
 /// A row for each rank, where several took part.

@@ -4,9 +4,12 @@ mod course;
 mod events;
 mod execution;
 mod figures;
+mod found;
+mod limits;
 mod parts;
 mod ranks;
 mod rehearse;
+mod result;
 mod run;
 mod space;
 mod spec;
@@ -20,14 +23,15 @@ pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
 pub use verify::{Verification, verify};
 
 use course::Course;
-use events::{Event, Executed, LayoutSeen, Rehearsal, Sample};
+use events::{Event, Executed, Rehearsal};
+use found::Found;
 use run::Start;
 use senesce_aging::Clock;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
-use serde_json::{Value, json};
+use serde_json::Value;
 use unasked::Unasked;
 
 /// An aging in execution.
@@ -89,27 +93,31 @@ impl Run for Age {
         })?;
         let (executed, seen) = (found.executed, found.layout);
         let device = device_words(spec, recorded);
-        let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
+        let limits = rehearsal.course.as_ref().map(Course::limits);
         let mut analysis = Analysis {
-            title: format!("{device} aged by the profile {}", rehearsal.summary.profile),
-            summary: summary_words(rehearsal, executed),
-            result: result(recorded, rehearsal, executed, seen),
-            caveats: caveats(spec, seen, &found.warnings)
+            title: title(&device, &rehearsal.summary.profile, executed),
+            summary: summary_words(rehearsal, &found),
+            result: result::result(recorded, rehearsal, &found),
+            caveats: caveats(spec, &found)
                 .into_iter()
                 .chain(clock_words(rehearsal.summary.clock, spec.pace, Unasked::of(recorded.events())))
-                .chain(rehearsal.course.as_ref().and_then(|course| course.limits().missed(&rehearsal.summary)))
+                .chain(limits.and_then(|limits| limits.missed(&rehearsal.summary)))
+                .chain(whole(executed).zip(limits).and_then(|(executed, limits)| limits.unmet(&executed.measures)))
                 .collect(),
             ..Analysis::default()
         };
-        analysis.tables.push(figures::summary_table(rehearsal, executed));
+        analysis.tables.push(match executed {
+            Some(executed) => figures::summary_table(rehearsal, executed),
+            None => figures::plan_table(rehearsal, found.reached),
+        });
         if let Some(table) = executed.and_then(figures::ranks_table) {
             analysis.tables.push(table);
         }
         if let Some(layout) = seen.and_then(|seen| seen.layout.as_ref()) {
             analysis.tables.push(figures::layout_table(layout));
         }
-        if executed.is_some() {
-            analysis.figures = figures::distributions(measures, &device);
+        if let Some(executed) = executed {
+            analysis.figures = figures::distributions(&executed.measures, &device);
         }
         if found.samples.len() > 1 {
             analysis.figures.extend(figures::course(&found.samples, rehearsal.measures.fullness.target, &device));
@@ -124,38 +132,6 @@ impl Run for Age {
     }
 }
 
-/// What a record holds; the last of each.
-#[derive(Default)]
-struct Found<'a> {
-    rehearsal: Option<&'a Rehearsal>,
-    executed: Option<&'a Executed>,
-    layout: Option<&'a LayoutSeen>,
-    samples: Vec<Sample>,
-    warnings: Vec<&'a str>,
-}
-
-impl<'a> Found<'a> {
-    fn of(events: impl Iterator<Item = &'a Event>) -> Self {
-        let mut found = Self::default();
-        for event in events {
-            match event {
-                Event::Rehearsal(rehearsal) => found.rehearsal = Some(rehearsal),
-                Event::Executed(executed) => found.executed = Some(executed),
-                Event::Layout(layout) => found.layout = Some(layout),
-                Event::Sample(sample) => found.samples.push(sample.clone()),
-                // The run begins: of what was aged before, in memory, nothing is left.
-                Event::Checkpoint(checkpoint) if checkpoint.operation == 0 => {
-                    (found.executed, found.layout) = (None, None);
-                    found.samples.clear();
-                }
-                Event::KernelWarning(line) => found.warnings.push(line),
-                _ => {}
-            }
-        }
-        found
-    }
-}
-
 fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
     let target = spec.target.as_deref().unwrap_or_default();
     let file_system = recorded.environment.0.get("fs.name").and_then(Value::as_str).unwrap_or("");
@@ -166,29 +142,48 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
     }
 }
 
-fn summary_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> String {
+/// An execution that came to the end of its plan.
+fn whole(executed: Option<&Executed>) -> Option<&Executed> {
+    executed.filter(|executed| executed.is_whole())
+}
+
+fn title(device: &str, profile: &str, executed: Option<&Executed>) -> String {
+    match executed {
+        None => format!("{device}: an aging by the profile {profile} that has not ended"),
+        Some(executed) if executed.is_whole() => format!("{device} aged by the profile {profile}"),
+        Some(_) => format!("{device} aged by the profile {profile}, stopped before the end of the plan"),
+    }
+}
+
+fn summary_words(rehearsal: &Rehearsal, found: &Found<'_>) -> String {
     let summary = &rehearsal.summary;
     let planned = format!(
         "{} files, {} operations, {:.1} overwrites of {}.",
         summary.files, summary.t_end, summary.overwrites, summary.capacity
     );
-    match executed {
-        None => format!("Planned: {planned} The execution has not ended."),
-        Some(executed) => format!(
-            "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
-            executed.stopped_by,
-            executed.measures.files_live,
-            executed.measures.operations,
-            executed.execute_seconds,
-            executed.ops_per_second,
-            executed.measures.fullness.end * 100.0
-        ),
-    }
+    let Some(executed) = found.executed else {
+        let reached = found.reached.map_or_else(
+            || "It has not begun.".to_string(),
+            |reached| format!("By its last checkpoint {} operations were done.", reached.operation),
+        );
+        return format!(
+            "Planned: {planned} The execution has not ended, and nothing of its end was measured. {reached}"
+        );
+    };
+    format!(
+        "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
+        executed.stopped_by,
+        executed.measures.files_live,
+        executed.measures.operations,
+        executed.execute_seconds,
+        executed.ops_per_second,
+        executed.measures.fullness.end * 100.0
+    )
 }
 
-fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<String> {
+fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
     let mut caveats: Vec<String> =
-        warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
+        found.warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
     match spec.data.as_str() {
         "fallocate" => caveats.push(
             "files were preallocated, not written: their extents are unwritten and read as nothing; use --data write for an image that will be read"
@@ -204,15 +199,14 @@ fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<
                 .into(),
         );
     }
-    if let Some(seen) = seen.filter(|seen| !seen.problem.is_empty()) {
+    if let Some(seen) = found.layout.filter(|seen| !seen.problem.is_empty()) {
         caveats.push(format!("measured without layout: {}", seen.problem));
     }
-    if spec.compression.is_some() {
-        caveats.push(
-            "compressed: the layout is proven equal to that of a full aging on the volumes that were measured (senesce doc \
-             compressed-aging), not on this one"
-                .into(),
-        );
+    caveats.extend(spec.compression.map(|_| compressed_words(whole(found.executed)).into()));
+    if spec.shard.is_none() {
+        let seen = found.layout.and_then(|seen| seen.layout.as_ref());
+        let both = found.executed.zip(seen);
+        caveats.extend(both.and_then(|(executed, seen)| other_files(executed.measures.files_live, seen.files)));
     }
     if let Some((part, parts)) = spec.shard {
         caveats.push(format!(
@@ -220,6 +214,30 @@ fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<
         ));
     }
     caveats
+}
+
+/// What is known of the layout of a compressed aging.
+fn compressed_words(ended: Option<&Executed>) -> &'static str {
+    match ended {
+        Some(_) => {
+            "compressed: the layout is proven equal to that of a full aging on the volumes that were measured (senesce doc \
+             compressed-aging), not on this one"
+        }
+        None => {
+            "compressed, and not at its end: how the layout on the way compares with that of a full aging was not measured; go on with \
+             --resume"
+        }
+    }
+}
+
+/// That the layout saw other files than the plan `made`, in words. It counts our marker with them.
+fn other_files(made: u64, seen: u64) -> Option<String> {
+    (seen != made + 1).then(|| {
+        format!(
+            "{made} files of the plan and the marker of the directory should be there, and {seen} files were seen: the layout is not that \
+             of this aging alone (senesce verify names the files)"
+        )
+    })
 }
 
 /// What there is to say of the time scale.
@@ -238,10 +256,10 @@ fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<Stri
     })
 }
 
-/// What the claims are decided on: how far the live files are from the profile. An interrupted run has not come to its end and
-/// measures nothing.
+/// What the claims are decided on: how far the live files are from the profile. A run that was interrupted, or stopped by its time
+/// limit, has not come to its end and measures nothing.
 fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
-    if executed.stopped_by == "interrupt" {
+    if !executed.is_whole() {
         return Vec::new();
     }
     let rmse = &executed.measures.rmse;
@@ -255,69 +273,8 @@ fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
     histograms.into_iter().filter_map(of_histogram).chain(over).collect()
 }
 
-/// The machine-readable result; also of a plan without a target.
-fn result(
-    recorded: &Recorded<Age>,
-    rehearsal: &Rehearsal,
-    executed: Option<&Executed>,
-    seen: Option<&LayoutSeen>,
-) -> Value {
-    let mut value = measures_json(rehearsal, executed);
-    value["unasked_commits"] = json!(Unasked::of(recorded.events()).commits());
-    value["seed"] = json!(recorded.seed);
-    value["profile"] = json!(rehearsal.summary.profile);
-    value["run"] = json!(recorded.path);
-    value["layout"] = json!(seen.and_then(|seen| seen.layout.as_ref()));
-    value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
-    value["environment"] = json!(recorded.environment);
-    value
-}
-
-fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
-    let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
-    let digest = executed.map_or(&rehearsal.namespace_sha256, |executed| &executed.namespace_sha256);
-    json!({
-        "operations": measures.operations,
-        "creates": measures.creates,
-        "deletes": measures.deletes,
-        "commit_share": rehearsal.summary.clock.commit_share.share(),
-        "sync_every": rehearsal.summary.clock.sync_every,
-        "commits": measures.commits,
-        "unasked_commits": null,
-        "changes": measures.changes,
-        "changes_under_way": measures.changes_under_way,
-        "changes_executed": executed.and_then(|executed| executed.changes),
-        "writers": rehearsal.course.as_ref().map(|course| course.spec.writers),
-        "files_live": measures.files_live,
-        "t_bound": rehearsal.summary.t_bound,
-        "t_end": rehearsal.summary.t_end,
-        "virtual_t": rehearsal.summary.virtual_t,
-        "saved_factor": rehearsal.summary.saved_factor(),
-        "overwrites": measures.overwrites,
-        "rmse": measures.rmse,
-        "fullness": measures.fullness,
-        "created_size_tv": measures.created_size_tv,
-        "chi_square": measures.chi_square,
-        "stopped_by": executed.map_or("not executed", |executed| executed.stopped_by.as_str()),
-        "namespace_sha256": digest,
-        "parts": rehearsal.summary.parts,
-        "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
-        "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
-        "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
-        "execute_seconds": executed.map(|executed| executed.execute_seconds),
-        "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
-        "ops_per_second": executed.map(|executed| executed.ops_per_second),
-        "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
-        "ranks": executed.map(|executed| &executed.ranks),
-        "window": executed.map(|executed| executed.window),
-        "peak_rss_bytes": executed.map_or_else(run::peak_rss_bytes, |executed| executed.peak_rss_bytes),
-        "plan": rehearsal.summary,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::events::Checkpoint;
     use super::*;
 
     #[test]
@@ -331,18 +288,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_begins_anew_has_the_course_of_its_last_beginning() {
-        let sample = |operations| {
-            Event::Sample(Sample { operations, seconds: 1.0, fullness: 0.5, overwrites: 1.0, distance: None })
+    fn files_that_are_not_of_the_plan_are_told() {
+        assert_eq!(other_files(100, 101), None, "the marker");
+        for seen in [100, 107] {
+            assert!(other_files(100, seen).unwrap().contains(&format!("{seen} files were seen")));
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_compressed_layout_is_known_of_its_end() {
+        let of = |stopped_by| match events::tests::executed(stopped_by, 0) {
+            Event::Executed(executed) => compressed_words(whole(Some(&executed))),
+            _ => "",
         };
-        let checkpoint = |operation| Event::Checkpoint(Checkpoint { operation, seconds: 1.0 });
-        let operations = |events: &[Event]| -> Vec<u64> {
-            Found::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
-        };
-        let lost = [checkpoint(0), sample(10), checkpoint(700), sample(700)];
-        let anew = [checkpoint(0), sample(20), checkpoint(300)];
-        assert_eq!(operations(&[&lost[..], &anew[..]].concat()), [20]);
-        let went_on = [checkpoint(700), sample(900)];
-        assert_eq!(operations(&[&lost[..], &went_on[..]].concat()), [10, 700, 900]);
+        assert!(of("convergence").contains("proven equal"));
+        for stopped_by in ["time", "interrupt"] {
+            assert!(of(stopped_by).contains("not at its end") && !of(stopped_by).contains("proven"), "{stopped_by}");
+        }
+        assert!(compressed_words(None).contains("not at its end"));
     }
 }

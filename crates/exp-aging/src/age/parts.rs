@@ -121,14 +121,15 @@ impl Whole {
         states.sort_by_key(|state| state.part);
         let mut tally = Tally::default();
         states.iter().for_each(|state| tally.add(&state.tally));
-        let ends_by = states.first().map_or("", |state| ends_by(state.limit));
+        let limit = states.first().map_or(Limit::Bound, |state| state.limit);
         let digests: Vec<String> = states.iter().map(|state| state.namespace_sha256.clone()).collect();
         let summaries: Vec<Summary> = states.into_iter().map(|state| state.summary).collect();
         let longest = summaries.iter().map(|summary| summary.t_end).max().unwrap_or(0);
         let summary = Summary::of_parts(&summaries).ok_or_else(|| Failure::usage("a plan has at least one part"))?;
+        let measures = course.spec.measures(&tally)?;
         Ok(Self {
-            ends_by,
-            measures: course.spec.measures(&tally)?,
+            ends_by: ends_by(limit, &measures, summary.rounding_bound()),
+            measures,
             namespace_sha256: whole_sha256(&digests),
             positions: longest * u64::from(summary.parts),
             part_sha256: if summary.parts > 1 { digests } else { Vec::new() },
@@ -137,12 +138,15 @@ impl Whole {
     }
 }
 
-fn ends_by(limit: Limit) -> &'static str {
+/// What ends a plan that comes to these measures. Where a volume has too few files for a confidence, it is something else.
+fn ends_by(limit: Limit, measures: &Measures, rounding_bound: f64) -> &'static str {
     match limit {
         Limit::Bound => "convergence",
         Limit::Overwrites(_) | Limit::AtMost { .. } => "overwrites",
         Limit::Operations(_) => "operations",
-        Limit::Confidence(_) => "confidence",
+        Limit::Confidence(p) if measures.chi_square.least_p() >= p => "confidence",
+        Limit::Confidence(_) if measures.rmse.age <= rounding_bound => "convergence",
+        Limit::Confidence(_) => "operations",
     }
 }
 

@@ -201,6 +201,7 @@ pub fn lead(
     Ok(Played {
         stop: outcome.result?,
         completed: outcome.completed,
+        executed: rows.iter().map(|row| row.operations).sum(),
         states: states.into_iter().flatten().collect(),
         timed_out,
         estimated_seconds,

@@ -32,10 +32,9 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
     let parts: Vec<u32> = (0..spec.parts).collect();
     let rehearsed = rehearse(&course, &parts, progress, &|| interrupt.requested())?;
     let rehearsal = Rehearsal::of(&course, vec![rehearsed])?;
-    if let Some(words) = spec.limits.missed(&rehearsal.summary) {
-        progress.say(&words);
-    }
-    let mut value = super::measures_json(&rehearsal, None);
+    let missed = spec.limits.missed(&rehearsal.summary);
+    missed.into_iter().chain(spec.limits.unmet(&rehearsal.measures)).for_each(|words| progress.say(&words));
+    let mut value = super::result::measures_json(&rehearsal, None);
     value["stopped_by"] = json!(rehearsal.ends_by);
     value["seed"] = json!(spec.seed);
     value["profile"] = json!(rehearsal.summary.profile);

@@ -3,102 +3,20 @@
 #[cfg(test)]
 pub(super) mod tests;
 
+pub use super::limits::Limits;
+
 use crate::compressed_aging::certificate::{Wanted, certified};
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::plan::DEFAULT_FULLNESS;
 use senesce_aging::{
-    AgingError, AgingPlan, Churn, Clock, Compression, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate,
+    AgingPlan, Churn, Clock, Compression, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate,
 };
 use senesce_core::parameter::suggest;
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// When an aging ends; without any limit at the bound, where all three histograms are exact.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// This many overwrites, as near as whole files come to them.
-    pub overwrites: Option<f64>,
-    /// Stop at this p of the chi-square tests.
-    pub confidence: Option<f64>,
-    /// At most this many overwrites, planned for.
-    pub max_overwrites: Option<f64>,
-    /// At most this many operations, planned for.
-    pub max_operations: Option<u64>,
-    /// Stop after this many seconds of planning, restoring and execution, counted anew whenever the run is started.
-    pub max_seconds: Option<f64>,
-}
-
-impl Limits {
-    /// Plans one of `parts` with `make` so that the limits hold: those known beforehand shape the plan.
-    ///
-    /// # Errors
-    /// That of `make`; a usage error for a limit of confidence with more than one part.
-    pub fn plan<T: AsRef<AgingPlan>>(
-        &self,
-        parts: u32,
-        make: &dyn Fn(Limit) -> Result<T, AgingError>,
-    ) -> Result<T, Failure> {
-        if self.confidence.is_some() && parts > 1 {
-            return Err(Failure::usage(
-                "--until tests the files of one plan; a plan in parts ends at its bound, or by another limit",
-            ));
-        }
-        if let Some(overwrites) = self.overwrites {
-            return Ok(make(Limit::Overwrites(overwrites))?);
-        }
-        let mut plan = make(self.confidence.map_or(Limit::Bound, Limit::Confidence))?;
-        let most = self.max_operations.map(|most| most / u64::from(parts));
-        if let Some(most) = most.filter(|most| plan.as_ref().summary().t_end > *most) {
-            plan = make(Limit::Operations(most))?;
-        }
-        // Last, for a plan of fewer operations may create more bytes.
-        let is_over = |most: &f64| most.is_nan() || plan.as_ref().summary().overwrites > *most;
-        if let Some(overwrites) = self.max_overwrites.filter(is_over) {
-            plan = make(Limit::AtMost { overwrites, operations: plan.as_ref().summary().t_end })?;
-        }
-        Ok(plan)
-    }
-
-    /// That a plan misses the overwrites that were asked for by more than its largest file, in words.
-    pub fn missed(&self, summary: &Summary) -> Option<String> {
-        let asked = self.overwrites?;
-        let miss = (summary.overwrites - asked).abs() * summary.capacity.0 as f64;
-        let largest = summary.largest_file.0 as f64 * f64::from(summary.parts);
-        // Records of earlier versions do not tell it.
-        (largest > 0.0 && miss > largest).then(|| {
-            format!(
-                "overwrites asked for: {asked}, planned: {:.3}; no length that was tried comes nearer",
-                summary.overwrites
-            )
-        })
-    }
-
-    /// The time limit of each start.
-    pub fn max_time(&self) -> Option<Duration> {
-        self.max_seconds.map(Duration::from_secs_f64)
-    }
-
-    /// What holds when these limits are given to a run that has `own`: a time limit alone leaves the others as they are.
-    pub(super) fn given_to(&self, own: &Self) -> Self {
-        if !self.plan_as(&Self::default()) {
-            return self.clone();
-        }
-        Self { max_seconds: self.max_seconds.or(own.max_seconds), ..own.clone() }
-    }
-
-    /// Whether both shape the same plan. A time limit shapes none.
-    pub(super) fn plan_as(&self, other: &Self) -> bool {
-        self.without_time() == other.without_time()
-    }
-
-    pub(super) fn without_time(&self) -> Self {
-        Self { max_seconds: None, ..self.clone() }
-    }
-}
 
 /// One aging, from words to numbers. Everything here shapes the result, so two runs with equal specifications are the
 /// same run.
@@ -195,9 +113,11 @@ impl AgeSpec {
     /// # Errors
     /// A usage error when neither `size` nor the target says it; the device cannot be opened.
     pub fn capacity(&self) -> Result<Bytes, Failure> {
-        if let Some(size) = self.size {
-            return Ok(size);
-        }
+        self.size.map_or_else(|| self.own_size(), Ok)
+    }
+
+    /// The size of the target itself.
+    fn own_size(&self) -> Result<Bytes, Failure> {
         let needs = |what: &str| {
             Failure::usage(format!("{what}: say how large the volume is with --size, for example --size 1G"))
         };
@@ -214,6 +134,19 @@ impl AgeSpec {
         }
     }
 
+    /// Refuses a compression of files that fill only a part of their volume, or overfill it, by what the plan declares: layouts were
+    /// measured at a fullness of whole volumes.
+    fn check_whole_volume(&self) -> Result<(), Failure> {
+        let (Some(declared), Ok(own)) = (self.size, self.own_size()) else { return Ok(()) };
+        if declared == own {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "--compress with --size {declared} on a target of {own}: it was measured on volumes that are as full as the plan says; leave \
+             --size out, or age it in full"
+        )))
+    }
+
     /// The same compressed as far as that is certified for its profile and file system.
     ///
     /// # Errors
@@ -225,6 +158,7 @@ impl AgeSpec {
                 Some(_) => "--compress: what else lies beside a directory shapes its layout; age an image or a device",
             })
         })?;
+        self.check_whole_volume()?;
         let fullness = self.fullness.or(self.load_profile()?.fullness).unwrap_or(DEFAULT_FULLNESS);
         let as_measured = self.clock == Clock::default()
             && self.churn == Churn::Profile

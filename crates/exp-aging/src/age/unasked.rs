@@ -75,32 +75,12 @@ impl Unasked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::events::{Checkpoint, Executed};
+    use super::super::events::{Checkpoint, tests};
     use super::*;
-    use senesce_aging::{AgingPlan, Limit, PlanSpec, Profile, Reconciled, Truncate};
-    use senesce_core::{Bytes, Seed};
-    use std::sync::Arc;
+    use senesce_aging::Reconciled;
 
     fn executed(unasked_commits: u64) -> Event {
-        let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(1));
-        let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), ..spec };
-        let mut planner = Arc::new(AgingPlan::new(&spec).unwrap()).operations();
-        planner.skip_to(u64::MAX);
-        Event::Executed(Box::new(Executed {
-            stopped_by: "interrupt".into(),
-            execute_seconds: 1.0,
-            ops_per_second: 1.0,
-            cpu_seconds: (0.0, 0.0),
-            unasked_commits: Some(unasked_commits),
-            changes: None,
-            estimated_seconds: None,
-            peak_rss_bytes: 0,
-            ranks: Vec::new(),
-            window: 0,
-            measures: planner.measures(),
-            namespace_sha256: String::new(),
-            part_sha256: Vec::new(),
-        }))
+        tests::executed("interrupt", unasked_commits)
     }
 
     fn checkpoint(operation: u64) -> Event {

@@ -7,7 +7,7 @@ use senesce_aging::CommitShare;
 use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// All agings of one plan on one file system at one share.
 #[derive(Debug, Serialize)]
@@ -26,10 +26,10 @@ pub struct Cell {
     free_extents: f64,
     free_extents_least: u64,
     free_extents_most: u64,
-    /// All agings at full speed have the same layout in every number.
-    identical: bool,
+    /// All agings at full speed have the same layout in every number. One alone is compared with nothing.
+    identical: Option<bool>,
     /// How far free extents lie from those of the first aging at most, in percent.
-    spread_percent: f64,
+    spread_percent: Option<f64>,
     /// The same of the aging that was slowed.
     slowed_percent: Option<f64>,
     slowed_identical: Option<bool>,
@@ -38,8 +38,9 @@ pub struct Cell {
     cost: Option<f64>,
     /// Commits of the finest share over those of this one.
     saved_factor: Option<f64>,
-    /// Whether the layout is proven equal to that of the finest share.
+    /// Whether the layout is proven equal to that of the finest share, which is not compared with itself.
     equivalent: Option<bool>,
+    is_finest: bool,
 }
 
 /// The agings of a cell at full speed, and the slowed one.
@@ -71,7 +72,11 @@ fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, share: Comm
     let free = Group::of(agings, profile, fs, CommitShare::NONE);
     let extents = group.full.iter().map(|aged| aged.image.layout.free_extents);
     let commits = first.image.commits;
-    let compared = fine.as_ref().and_then(|fine| compare(&group.layouts(), &fine.layouts()));
+    let is_finest = finest(spec) == Some(&share);
+    let others = fine.as_ref().filter(|_| !is_finest);
+    let compared = others.and_then(|fine| compare(&group.layouts(), &fine.layouts()));
+    let is_compared = group.full.len() > 1;
+    let spread = || group.full.iter().map(|aged| apart(first, aged)).fold(0.0, f64::max);
     let fine_commits = fine.as_ref().and_then(|fine| fine.full.first()).map(|aged| aged.image.commits);
     let cpu_seconds = group.mean(|aged| aged.image.cpu_seconds);
     let unclocked = free.mean(|aged| aged.image.cpu_seconds);
@@ -90,14 +95,15 @@ fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, share: Comm
         free_extents: group.mean(|aged| aged.image.layout.free_extents as f64),
         free_extents_least: extents.clone().min()?,
         free_extents_most: extents.max()?,
-        identical: group.full.iter().all(|aged| aged.image.layout == first.image.layout),
-        spread_percent: group.full.iter().map(|aged| apart(first, aged)).fold(0.0, f64::max),
+        identical: is_compared.then(|| group.full.iter().all(|aged| aged.image.layout == first.image.layout)),
+        spread_percent: is_compared.then(spread),
         slowed_percent: group.slowed.map(|slowed| apart(first, slowed)),
         slowed_identical: group.slowed.map(|slowed| slowed.image.layout == first.image.layout),
         cpu_seconds,
         cost: (!free.full.is_empty() && unclocked > 0.0).then_some(cpu_seconds / unclocked),
         saved_factor: fine_commits.filter(|_| commits > 0).map(|fine| fine as f64 / commits as f64),
         equivalent: all_equal(compared.as_deref()),
+        is_finest,
     })
 }
 
@@ -197,11 +203,62 @@ fn table(cells: &[Cell]) -> Table {
             json!(cell.free_extents_most),
             json!(cell.spread_percent),
             json!(cell.slowed_percent),
-            json!(answer(Some(cell.identical))),
+            json!(answer(cell.identical)),
             json!(cell.cpu_seconds),
             json!(cell.cost),
-            json!(answer(cell.equivalent)),
+            if cell.is_finest { Value::Null } else { json!(answer(cell.equivalent)) },
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AgingClock, Step};
+    use super::*;
+    use crate::aged_image::AgedImage;
+    use senesce_core::Level;
+    use senesce_runs::run::Experiment;
+
+    fn aged(share: CommitShare, repeat: u32, free_extents: u64) -> Aged {
+        let layout = SeenLayout {
+            files: 100,
+            extents: 120,
+            fragmented_files: 10,
+            static_layout_score: 0.9,
+            tree_layout_score: 0.9,
+            free_extents,
+            largest_free_bytes: 1 << 20,
+            read_seconds: 1.0,
+            free_blocks: vec![10.0],
+            files_by_extents: vec![100.0],
+        };
+        let image =
+            AgedImage { operations: 1000, commits: 10, unasked_commits: None, seconds: 1.0, cpu_seconds: 0.1, layout };
+        Aged { step: Step { profile: "agrawal".into(), fs: FileSystem::Ext4, share, repeat, slowed: false }, image }
+    }
+
+    /// Column `name` of the only share that agings were made at.
+    fn told(agings: &[Aged], name: &str) -> Value {
+        let spec = AgingClock::defaults(Level::Smoke);
+        let table = analyse(&spec, agings).tables.remove(0);
+        let column = table.columns.iter().position(|column| column == name).unwrap();
+        assert_eq!(table.rows.len(), 1);
+        table.rows[0][column].clone()
+    }
+
+    #[test]
+    fn one_aging_is_identical_with_nothing() {
+        let first = aged(CommitShare::NONE, 0, 50);
+        assert_eq!(told(std::slice::from_ref(&first), "identical"), "too few agings");
+        assert_eq!(told(std::slice::from_ref(&first), "spread (%)"), Value::Null);
+        let two = |free_extents| [first.clone(), aged(CommitShare::NONE, 1, free_extents)];
+        assert_eq!((told(&two(50), "identical"), told(&two(60), "identical")), (json!("yes"), json!("no")));
+    }
+
+    #[test]
+    fn the_finest_share_is_not_proven_equal_to_itself() {
+        let agings: Vec<Aged> = (0..8).map(|repeat| aged(CommitShare::DEFAULT, repeat, 50)).collect();
+        assert_eq!(told(&agings, "equal to the finest"), Value::Null);
+    }
 }

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-fn spec(target: &Path) -> AgeSpec {
+pub fn spec(target: &Path) -> AgeSpec {
     let profile = Profile::builtin("agrawal").unwrap();
     AgeSpec {
         target: Some(target.to_string_lossy().into_owned()),
@@ -47,7 +47,7 @@ fn spec(target: &Path) -> AgeSpec {
 }
 
 /// A directory that is to be a target has to be there.
-fn make_target(spec: &AgeSpec) {
+pub fn make_target(spec: &AgeSpec) {
     std::fs::create_dir_all(spec.target.as_deref().unwrap()).unwrap();
 }
 

@@ -120,3 +120,14 @@ fn words_with_numbers_are_read_or_refused() {
         assert!(parse_shard(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn only_a_volume_as_full_as_the_plan_says_is_compressed() {
+    let spec = |target: &str, size| AgeSpec { target: Some(target.into()), size, ..age_spec("fallocate", None) };
+    let refused = |spec: AgeSpec| spec.compressed().map(drop).unwrap_err().to_string();
+    assert!(spec("memory:1G", None).compressed().is_ok());
+    assert!(spec("memory:1G", Some(Bytes::gib(1))).compressed().is_ok());
+    let words = refused(spec("memory:8G", Some(Bytes::gib(1))));
+    assert!(words.contains("--size 1 GiB on a target of 8 GiB"), "{words}");
+    assert!(refused(spec("image:/none/at-all,size=8G", Some(Bytes::gib(1)))).contains("leave --size out"));
+}

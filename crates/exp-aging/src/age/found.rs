@@ -1,0 +1,105 @@
+//! What a record tells of its target as it is now: an end of the execution holds until something is done behind it.
+
+use super::events::{Checkpoint, Event, Executed, LayoutSeen, Rehearsal, Sample};
+
+/// What a record holds; the last of each.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    pub rehearsal: Option<&'a Rehearsal>,
+    /// The end of the execution, unless the run went on from there and was killed or failed.
+    pub executed: Option<&'a Executed>,
+    /// The layout at this end.
+    pub layout: Option<&'a LayoutSeen>,
+    pub samples: Vec<Sample>,
+    pub warnings: Vec<&'a str>,
+    /// How far the execution came.
+    pub reached: Option<Checkpoint>,
+}
+
+impl<'a> Found<'a> {
+    /// In these events of a run.
+    pub fn of(events: impl Iterator<Item = &'a Event>) -> Self {
+        let mut found = Self::default();
+        for event in events {
+            match event {
+                Event::Rehearsal(rehearsal) => {
+                    found.forget_the_end();
+                    found.rehearsal = Some(rehearsal);
+                }
+                Event::Reconciled(_) => found.forget_the_end(),
+                Event::Sample(sample) => {
+                    found.forget_the_end();
+                    found.samples.push(sample.clone());
+                }
+                Event::Checkpoint(checkpoint) => {
+                    found.forget_the_end();
+                    // The run begins: of what was aged before, in memory, nothing is left.
+                    if checkpoint.operation == 0 {
+                        found.samples.clear();
+                    }
+                    found.reached = Some(*checkpoint);
+                }
+                Event::Executed(executed) => (found.executed, found.layout) = (Some(&**executed), None),
+                Event::Layout(layout) => found.layout = Some(layout),
+                Event::KernelWarning(line) => found.warnings.push(line),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The target is not as it was then.
+    fn forget_the_end(&mut self) {
+        (self.executed, self.layout) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::events::tests::executed;
+    use super::*;
+    use senesce_aging::Reconciled;
+
+    fn sample(operations: u64) -> Event {
+        Event::Sample(Sample { operations, seconds: 1.0, fullness: 0.5, overwrites: 1.0, distance: None })
+    }
+
+    fn checkpoint(operation: u64) -> Event {
+        Event::Checkpoint(Checkpoint { operation, seconds: 1.0 })
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_has_the_course_of_its_last_beginning() {
+        let operations = |events: &[Event]| -> Vec<u64> {
+            Found::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
+        };
+        let lost = [checkpoint(0), sample(10), checkpoint(700), sample(700)];
+        let anew = [checkpoint(0), sample(20), checkpoint(300)];
+        assert_eq!(operations(&[&lost[..], &anew[..]].concat()), [20]);
+        let went_on = [checkpoint(700), sample(900)];
+        assert_eq!(operations(&[&lost[..], &went_on[..]].concat()), [10, 700, 900]);
+    }
+
+    #[test]
+    fn an_end_behind_which_the_run_went_on_is_none() {
+        let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into() }));
+        let ended = [checkpoint(0), checkpoint(700), executed("time", 0), seen, Event::Closed(700)];
+        let found = Found::of(ended.iter());
+        assert!(found.executed.is_some() && found.layout.is_some());
+        for later in [Event::Reconciled(Reconciled::default()), checkpoint(700), sample(800)] {
+            let killed = [&ended[..], &[later]].concat();
+            let found = Found::of(killed.iter());
+            assert!(found.executed.is_none() && found.layout.is_none());
+            assert_eq!(found.reached.map(|reached| reached.operation), Some(700));
+        }
+    }
+
+    #[test]
+    fn a_layout_is_not_that_of_a_later_end() {
+        let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into() }));
+        let events = [executed("time", 0), seen, checkpoint(700), checkpoint(900), executed("interrupt", 0)];
+        let found = Found::of(events.iter());
+        assert_eq!(found.executed.map(|executed| &*executed.stopped_by), Some("interrupt"));
+        assert!(found.layout.is_none(), "nobody looked at it then");
+    }
+}

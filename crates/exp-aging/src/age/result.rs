@@ -1,0 +1,129 @@
+//! The machine-readable result: what was measured, and what a plan only comes to.
+
+use super::events::{Executed, Rehearsal};
+use super::run;
+use super::unasked::Unasked;
+use super::{Age, Found};
+use senesce_runs::run::Recorded;
+use serde_json::{Value, json};
+
+/// Of a record. Before the execution has ended nothing is measured: what the plan comes to is below `planned`.
+pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Found<'_>) -> Value {
+    let mut value = match found.executed {
+        Some(executed) => measures_json(rehearsal, Some(executed)),
+        None => unmeasured_json(rehearsal),
+    };
+    value["unasked_commits"] = json!(Unasked::of(recorded.events()).commits());
+    value["seed"] = json!(recorded.seed);
+    value["profile"] = json!(rehearsal.summary.profile);
+    value["run"] = json!(recorded.path);
+    value["layout"] = json!(found.layout.and_then(|seen| seen.layout.as_ref()));
+    value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
+    value["environment"] = json!(recorded.environment);
+    value
+}
+
+/// What an execution reached or, without one, what the plan comes to.
+pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
+    let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
+    let digest = executed.map_or(&rehearsal.namespace_sha256, |executed| &executed.namespace_sha256);
+    json!({
+        "operations": measures.operations,
+        "creates": measures.creates,
+        "deletes": measures.deletes,
+        "commit_share": rehearsal.summary.clock.commit_share.share(),
+        "sync_every": rehearsal.summary.clock.sync_every,
+        "commits": measures.commits,
+        "unasked_commits": null,
+        "changes": measures.changes,
+        "changes_under_way": measures.changes_under_way,
+        "changes_executed": executed.and_then(|executed| executed.changes),
+        "writers": rehearsal.course.as_ref().map(|course| course.spec.writers),
+        "files_live": measures.files_live,
+        "t_bound": rehearsal.summary.t_bound,
+        "t_end": rehearsal.summary.t_end,
+        "virtual_t": rehearsal.summary.virtual_t,
+        "saved_factor": rehearsal.summary.saved_factor(),
+        "overwrites": measures.overwrites,
+        "rmse": measures.rmse,
+        "fullness": measures.fullness,
+        "created_size_tv": measures.created_size_tv,
+        "chi_square": measures.chi_square,
+        "stopped_by": executed.map_or("not executed", |executed| executed.stopped_by.as_str()),
+        "namespace_sha256": digest,
+        "parts": rehearsal.summary.parts,
+        "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
+        "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
+        "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
+        "execute_seconds": executed.map(|executed| executed.execute_seconds),
+        "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
+        "ops_per_second": executed.map(|executed| executed.ops_per_second),
+        "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
+        "ranks": executed.map(|executed| &executed.ranks),
+        "window": executed.map(|executed| executed.window),
+        "peak_rss_bytes": executed.map_or_else(run::peak_rss_bytes, |executed| executed.peak_rss_bytes),
+        "plan": rehearsal.summary,
+    })
+}
+
+/// What tells the state of a target.
+const OF_THE_TARGET: [&str; 15] = [
+    "operations",
+    "creates",
+    "deletes",
+    "commits",
+    "changes",
+    "changes_under_way",
+    "files_live",
+    "overwrites",
+    "rmse",
+    "fullness",
+    "created_size_tv",
+    "chi_square",
+    "namespace_sha256",
+    "part_sha256",
+    "peak_rss_bytes",
+];
+
+/// The same without an end of the execution. Below `planned` no name is that of a measured one, so that a comparison of records takes none
+/// of them for measured.
+fn unmeasured_json(rehearsal: &Rehearsal) -> Value {
+    let mut value = measures_json(rehearsal, None);
+    OF_THE_TARGET.iter().for_each(|name| value[*name] = Value::Null);
+    let measures = &rehearsal.measures;
+    value["planned"] = json!({
+        "operations": measures.operations,
+        "commits": measures.commits,
+        "files_live": measures.files_live,
+        "overwrites": measures.overwrites,
+        "fullness": measures.fullness,
+        "errors": measures.rmse,
+        "p": measures.chi_square.all.p,
+        "namespace_sha256": rehearsal.namespace_sha256,
+    });
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::course::Course;
+    use super::super::rehearse::rehearse;
+    use super::super::spec::tests::age_spec;
+    use super::super::spec::{AgeSpec, Limits};
+    use super::*;
+    use senesce_core::Silent;
+
+    #[test]
+    fn without_an_end_of_the_execution_nothing_is_measured() {
+        let limits = Limits { max_operations: Some(1000), ..Limits::default() };
+        let course = Course::new(AgeSpec { limits, ..age_spec("sparse", None) });
+        let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
+        let rehearsal = Rehearsal::of(&course, vec![played]).unwrap();
+        let value = unmeasured_json(&rehearsal);
+        assert!(OF_THE_TARGET.iter().all(|name| value[*name].is_null()), "{value}");
+        assert_eq!((&value["stopped_by"], &value["planned"]["operations"]), (&json!("not executed"), &json!(1000)));
+        assert!(value["planned"]["errors"]["age"].is_number() && value["planned"]["rmse"].is_null());
+        let planned_only = measures_json(&rehearsal, None);
+        assert_eq!(planned_only["operations"], 1000, "--plan-only is about nothing else");
+    }
+}

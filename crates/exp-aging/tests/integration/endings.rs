@@ -1,0 +1,145 @@
+//! What is told of agings that failed, were stopped, or went on: nothing that was only planned as if it were measured.
+
+use super::ranks::{make_target, spec};
+use senesce_aging::Clock;
+use senesce_core::analysis::Table;
+use senesce_core::{Analysis, Bytes, Record, Silent, Verdict};
+use senesce_exp_aging::age::{Age, AgeSpec, Limits, plan_only, resume};
+use senesce_runs::measurements;
+use senesce_runs::registry::Registry;
+use senesce_runs::run::{Conduct, Outcome, analyse, conduct};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_exp_aging::VERBS] };
+
+fn age(spec: &AgeSpec, out: &Path) -> Outcome {
+    make_target(spec);
+    conduct::<Age>(spec, spec.seed, &Conduct::quietly(out)).unwrap()
+}
+
+fn limited(spec: AgeSpec, seconds: f64) -> AgeSpec {
+    AgeSpec { limits: Limits { max_seconds: Some(seconds), ..Limits::default() }, ..spec }
+}
+
+/// An aging that failed at a file in the middle of its plan.
+fn failed(room: &Path) -> Record {
+    let (aged, out) = (room.join("aged"), room.join("run"));
+    let spec = spec(&aged);
+    let plan = spec.planner(0).unwrap();
+    let file = plan.clone().nth(3000).unwrap().file;
+    let folder = aged.join(plan.plan().directories().path(file.directory));
+    make_target(&spec);
+    senesce_volume::ClaimedDirectory::claim(&aged, None).unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir(folder.join(senesce_aging::plan::file_name(file.birth))).unwrap();
+    assert!(conduct::<Age>(&spec, spec.seed, &Conduct::quietly(&out)).is_err());
+    Record::open(&out).unwrap()
+}
+
+fn names(table: &Table) -> Vec<&str> {
+    table.rows.iter().map(|row| row[0].as_str().unwrap()).collect()
+}
+
+fn figures(analysis: &Analysis) -> Vec<&str> {
+    analysis.figures.iter().map(|figure| &*figure.id).collect()
+}
+
+#[test]
+fn a_failed_aging_shows_its_plan_as_a_plan() {
+    let temporary = tempfile::tempdir().unwrap();
+    let record = failed(temporary.path());
+    let analysis = analyse::<Age>(&record).unwrap();
+    assert!(analysis.title.ends_with("an aging by the profile agrawal that has not ended"), "{}", analysis.title);
+    assert!(analysis.summary.contains("nothing of its end was measured"), "{}", analysis.summary);
+    assert_eq!(analysis.tables[0].id, "plan");
+    let done = ["operations done", "execution (s)"];
+    assert!(names(&analysis.tables[0]).iter().all(|name| name.starts_with("planned ") || done.contains(name)));
+    assert!(!figures(&analysis).contains(&"ages"));
+    let result = &analysis.result;
+    for key in ["operations", "files_live", "rmse", "fullness", "chi_square", "namespace_sha256", "peak_rss_bytes"] {
+        assert!(result[key].is_null(), "{key}: {}", result[key]);
+    }
+    assert_eq!(result["planned"]["operations"], 6000);
+    let measured = measurements::of(&REGISTRY, &record).unwrap();
+    let metrics: Vec<&str> = measured.iter().map(|one| &*one.metric).collect();
+    assert_eq!(metrics, ["plan_cpu_seconds"], "what a comparison takes for measured");
+}
+
+#[test]
+fn a_run_that_was_killed_after_it_went_on_is_not_reported_as_it_was_before() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (spec, out) = (limited(spec(&temporary.path().join("aged")), 0.0), temporary.path().join("run"));
+    let stopped = age(&spec, &out).analysis;
+    assert_eq!(stopped.tables[0].id, "result");
+    let mut directory = senesce_core::RunDirectory::resume(&out).unwrap();
+    directory.reopen_finished().unwrap();
+    let checkpoint = |operation: u64| json!({"operation": operation, "seconds": 1.0});
+    for operation in [2048, 4096] {
+        directory.append("checkpoint", &checkpoint(operation)).unwrap();
+    }
+    let killed = analyse::<Age>(&Record::open(&out).unwrap()).unwrap();
+    assert_eq!(killed.tables[0].id, "plan");
+    assert!(killed.summary.ends_with("By its last checkpoint 4096 operations were done."), "{}", killed.summary);
+    assert!(killed.tables.iter().all(|table| table.id != "layout"));
+}
+
+fn number(result: &Value, key: &str) -> f64 {
+    result[key].as_f64().unwrap_or_else(|| panic!("{key}: {result}"))
+}
+
+#[test]
+fn the_rate_is_that_of_all_parts_of_a_run() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (spec, out) = (limited(spec(&temporary.path().join("aged")), 0.0), temporary.path().join("run"));
+    age(&spec, &out);
+    let whole = Limits { max_seconds: Some(600.0), ..Limits::default() };
+    let result = resume(&out, &whole, &Conduct::quietly(&out)).unwrap().analysis.result;
+    assert_eq!(result["stopped_by"], "convergence");
+    let done = number(&result, "ops_per_second") * number(&result, "execute_seconds");
+    assert!((done / number(&result, "operations") - 1.0).abs() < 1e-6, "{done} of {result}");
+}
+
+#[test]
+fn the_rate_of_a_shard_is_that_of_its_own_operations() {
+    let temporary = tempfile::tempdir().unwrap();
+    let spec = AgeSpec { shard: Some((0, 4)), ..spec(&temporary.path().join("aged")) };
+    let own = spec.planner(0).unwrap().filter(|operation| operation.file.directory % 4 == 0).count() as f64;
+    let result = age(&spec, &temporary.path().join("run")).analysis.result;
+    let done = number(&result, "ops_per_second") * number(&result, "execute_seconds");
+    assert!((done - own).abs() < 1e-3 * own, "{done} operations of {own}");
+}
+
+#[test]
+fn a_time_limit_decides_no_claim() {
+    let temporary = tempfile::tempdir().unwrap();
+    let spec = limited(spec(&temporary.path().join("aged")), 0.0);
+    let stopped = age(&spec, &temporary.path().join("run")).analysis;
+    assert_eq!(stopped.result["stopped_by"], "time");
+    assert!(stopped.title.ends_with(", stopped before the end of the plan"), "{}", stopped.title);
+    assert!(stopped.findings.iter().all(|finding| finding.verdict == Verdict::NotTestable), "{:?}", stopped.findings);
+}
+
+#[test]
+fn a_plan_that_is_done_when_its_time_is_over_came_to_its_end() {
+    let temporary = tempfile::tempdir().unwrap();
+    let limits = Limits { max_operations: Some(500), max_seconds: Some(0.0), ..Limits::default() };
+    // One round: no commit ends it early.
+    let spec = AgeSpec { limits, clock: Clock::NONE, ..spec(&temporary.path().join("aged")) };
+    assert_eq!(age(&spec, &temporary.path().join("run")).analysis.result["stopped_by"], "operations");
+}
+
+#[test]
+fn a_confidence_that_is_not_reached_did_not_stop_the_plan() {
+    let of = |size: Bytes| {
+        let limits = Limits { confidence: Some(0.95), ..Limits::default() };
+        let spec = AgeSpec { limits, size: Some(size), target: None, ..spec(Path::new("none")) };
+        let planned = plan_only(&spec, &Silent, &senesce_core::interrupt::Interrupt::new()).unwrap();
+        let least = |name: &str| planned["chi_square"][name]["p"].as_f64().unwrap();
+        (planned["stopped_by"].as_str().unwrap().to_string(), least("age").min(least("size")).min(least("depth")))
+    };
+    let (stopped_by, p) = of(Bytes::mib(24));
+    assert!(stopped_by == "confidence" && p >= 0.95, "{stopped_by}: {p}");
+    let (stopped_by, p) = of(Bytes::kib(1500));
+    assert!(stopped_by == "convergence" && p < 0.95, "{stopped_by}: {p}");
+}
