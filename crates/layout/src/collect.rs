@@ -12,6 +12,8 @@ pub struct Keep {
     pub map: bool,
     /// Where each file's data lie (16 bytes each run, 16 each file).
     pub runs: bool,
+    /// Bytes of a block where blocks of a file's map may lie between its data (ext2, ext3): what is read in one go is one run.
+    pub mapped_between: Option<u64>,
     /// Whether what may not be opened is counted instead of ending the walk.
     pub skip_denied: bool,
 }
@@ -55,7 +57,11 @@ impl Collected {
 impl Collector {
     /// An empty collector.
     pub fn new(keep: Keep) -> Self {
-        Self { map: keep.map.then(Vec::new), runs: keep.runs.then(Runs::default), ..Self::default() }
+        Self {
+            map: keep.map.then(Vec::new),
+            runs: keep.runs.then(|| Runs::new(keep.mapped_between)),
+            ..Self::default()
+        }
     }
 
     /// Adds the file with index `file`; its mappings are in the order of the file.

@@ -35,6 +35,8 @@ impl ExtentKind {
     pub const ENCODED: ExtentKind = ExtentKind(8);
     /// Not allocated yet (delayed allocation).
     pub const DELAYED: ExtentKind = ExtentKind(16);
+    /// The file is mapped block by block and the kernel has joined what is adjacent.
+    pub const BY_BLOCKS: ExtentKind = ExtentKind(32);
 
     /// Whether every mark of `other` is set.
     pub const fn has(self, other: ExtentKind) -> bool {

@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files that one task opens through one directory handle.
 const BATCH: usize = 512;
+/// `FIEMAP_EXTENT_MERGED` (linux/fiemap.h): the file is mapped block by block.
+const MERGED: u32 = 0x1000;
+
 /// A buffer for calls, reused from file to file.
 #[derive(Default)]
 pub struct Fiemap(ExtentMap);
@@ -47,6 +50,7 @@ fn extent(mapped: &Mapped) -> Extent {
         (Mapped::DATA_INLINE, ExtentKind::INLINE),
         (Mapped::ENCODED | Mapped::DATA_ENCRYPTED, ExtentKind::ENCODED),
         (Mapped::DELALLOC | Mapped::UNKNOWN, ExtentKind::DELAYED),
+        (MERGED, ExtentKind::BY_BLOCKS),
     ];
     let marked = marks.iter().filter(|(flag, _)| mapped.flags & flag != 0);
     let plain = Extent::plain(mapped.logical, mapped.physical, mapped.length);

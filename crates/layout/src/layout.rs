@@ -12,8 +12,9 @@ use crate::runs::FileRuns;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
-use crate::{btrfs_free, fiemap};
+use crate::{btrfs_free, fiemap, names};
 use rustix::fs::{Mode, OFlags};
+use senesce_volume::FileSystem;
 use senesce_volume::file_system::{ExtentsBy, FreeSpaceBy};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -39,8 +40,8 @@ pub struct Options {
 }
 
 impl Options {
-    fn keep(&self) -> Keep {
-        Keep { map: self.map || self.extents, runs: self.runs, skip_denied: self.skip_denied }
+    fn keep(&self, mapped_between: Option<u64>) -> Keep {
+        Keep { map: self.map || self.extents, runs: self.runs, skip_denied: self.skip_denied, mapped_between }
     }
 }
 
@@ -148,26 +149,31 @@ impl<'a> Examination<'a> {
         self.root.as_fd()
     }
 
+    fn keep(&self, options: &Options) -> Keep {
+        let is_ext = self.file_system == Mounted::Known(FileSystem::Ext4);
+        options.keep(is_ext.then_some(self.block_size))
+    }
+
     fn run(&self, options: &Options) -> Result<Layout, LayoutError> {
         let source = self.source(options.method)?;
         let (tree, collected, method, free_space) = match source {
             Source::Fiemap => {
                 let (tree, free) = rayon::join(|| self.tree(options.skip_denied), || self.free_space());
                 let tree = tree?;
-                let collected = fiemap::walk(self.root(), self.shown, &tree, options.keep())?;
+                let collected = fiemap::walk(self.root(), self.shown, &tree, self.keep(options))?;
                 (tree, collected, Method::Fiemap, free?)
             }
             Source::InodeTables(tables) => {
                 let (tree, free) = rayon::join(|| self.tree(options.skip_denied), || self.free_space());
                 let tree = tree?;
-                let collected = tables.walk(self.root(), self.shown, &tree, options.keep())?;
+                let collected = tables.walk(self.root(), self.shown, &tree, self.keep(options))?;
                 (tree, collected, Method::InodeTables, free?)
             }
             Source::ReverseMap(geometry) => {
                 let read = || ReverseMap::read(self.root(), self.shown, self.device, &geometry, self.threads);
                 let (tree, records) = rayon::join(|| self.tree(options.skip_denied), read);
                 let (tree, records) = (tree?, records?);
-                let collected = records.assign(&tree, options.keep());
+                let collected = records.assign(&tree, self.keep(options));
                 (tree, collected, Method::ReverseMap, Ok(records.free))
             }
             Source::TreeSearch => {
@@ -182,8 +188,8 @@ impl<'a> Examination<'a> {
                     );
                 }
                 let walk = || match told {
-                    true => btrfs::walk(self.root(), self.shown, &tree, &extents, options.keep()),
-                    false => fiemap::walk(self.root(), self.shown, &tree, options.keep()),
+                    true => btrfs::walk(self.root(), self.shown, &tree, &extents, self.keep(options)),
+                    false => fiemap::walk(self.root(), self.shown, &tree, self.keep(options)),
                 };
                 let (collected, free) = rayon::join(walk, free);
                 (tree, collected?, if told { Method::TreeSearch } else { Method::Fiemap }, Ok(free?))
@@ -210,14 +216,15 @@ impl<'a> Examination<'a> {
         let runs = options.runs.then(|| std::mem::take(&mut collected.runs));
         let extents = if options.extents { in_file_order(&collected.map) } else { Vec::new() };
         let map = options.map.then(|| {
-            let names = tree.files.iter().map(|file| tree.path(file).to_string_lossy().into_owned());
+            let names = tree.files.iter().map(|file| names::shown(&tree.path(file)));
             LayoutMap::new(std::mem::take(&mut collected.map), names)
         });
+        let unknown = (0..tree.files.len() as u32).filter(|file| collected.is_unknown(*file as usize)).collect();
         Layout {
             summary: LayoutSummary::new(circumstances, &tree, &collected),
             files: if options.per_file { summary::per_file(&tree, &collected) } else { Vec::new() },
             map,
-            runs: runs.map(|runs| FileRuns::new(tree, runs)),
+            runs: runs.map(|runs| FileRuns::new(tree, runs, unknown)),
             extents,
         }
     }

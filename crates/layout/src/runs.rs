@@ -1,6 +1,7 @@
 //! Where each file's data lie, in the order of reading: what a model of a device needs.
 
 use crate::extent::{Extent, ExtentKind};
+use crate::indirect::map_blocks_before;
 use crate::tree::Tree;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,9 +36,17 @@ struct Span {
 pub struct Runs {
     runs: Vec<Run>,
     spans: Vec<(u32, Span)>,
+    /// Bytes of a block where blocks of a file's map may lie between its data.
+    mapped_between: Option<u64>,
 }
 
 impl Runs {
+    /// No runs. Where `mapped_between` gives the bytes of a block, data that only the blocks of the file's own map part are one run:
+    /// the kernel reads these on its way.
+    pub fn new(mapped_between: Option<u64>) -> Self {
+        Self { mapped_between, ..Self::default() }
+    }
+
     /// Adds a file's mappings, which are in the order of the file. What a read does not fetch from the device (holes, unwritten
     /// and inline data, data without a place) is left out.
     pub fn add(&mut self, file: u32, extents: &[Extent]) {
@@ -48,13 +57,23 @@ impl Runs {
             if !extent.on_device() || extent.kind.has(ExtentKind::UNWRITTEN) || extent.physical_length == 0 {
                 continue;
             }
+            let map = self.map_before(extent);
             match self.runs[first..].last_mut() {
                 Some(last) if last.end() == extent.physical => last.length += extent.physical_length,
+                Some(last) if map > 0 && last.end().saturating_add(map) == extent.physical => {
+                    last.length += map + extent.physical_length;
+                }
                 _ => self.runs.push(Run { start: extent.physical, length: extent.physical_length }),
             }
         }
         let span = Span { first: first as u32, count: (self.runs.len() - first) as u32, marks };
         self.spans.push((file, span));
+    }
+
+    /// Bytes of the map that come before an extent where all of it lies in one sequence.
+    fn map_before(&self, extent: &Extent) -> u64 {
+        let block = self.mapped_between.filter(|block| *block > 0 && extent.kind.has(ExtentKind::BY_BLOCKS));
+        block.map_or(0, |block| map_blocks_before(block, extent.logical / block) * block)
     }
 
     /// Adds what another thread has found.
@@ -72,15 +91,23 @@ pub struct FileRuns {
     tree: Tree,
     runs: Vec<Run>,
     spans: Vec<Span>,
+    /// Files of which nothing is known, ascending.
+    unknown: Vec<u32>,
 }
 
 impl FileRuns {
-    pub(crate) fn new(tree: Tree, found: Runs) -> Self {
+    /// `unknown` are files that have gone or may not be opened, ascending.
+    pub(crate) fn new(tree: Tree, found: Runs, unknown: Vec<u32>) -> Self {
         let mut spans = vec![Span::default(); tree.files.len()];
         for (file, span) in found.spans {
             spans[file as usize] = span;
         }
-        Self { tree, runs: found.runs, spans }
+        Self { tree, runs: found.runs, spans, unknown }
+    }
+
+    /// Whether the file was seen: it had not gone and could be opened.
+    pub fn is_known(&self, file: usize) -> bool {
+        self.unknown.binary_search(&(file as u32)).is_err()
     }
 
     /// Number of files.
@@ -139,7 +166,8 @@ mod tests {
         other.add(0, &[Extent::plain(0, 1 << 20, 512)]);
         runs.append(other);
         let tree = Tree::default();
-        let mut files = FileRuns::new(tree, Runs::default());
+        let mut files = FileRuns::new(tree, Runs::default(), vec![1]);
+        assert_eq!([0, 1].map(|file| files.is_known(file)), [true, false]);
         files.spans = vec![Span::default(); 2];
         for (file, span) in &runs.spans {
             files.spans[*file as usize] = *span;
@@ -148,5 +176,21 @@ mod tests {
         assert_eq!(files.of(0), [Run { start: 1 << 20, length: 512 }]);
         assert_eq!(files.of(1), [Run { start: 4096, length: 8192 }, Run { start: 65536, length: 4096 }]);
         assert!(files.marks(1).has(ExtentKind::SHARED) && !files.marks(0).has(ExtentKind::SHARED));
+    }
+
+    /// A file of 1 MiB as mke2fs -d lays it on ext3: the block of its map lies behind the first twelve.
+    #[test]
+    fn the_blocks_of_a_map_between_data_do_not_part_them() {
+        const B: u64 = 4096;
+        let blocks = |logical: u64, physical: u64, count: u64| Extent::plain(logical * B, physical * B, count * B);
+        let runs = |kind: ExtentKind, mapped_between: Option<u64>, second: u64| {
+            let mut runs = Runs::new(mapped_between);
+            runs.add(0, &[blocks(0, 2319, 12).marked(kind), blocks(12, second, 244).marked(kind)]);
+            runs.runs
+        };
+        assert_eq!(runs(ExtentKind::BY_BLOCKS, Some(B), 2332), [Run { start: 2319 * B, length: 257 * B }]);
+        assert_eq!(runs(ExtentKind::BY_BLOCKS, Some(B), 2333).len(), 2, "another gap is one");
+        assert_eq!(runs(ExtentKind::BY_BLOCKS, None, 2332).len(), 2, "another file system has no such map");
+        assert_eq!(runs(ExtentKind::PLAIN, Some(B), 2332).len(), 2, "neither has a file with extents");
     }
 }

@@ -1,14 +1,14 @@
 //! What a file system still has to offer: what statfs(2) says, every free extent, and what each kind of file system tells
 //! beside. Reads only.
 
-use crate::btrfs_search::{kind, node_size, search, tree};
+mod btrfs;
+
 use crate::error::LayoutError;
 use crate::ext4_format;
 use crate::method::Mounted;
 use crate::xfs::Geometry;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
-use senesce_sys::btrfs::Space;
-use senesce_sys::{btrfs as btrfs_calls, fsmap, xfs as xfs_calls};
+use senesce_sys::{fsmap, xfs as xfs_calls};
 use senesce_volume::file_system::FreeSpaceBy;
 use senesce_volume::{BlockDevice, FileSystem};
 use serde::Serialize;
@@ -112,7 +112,7 @@ pub struct Chunks {
     pub total: u64,
     /// Bytes used in them.
     pub used: u64,
-    /// Copies that are kept.
+    /// Copies that are kept of what is new.
     pub copies: u64,
 }
 
@@ -157,7 +157,9 @@ impl FileSystemSpace {
         let kind = match file_system {
             Mounted::Known(FileSystem::Ext4) => Particulars::Ext(ext(device, found.f_blocks)),
             Mounted::Known(FileSystem::Xfs) => Particulars::Xfs(xfs(root.as_fd(), directory, read_only)?),
-            Mounted::Known(FileSystem::Btrfs) => btrfs(root.as_fd()).map_or(Particulars::Other, Particulars::Btrfs),
+            Mounted::Known(FileSystem::Btrfs) => {
+                btrfs::read(root.as_fd()).map_or(Particulars::Other, Particulars::Btrfs)
+            }
             _ => Particulars::Other,
         };
         let free = match file_system.free_space() {
@@ -293,93 +295,9 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     all
 }
 
-fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
-    let mut found = Btrfs {
-        data: Chunks { copies: 1, ..Chunks::default() },
-        metadata: Chunks { copies: 1, ..Chunks::default() },
-        mixed: false,
-        global_reserve: 0,
-        unallocated: 0,
-        holes: Vec::new(),
-        device: 0,
-        devices: 0,
-        node_size: node_size(root)?,
-    };
-    for space in btrfs_calls::spaces(root)? {
-        let Space { flags, total, used } = space;
-        let copies = space.copies();
-        let chunks = |before: Chunks| Chunks { total: before.total + total, used: before.used + used, copies };
-        if flags & Space::GLOBAL_RESERVE != 0 {
-            found.global_reserve = total;
-            continue;
-        }
-        found.mixed |= flags & Space::DATA != 0 && flags & Space::METADATA != 0;
-        if flags & Space::DATA != 0 {
-            found.data = chunks(found.data);
-        } else if flags & Space::METADATA != 0 {
-            found.metadata = chunks(found.metadata);
-        }
-    }
-    devices(root, &mut found)?;
-    Ok(found)
-}
-
-/// The first MiB of a device is never given to a chunk (BTRFS_DEVICE_RANGE_RESERVED).
-const NEVER_GIVEN: u64 = 1 << 20;
-
-/// Sizes of the devices and what chunks take of them.
-fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
-    let all = btrfs_calls::file_system(root)?;
-    for number in 1..=all.max_device.min(1024) {
-        // Numbers of devices that were removed are not used again.
-        let Ok(device) = btrfs_calls::device(root, number) else { continue };
-        found.device += device.total;
-        let unallocated = device.total.saturating_sub(device.used).saturating_sub(NEVER_GIVEN);
-        found.unallocated += unallocated;
-        found.holes.extend(holes(root, number, device.total).unwrap_or_else(|_| vec![unallocated]));
-    }
-    found.devices = all.devices;
-    Ok(())
-}
-
-/// The ranges of a device between its chunks.
-fn holes(root: BorrowedFd<'_>, number: u64, bytes: u64) -> io::Result<Vec<u64>> {
-    /// Offset in struct btrfs_dev_extent (linux/btrfs_tree.h).
-    const LENGTH: usize = 24;
-    let mut taken = Vec::new();
-    search(root, tree::DEVICE, number..=number, |item| {
-        if item.kind == kind::DEV_EXTENT {
-            taken.push((item.offset, item.u64_at(LENGTH)));
-        }
-    })?;
-    Ok(between(&taken, bytes))
-}
-
-/// What lies between ranges, which are ascending, and behind them.
-fn between(taken: &[(u64, u64)], bytes: u64) -> Vec<u64> {
-    let mut end = NEVER_GIVEN;
-    let mut found = Vec::new();
-    for (start, length) in taken.iter().copied().chain([(bytes, 0)]) {
-        found.push(start.saturating_sub(end));
-        end = end.max(start.saturating_add(length));
-    }
-    found.retain(|length| *length > 0);
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// As mkfs.btrfs leaves it: its first chunks were given back, and the last ones end before the device does.
-    #[test]
-    fn holes_lie_between_chunks_and_behind_them() {
-        const MIB: u64 = 1 << 20;
-        let taken = [(13 * MIB, 8 * MIB), (21 * MIB, 8 * MIB), (40 * MIB, 60 * MIB)];
-        assert_eq!(between(&taken, 128 * MIB), [12 * MIB, 11 * MIB, 28 * MIB]);
-        assert_eq!(between(&taken, 100 * MIB), [12 * MIB, 11 * MIB]);
-        assert_eq!(between(&[], 10 * MIB), [9 * MIB]);
-    }
 
     /// 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
     #[test]
@@ -387,15 +305,6 @@ mod tests {
         assert_eq!(tree_blocks(300, (100, 2)), 6);
         assert_eq!(tree_blocks(100, (100, 2)), 1);
         assert_eq!(tree_blocks(0, (100, 2)), 0);
-    }
-
-    #[test]
-    fn every_profile_of_btrfs_keeps_its_copies() {
-        let profiles =
-            [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
-        for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {
-            assert_eq!(Space { flags: Space::DATA | profile, ..Space::default() }.copies(), kept, "{name}");
-        }
     }
 
     #[test]

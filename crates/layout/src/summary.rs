@@ -132,7 +132,7 @@ impl LayoutSummary {
 /// One file, for `--per-file`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// Path below the target; bytes that are not UTF-8 are replaced.
+    /// Path below the target, as [`crate::names::shown`] has it.
     pub path: String,
     /// Inode number.
     pub inode: u64,
@@ -150,7 +150,7 @@ pub(crate) fn per_file(tree: &Tree, collected: &Collected) -> Vec<FileLayout> {
     files
         .filter(|(index, _)| !collected.is_unknown(*index))
         .map(|(_, (file, shape))| FileLayout {
-            path: tree.path(file).to_string_lossy().into_owned(),
+            path: crate::names::shown(&tree.path(file)),
             inode: file.inode,
             extents: shape.extents,
             blocks: shape.blocks,

@@ -17,6 +17,8 @@ pub fn analysis(found: &Prognosis) -> Analysis {
     tables.push(cures(found));
     if !found.creatable.is_empty() {
         tables.push(creatable(found));
+    }
+    if !found.largest.is_empty() {
         tables.push(largest(found));
     }
     tables.extend([directories(found), worst(found), plan(found)]);

@@ -9,12 +9,14 @@ use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 pub(crate) use parts::worst;
-use parts::{beyond, breaks, changed_share, cures, directories, notes, shown, unseen_share};
+use parts::{beyond, breaks, changed_share, cures, directories, notes, unseen_share};
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
+use senesce_layout::names::{shell_word, shown};
 use senesce_layout::{FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory, space};
 use senesce_volume::FileSystem;
+use senesce_volume::file_system::Defragmenter;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -294,7 +296,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         breaks: breaks(&seen),
         unseen_share: unseen_share(place, &seen, &space),
         changed_share: 0.0,
-        notes: notes(summary),
+        notes: notes(summary, &space),
         elapsed_seconds: 0.0,
         peak_rss_bytes: summary.peak_rss_bytes,
         twin: None,
@@ -319,22 +321,17 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
 }
 
 impl Prognosis {
-    /// The tool that defragments files of this file system.
-    pub fn defragmenter(&self) -> &'static str {
-        let known = self.file_system.parse().ok().and_then(|known: FileSystem| known.entry().defragmenter);
-        known.map_or("defragmentation", |known| known.command[0])
+    /// The tool that defragments files of this file system, if there is one.
+    pub fn defragmenter(&self) -> Option<Defragmenter> {
+        let known: FileSystem = self.file_system.parse().ok()?;
+        // e4defrag preallocates the new place of a file.
+        known.entry().defragmenter.filter(|_| headroom::can_preallocate(&self.space))
     }
 
     /// What df suggests.
     pub fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
         headroom::suggested_by_df(&self.space, size, user)
     }
-}
-
-/// The command for directories, without them, as the table of file systems has it.
-pub fn defragmenter(file_system: &str) -> Option<String> {
-    let known: FileSystem = file_system.parse().ok()?;
-    Some(known.entry().defragmenter?.words().join(" "))
 }
 
 fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisError> {
@@ -355,10 +352,10 @@ pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }
 
-/// Where the tools work: they take a mounted directory, which an image or a device has to be made first.
+/// Where the tools work, as a word of a shell: they take a mounted directory, which an image or a device has to be made first.
 pub(crate) fn place_of_commands(target: &str) -> String {
     match Path::new(target).is_dir() {
-        true => target.into(),
+        true => shell_word(target),
         false => "MOUNTPOINT".into(),
     }
 }

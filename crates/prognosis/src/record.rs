@@ -183,10 +183,12 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     let mut found = Vec::new();
     let mut one = |value: &str, threshold: f64, text: &str, of: &dyn Fn(&Kept) -> Option<f64>| {
         let points: Vec<(f64, f64)> = kept.iter().filter_map(|one| Some((one.time / DAY, of(one)?))).collect();
-        if let Some((slope, last)) = line(&points) {
-            let days = (threshold - last) / slope;
-            let is_passed = (threshold - last) * (threshold - points[0].1) < 0.0;
-            let days_left = match is_passed {
+        if let (Some(slope), [first, .., last]) = (slope(&points), points.as_slice()) {
+            // From what there is: the line itself may have passed what has not come yet.
+            let left = threshold - last.1;
+            let is_reached = left == 0.0 && last.1 != first.1 || left * (threshold - first.1) < 0.0;
+            let days = left / slope;
+            let days_left = match is_reached {
                 _ if seconds < DAY => None,
                 true => Some(0.0),
                 false => (days.is_finite() && (0.0..=HORIZON).contains(&days)).then_some(days),
@@ -205,8 +207,8 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     found
 }
 
-/// Slope of the line of least squares, and its value at the last point; none where all points have one time.
-fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+/// Slope of the line of least squares; none where all points have one time.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / count, sum.1 + point.1 / count));
     let (mut across, mut along) = (0.0, 0.0);
@@ -214,8 +216,7 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
         across += (point.0 - x) * (point.1 - y);
         along += (point.0 - x).powi(2);
     }
-    let last = points.last()?.0;
-    (along > 0.0).then(|| (across / along, y + across / along * (last - x)))
+    (along > 0.0).then(|| across / along)
 }
 
 #[cfg(test)]
@@ -258,6 +259,17 @@ mod tests {
     fn a_threshold_that_is_passed_has_no_days_left() {
         let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0 + 5.0 * f64::from(day))).collect();
         assert_eq!(trends(&all)[0].days_left, Some(0.0));
+    }
+
+    /// Much was written on the first day and little since: the line is below zero when there is still free space.
+    #[test]
+    fn what_is_free_is_not_called_used_up() {
+        let free = [1000u64, 100, 90, 80];
+        let all: Vec<Kept> = free.iter().zip(0..).map(|(free, day)| kept(f64::from(day), *free, 10.0)).collect();
+        let found = &trends(&all)[1];
+        assert!((found.per_day + 277.0).abs() < 1e-6 && found.days_left.is_some_and(|days| days > 0.2), "{found:?}");
+        let none = [kept(0.0, 200, 10.0), kept(1.0, 100, 10.0), kept(2.0, 0, 10.0)];
+        assert_eq!(trends(&none)[1].days_left, Some(0.0));
     }
 
     #[test]

@@ -58,7 +58,10 @@ fn reading(prognosis: &Prognosis) -> String {
         }
     };
     let all = format!("{} to read it all now{drive}", seconds(now));
-    let defragment = format!("{} at best {}, {}", prognosis.defragmenter(), seconds(ideal), verdict(now, ideal));
+    let defragment = match prognosis.defragmenter() {
+        Some(tool) => format!("{} at best {}, {}", tool.command[0], seconds(ideal), verdict(now, ideal)),
+        None => format!("every file in one piece {}, but no tool does that here", seconds(ideal)),
+    };
     let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten));
     format!("{all}; {defragment}; {rewrite}.")
 }

@@ -1,16 +1,14 @@
 //! The parts of an estimate: its directories, its worst files, what breaks reads, and cures.
 
 use super::*;
-
-pub(super) fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
+use senesce_layout::names::shown;
+use senesce_layout::space::Particulars;
 
 pub(super) fn directories(seen: &Seen) -> Vec<Directory> {
     let mut all: Vec<Directory> = Vec::new();
     let mut places: HashMap<&Path, usize> = HashMap::new();
     let mut last = None;
-    for file in 0..seen.files.len() {
+    for file in (0..seen.files.len()).filter(|file| seen.files.is_known(*file)) {
         // Files come directory by directory.
         let top = seen.files.top_directory(file);
         let place = match last {
@@ -119,13 +117,27 @@ pub(super) fn changed_share(before: &FileSystemSpace, free_after: u64) -> f64 {
     before.free_blocks.abs_diff(free_after) as f64 / used as f64
 }
 
-pub(super) fn notes(summary: &LayoutSummary) -> Vec<String> {
+pub(super) fn notes(summary: &LayoutSummary, space: &FileSystemSpace) -> Vec<String> {
     let counts = [
         (summary.denied, "directories and files may not be opened and were not seen; root sees all"),
         (summary.vanished, "files or directories were deleted during the examination"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
     ];
-    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")).collect()
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}"));
+    counts.chain(limits(space).map(String::from)).collect()
+}
+
+/// What cannot be said of such a file system.
+fn limits(space: &FileSystemSpace) -> Option<&'static str> {
+    match &space.kind {
+        Particulars::Ext(ext) if !ext.extents => {
+            Some("files are mapped block by block (no extents): none can be preallocated, and e4defrag moves none")
+        }
+        Particulars::Btrfs(found) if found.mixed || found.devices != 1 => Some(
+            "no rule tells how many files can be created where data and metadata share chunks or there are several devices",
+        ),
+        _ => None,
+    }
 }
 
 /// A modelled drive on which not all data would fit: it takes addresses behind its end for others.
@@ -153,10 +165,10 @@ pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Resu
         bound: true,
     };
     let mut cures = Vec::new();
-    if let Some(command) = defragmenter(&found.file_system) {
+    if let Some(tool) = found.defragmenter() {
         // Everything that is moved is read and written.
         let place = place_of_commands(&found.target);
-        cures.push(one(format!("{command} {place}"), found.ideal_seconds, moved, 2.0));
+        cures.push(one(format!("{} {place}", tool.words().join(" ")), found.ideal_seconds, moved, 2.0));
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
@@ -166,6 +178,35 @@ pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_name_the_target_as_one_word() {
+        let directory = tempfile::tempdir().unwrap();
+        let odd = directory.path().join("my disk; it's");
+        std::fs::create_dir(&odd).unwrap();
+        let text = odd.display().to_string();
+        assert_eq!(place_of_commands(&text), format!("'{}/my disk; it'\\''s'", directory.path().display()));
+        assert_eq!(place_of_commands(&format!("{text}.img")), "MOUNTPOINT");
+    }
+
+    /// Files of ext2 and ext3 are moved by no tool.
+    #[test]
+    fn what_ext_without_extents_cannot_do_is_told() {
+        let with = |extents| {
+            let kind = Particulars::Ext(senesce_layout::space::Ext {
+                extents,
+                inline_data: false,
+                cluster_blocks: 1,
+                held_back_blocks: 0,
+                dir_index: true,
+                large_dir: false,
+            });
+            let here = FileSystemSpace::of(&std::env::temp_dir()).unwrap();
+            FileSystemSpace { kind, ..here }
+        };
+        assert!(limits(&with(false)).unwrap().contains("e4defrag moves none"));
+        assert_eq!(limits(&with(true)), None);
+    }
 
     #[test]
     fn data_behind_the_end_of_the_modelled_drive_are_told() {

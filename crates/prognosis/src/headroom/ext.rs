@@ -3,6 +3,7 @@
 use super::consume::{Appetite, consume};
 use super::{EndsBy, Estimate, NAME_BYTES, User, free_or_whole};
 use senesce_layout::FileSystemSpace;
+use senesce_layout::indirect::map_blocks;
 use senesce_layout::space::Ext;
 
 /// How full the leaves of a hashed directory are after many splits in halves, on average between two rounds of splits
@@ -43,8 +44,8 @@ pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, size: u64, user: User
     let by_blocks = match data {
         0 => (blocks as f64 - 1.0) / beside,
         data => {
-            let map =
-                |pieces: f64| if ext.extents { tree_blocks(space.block_size, pieces) } else { data as f64 / 256.0 };
+            let mapped = map_blocks(space.block_size, data) as f64;
+            let map = |pieces: f64| if ext.extents { tree_blocks(space.block_size, pieces) } else { mapped };
             let lengths = free_or_whole(space).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
             consume(lengths.into_iter(), blocks.saturating_sub(1) as f64, &Appetite { data, beside, map }).files
         }

@@ -146,7 +146,7 @@ pub fn one(space: &FileSystemSpace, size: u64, user: User) -> Option<Creatable> 
     let estimate = match &space.kind {
         Particulars::Ext(ext) => ext::estimate(space, ext, size, user),
         Particulars::Xfs(xfs) => xfs::estimate(space, xfs, size),
-        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
+        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size, space.block_size)?,
         Particulars::Other => return None,
     };
     let Estimate { files, low, high, ends_by, after_sync } = estimate;
@@ -186,13 +186,28 @@ pub struct Largest {
     pub bytes: u64,
 }
 
-/// The largest preallocations for 1, 4, 16 and 64 extents: the sum of the longest free extents.
+/// Free blocks that no call which allocates gets: what the kernel keeps, will keep, or wants for the call itself.
+fn held_back(space: &FileSystemSpace) -> u64 {
+    match &space.kind {
+        Particulars::Ext(ext) => ext.held_back_blocks + ext.cluster_blocks,
+        Particulars::Xfs(_) => not_set_aside(space) + xfs::TRANSACTION as u64,
+        Particulars::Btrfs(_) | Particulars::Other => 0,
+    }
+}
+
+/// Whether files can be preallocated (fallocate). Those of ext2 and ext3, which are mapped block by block, cannot.
+pub fn can_preallocate(space: &FileSystemSpace) -> bool {
+    !matches!(&space.kind, Particulars::Ext(ext) if !ext.extents)
+}
+
+/// The largest preallocations of root for 1, 4, 16 and 64 extents: the sum of the longest free extents, without what the kernel holds
+/// back. Empty where they are not told, and where no file can be preallocated.
 pub fn largest(space: &FileSystemSpace) -> Vec<Largest> {
-    let Some(free) = &space.free else { return Vec::new() };
+    let Some(free) = space.free.as_ref().filter(|_| can_preallocate(space)) else { return Vec::new() };
     let mut lengths: Vec<u64> = free.iter().map(|extent| extent.blocks).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
-    let sum =
-        |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(space.free_blocks) * space.block_size;
+    let most = space.free_blocks.saturating_sub(held_back(space));
+    let sum = |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(most) * space.block_size;
     [1, 4, 16, 64].map(|extents| Largest { extents, bytes: sum(extents) }).to_vec()
 }
 

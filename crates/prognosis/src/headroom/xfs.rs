@@ -17,7 +17,7 @@ const DIRECTORY: f64 = 0.0095;
 /// The same in directories of hundreds of thousands of names, which only empty files make.
 const LARGE_DIRECTORY: f64 = 0.0115;
 /// Blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES with trees of usual height).
-const TRANSACTION: f64 = 46.0;
+pub(super) const TRANSACTION: f64 = 46.0;
 /// Extents that an inode of 512 bytes holds, and those that a block of the tree holds after splits.
 const IN_INODE: f64 = 19.0;
 const IN_BLOCK: f64 = 200.0;

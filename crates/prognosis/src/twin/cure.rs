@@ -7,6 +7,7 @@ use crate::error::PrognosisError;
 use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
 use crate::sentence;
 use senesce_layout::FileRuns;
+use senesce_layout::names::shown;
 use senesce_volume::TargetError;
 use senesce_volume::file_system::{Defragmenter, TwinBy};
 use std::os::unix::process::ExitStatusExt;
@@ -92,7 +93,7 @@ fn carry_out(
         Ok((after.costs[0].seconds, moved_bytes(&before.files, &after.files)))
     })?;
     // As they are read: each finds its new place behind the one before it, where the reader wants it.
-    let path = |file: &u32| before.files.path(*file as usize).to_string_lossy().into_owned();
+    let path = |file: &u32| shown(&before.files.path(*file as usize));
     tried.plan_files = files.iter().map(path).collect();
     tried.executed = Some(found);
     Ok(())

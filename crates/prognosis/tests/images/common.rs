@@ -15,6 +15,8 @@ pub struct Image {
 pub fn mkfs(name: &str) -> &'static str {
     match name {
         "ext4" => "mkfs.ext4 -qF -E lazy_itable_init=0,lazy_journal_init=0",
+        "ext3" => "mkfs.ext3 -qF -b 4096",
+        "btrfs with metadata once" => "mkfs.btrfs -qf -m single",
         "xfs" => "mkfs.xfs -qf",
         "xfs without sparse inodes" => "mkfs.xfs -qf -i sparse=0",
         _ => "mkfs.btrfs -qf",

@@ -1,6 +1,6 @@
 //! Looking alone: what is said, and that nothing is altered.
 
-use crate::common::{Image, grow, run, scatter};
+use crate::common::{Image, grow, mkfs, run, scatter};
 use senesce_prognosis::estimate::{Options, prognosis};
 use senesce_prognosis::headroom::User;
 use senesce_prognosis::reading::Order;
@@ -37,6 +37,39 @@ fn an_image_is_not_altered_and_its_numbers_belong_together() {
         run("udevadm settle 2>/dev/null || true");
         assert_eq!(run(&format!("losetup -j {}", image.path().display())), "", "{name}: a loop device is left");
     }
+}
+
+/// Names that are no text are shown as words of which a shell makes their bytes, and what is not text is not mistaken for it.
+#[test]
+#[ignore = "needs loop devices"]
+fn names_that_are_not_utf8_are_told_without_loss() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut image = Image::new("ext4", 64);
+    image.mount("");
+    scatter(&image.point(), 4, 6);
+    let odd = image.point().join(std::ffi::OsStr::from_bytes(b"scattered/od d\xff"));
+    std::fs::rename(image.point().join("scattered/0000"), odd).unwrap();
+    image.unmount();
+    let found = prognosis(&image.path(), &hdd()).unwrap();
+    let shown = r"$'scattered/od d\377'";
+    assert!(found.worst.iter().any(|one| one.path == shown), "{:?}", found.worst);
+    assert!(found.plan_files.iter().any(|one| one == shown), "{:?}", found.plan_files);
+}
+
+/// ext3 as mke2fs fills it: of every file the block of the map lies behind the first twelve, and a reader reads it there.
+#[test]
+#[ignore = "needs loop devices"]
+fn maps_between_the_data_of_ext3_part_no_file_and_no_tool_mends_any() {
+    let image = Image::new("ext3", 64);
+    let content = image.directory().join("content");
+    std::fs::create_dir(&content).unwrap();
+    (0..8).for_each(|file| std::fs::write(content.join(format!("{file}")), vec![1u8; 1 << 20]).unwrap());
+    run(&format!("{} -d {} {}", mkfs("ext3"), content.display(), image.path().display()));
+    let found = prognosis(&image.path(), &hdd()).unwrap();
+    assert_eq!((found.files, found.pieces), (8, 8));
+    assert_eq!(found.now_seconds, found.ideal_seconds, "no file is in pieces");
+    assert!(found.worst.is_empty() && found.largest.is_empty() && found.cures.len() == 1, "{:?}", found.cures);
+    assert!(found.sentence.contains("no tool does that here"), "{}", found.sentence);
 }
 
 /// The same files, seen while they are mounted and afterwards in the image.
@@ -84,6 +117,8 @@ fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
     std::fs::create_dir(directory.path().join("closed")).unwrap();
     std::fs::write(directory.path().join("closed/secret"), vec![1u8; 8192]).unwrap();
     std::fs::write(directory.path().join("open"), vec![1u8; 8192]).unwrap();
+    std::fs::write(directory.path().join("shut"), vec![1u8; 8192]).unwrap();
+    std::fs::set_permissions(directory.path().join("shut"), std::fs::Permissions::from_mode(0o000)).unwrap();
     std::fs::set_permissions(directory.path().join("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let look = || prognosis(directory.path(), &hdd());
     let found = match rustix::process::geteuid().is_root() {
@@ -93,7 +128,8 @@ fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
             let thread = scope.spawn(|| {
                 // SAFETY: setresuid takes three numbers; the raw call changes this thread alone.
                 assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
-                look()
+                // Not in the threads of all tests, which are root's.
+                rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap().install(look)
             });
             thread.join().unwrap()
         }),
@@ -102,6 +138,7 @@ fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
     match found {
         Ok(found) => {
             assert!(found.unseen_share > 0.0 && found.files == 1, "{} {}", found.unseen_share, found.files);
+            assert_eq!(found.directories.iter().map(|one| one.files).sum::<u64>(), 1, "{:?}", found.directories);
             assert!(found.notes.iter().any(|note| note.contains("may not be opened")), "{:?}", found.notes);
         }
         // A temporary directory in memory has no extents.

@@ -1,0 +1,129 @@
+//! What btrfs tells of its chunks, and of its devices where they hold none.
+
+use super::{Btrfs, Chunks};
+use crate::btrfs_search::{kind, node_size, search, tree};
+use senesce_sys::btrfs as btrfs_calls;
+use senesce_sys::btrfs::Space;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+impl Chunks {
+    /// With those of another profile beside. New ones are made with the most copies that any have (fs/btrfs/block-group.c,
+    /// btrfs_reduce_alloc_profile).
+    fn with(self, space: &Space) -> Self {
+        let Self { total, used, copies } = self;
+        Self { total: total + space.total, used: used + space.used, copies: copies.max(space.copies()) }
+    }
+}
+
+/// What a mounted btrfs tells.
+///
+/// # Errors
+/// The calls of btrfs fail.
+pub(super) fn read(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
+    let mut found = Btrfs {
+        data: Chunks { copies: 1, ..Chunks::default() },
+        metadata: Chunks { copies: 1, ..Chunks::default() },
+        mixed: false,
+        global_reserve: 0,
+        unallocated: 0,
+        holes: Vec::new(),
+        device: 0,
+        devices: 0,
+        node_size: node_size(root)?,
+    };
+    for space in btrfs_calls::spaces(root)? {
+        let flags = space.flags;
+        if flags & Space::GLOBAL_RESERVE != 0 {
+            found.global_reserve = space.total;
+            continue;
+        }
+        found.mixed |= flags & Space::DATA != 0 && flags & Space::METADATA != 0;
+        if flags & Space::DATA != 0 {
+            found.data = found.data.with(&space);
+        } else if flags & Space::METADATA != 0 {
+            found.metadata = found.metadata.with(&space);
+        }
+    }
+    devices(root, &mut found)?;
+    Ok(found)
+}
+
+/// The first MiB of a device is never given to a chunk (BTRFS_DEVICE_RANGE_RESERVED).
+const NEVER_GIVEN: u64 = 1 << 20;
+
+/// Sizes of the devices and what chunks take of them.
+fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
+    let all = btrfs_calls::file_system(root)?;
+    for number in 1..=all.max_device.min(1024) {
+        // Numbers of devices that were removed are not used again.
+        let Ok(device) = btrfs_calls::device(root, number) else { continue };
+        found.device += device.total;
+        let unallocated = device.total.saturating_sub(device.used).saturating_sub(NEVER_GIVEN);
+        found.unallocated += unallocated;
+        found.holes.extend(holes(root, number, device.total).unwrap_or_else(|_| vec![unallocated]));
+    }
+    found.devices = all.devices;
+    Ok(())
+}
+
+/// The ranges of a device between its chunks.
+fn holes(root: BorrowedFd<'_>, number: u64, bytes: u64) -> io::Result<Vec<u64>> {
+    /// Offset in struct btrfs_dev_extent (linux/btrfs_tree.h).
+    const LENGTH: usize = 24;
+    let mut taken = Vec::new();
+    search(root, tree::DEVICE, number..=number, |item| {
+        if item.kind == kind::DEV_EXTENT {
+            taken.push((item.offset, item.u64_at(LENGTH)));
+        }
+    })?;
+    Ok(between(&taken, bytes))
+}
+
+/// What lies between ranges, which are ascending, and behind them.
+fn between(taken: &[(u64, u64)], bytes: u64) -> Vec<u64> {
+    let mut end = NEVER_GIVEN;
+    let mut found = Vec::new();
+    for (start, length) in taken.iter().copied().chain([(bytes, 0)]) {
+        found.push(start.saturating_sub(end));
+        end = end.max(start.saturating_add(length));
+    }
+    found.retain(|length| *length > 0);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As mkfs.btrfs leaves it: its first chunks were given back, and the last ones end before the device does.
+    #[test]
+    fn holes_lie_between_chunks_and_behind_them() {
+        const MIB: u64 = 1 << 20;
+        let taken = [(13 * MIB, 8 * MIB), (21 * MIB, 8 * MIB), (40 * MIB, 60 * MIB)];
+        assert_eq!(between(&taken, 128 * MIB), [12 * MIB, 11 * MIB, 28 * MIB]);
+        assert_eq!(between(&taken, 100 * MIB), [12 * MIB, 11 * MIB]);
+        assert_eq!(between(&[], 10 * MIB), [9 * MIB]);
+    }
+
+    /// A balance that was stopped leaves chunks of two profiles.
+    #[test]
+    fn chunks_of_two_profiles_grow_with_the_most_copies() {
+        let space = |flags, total| Space { flags, total, used: 1 };
+        let (single, dup) = (space(Space::DATA, 8), space(Space::DATA | 1 << 5, 16));
+        let none = Chunks { copies: 1, ..Chunks::default() };
+        assert_eq!(none.with(&single), Chunks { total: 8, used: 1, copies: 1 });
+        for [one, other] in [[&single, &dup], [&dup, &single]] {
+            assert_eq!(none.with(one).with(other), Chunks { total: 24, used: 2, copies: 2 });
+        }
+    }
+
+    #[test]
+    fn every_profile_of_btrfs_keeps_its_copies() {
+        let profiles =
+            [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
+        for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {
+            assert_eq!(Space { flags: Space::DATA | profile, ..Space::default() }.copies(), kept, "{name}");
+        }
+    }
+}
