@@ -85,7 +85,7 @@ pub fn within(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// The same of a file that is text.
 ///
 /// # Errors
-/// As [`within`], and where it is not UTF-8.
+/// As [`within()`], and where it is not UTF-8.
 pub fn text_within(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
     text_of(within(folder, name)?)
 }

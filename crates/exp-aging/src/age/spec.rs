@@ -228,7 +228,7 @@ impl AgeSpec {
     ///
     /// # Errors
     /// As [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; nothing can be planned with these values
-    /// ([`AgingError`] names which).
+    /// ([`senesce_aging::AgingError`] names which).
     pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
         Ok(self.plan_of(part)?.operations())
     }
