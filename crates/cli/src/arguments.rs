@@ -98,7 +98,14 @@ pub fn share(text: &str) -> Result<f64, String> {
 /// For completions: the runs of `senesce-runs`, `latest`, and directories.
 pub fn complete_run(begun: &OsStr) -> Vec<CompletionCandidate> {
     let known = run_paths(&runs_directory()).into_iter().map(|path| path.display().to_string());
+    let known = known.filter(|name| is_plain(name));
     matching(begun, known.chain(["latest".to_string()]))
+}
+
+/// Whether a shell takes a word as it is. The names of runs that this program makes are; others may be commands.
+fn is_plain(word: &str) -> bool {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "._-/".contains(sign);
+    !word.starts_with('-') && word.chars().all(is_plain)
 }
 
 /// For completions: the built-in profiles.
@@ -174,6 +181,14 @@ mod tests {
         }
         assert_eq!(run_paths(directory.path()).len(), 3);
         assert_eq!(newest(directory.path()), Ok(directory.path().join("age-1f2e3d4c")));
+    }
+
+    #[test]
+    fn what_a_shell_would_run_is_not_offered() {
+        assert!(is_plain("senesce-runs/age-1f2e3d4c") && is_plain("./latest_2.0"));
+        for word in ["age-$(touch x)", "a b", "a;b", "`id`", "a&b", "-o", "a'b", "a\nb", "é"] {
+            assert!(!is_plain(word), "{word}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, input};
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -14,8 +15,12 @@ struct User {
     home: String,
 }
 
+/// What is left of root's environment: the rest may name places of root's or hold what only root may know.
+const HARMLESS: [&str; 10] =
+    ["PATH", "TERM", "LANG", "TZ", "COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE", "RUST_LOG", "TMPDIR"];
+
 /// Goes on as this user; returns when it is the user already. The program begins anew with the same words, so that nothing that
-/// it opened or started as root is left to it.
+/// it opened or started as root is left to it, neither are open files and the environment of who began it. The terminal is.
 ///
 /// # Errors
 /// There is no such user, it is root, or this process is neither root nor that user.
@@ -30,19 +35,22 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
     if !now.is_root() {
         return Err(Failure::new(ExitCode::Missing, format!("only root can become {name}: run without --user")));
     }
+    let kept = senesce_sys::descriptor::keep_from_programs();
+    kept.map_err(|errno| failed("keep root's open files from", Path::new(name))(errno.into()))?;
+    let is_harmless = |word: &OsStr| {
+        let word = word.to_string_lossy();
+        HARMLESS.contains(&&*word) || word.starts_with("LC_") || word.starts_with("SENESCE_")
+    };
     // std gives up all other groups before the change (std::process, `CommandExt::uid`).
     let error = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .arg0("senesce")
         .uid(user.number)
         .gid(user.group)
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(word, _)| is_harmless(word)))
         .env("HOME", &user.home)
         .env("USER", name)
-        // They name places of root's.
-        .env_remove("XDG_RUNTIME_DIR")
-        .env_remove("XDG_CACHE_HOME")
-        .env_remove("XDG_CONFIG_HOME")
-        .env_remove("XDG_DATA_HOME")
         .exec();
     Err(failed("go on as another user with", Path::new("/proc/self/exe"))(error))
 }

@@ -79,7 +79,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] where something else lies there; [`RecordError::InUse`] while
-    /// another process writes it; [`RecordError::OtherPlan`] with what differs; for a run that is there, as [`Record::open`];
+    /// another process writes it; [`RecordError::Foreign`] where somebody else may have written it; [`RecordError::OtherPlan`] with what differs; for a run that is there, as [`Record::open`];
     /// those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
         place::check(path)?;
@@ -123,9 +123,11 @@ impl RunDirectory {
     /// Opens an existing run to continue it, whatever its plan.
     ///
     /// # Errors
-    /// As [`Record::open`]; [`RecordError::InUse`] while another process writes it.
+    /// As [`Record::open`]; [`RecordError::InUse`] while another process writes it; [`RecordError::Foreign`] where somebody else than
+    /// root and this user may have written it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let record = Record::open(path)?;
+        place::check_ours(path)?;
         let lock = lock(path)?;
         Self::reopen(path, lock, record, Made::default())
     }

@@ -109,11 +109,13 @@ fn size(path: &Path) -> u64 {
 /// # Errors
 /// What is no run, goes on, or cannot be written.
 pub fn label(paths: &[PathBuf], text: &str) -> Result<(), Failure> {
-    let paths: BTreeSet<&PathBuf> = paths.iter().collect();
-    let directories = paths.into_iter().map(|path| RunDirectory::resume(path)).collect::<Result<Vec<_>, _>>()?;
+    // One run may have several names; hundreds of them are not held open at once.
+    let runs: BTreeSet<PathBuf> =
+        paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+    runs.iter().try_for_each(|run| RunDirectory::resume(run).map(drop))?;
     let mut facts = Environment::default();
     facts.put("run.label", text);
-    Ok(directories.iter().try_for_each(|directory| directory.add_environment(&facts))?)
+    Ok(runs.iter().try_for_each(|run| RunDirectory::resume(run)?.add_environment(&facts))?)
 }
 
 #[cfg(test)]
@@ -171,7 +173,7 @@ mod tests {
         directory.finish(&serde_json::json!({"answer": 1})).unwrap();
         let other = temporary.path().join("other");
         drop(run(&other));
-        let both = [other.clone(), path.clone()];
+        let both = [other.clone(), path.clone(), temporary.path().join("./run")];
         assert!(label(&both, "main").is_err(), "it goes on");
         assert_eq!(Overview::read(&other).unwrap().fact("run.label"), None, "none of them has got it");
         drop(directory);

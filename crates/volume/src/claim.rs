@@ -160,7 +160,9 @@ impl Rooted for ClaimedDirectory {
 fn check_nothing_mounted_inside(path: &Path) -> Result<(), TargetError> {
     let whole = path.canonicalize().map_err(TargetError::io("resolve", path))?;
     let is_inside = |point: &Path| point != whole && point.starts_with(&whole);
-    match guard::mounts()?.into_iter().find(|mount| is_inside(&mount.mount_point)) {
+    // One that lies hidden below a later mount has no name.
+    let is_seen = |point: &Path| point.symlink_metadata().is_ok();
+    match guard::mounts()?.into_iter().find(|mount| is_inside(&mount.mount_point) && is_seen(&mount.mount_point)) {
         None => Ok(()),
         Some(mount) => Err(TargetError::refused(
             path.display(),
@@ -459,6 +461,15 @@ mod tests {
         rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).unwrap();
         assert!(refused.unwrap_err().to_string().contains(&*point.to_string_lossy()));
         assert!(itself.is_ok() && above.is_err());
+        let below = target.join("below");
+        fs::create_dir_all(&below).unwrap();
+        rustix::mount::mount_bind(&precious, &below).unwrap();
+        rustix::mount::mount_bind(&precious, &target).unwrap();
+        let hidden = ClaimedDirectory::claim(&target, None).map(drop);
+        rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+        rustix::mount::unmount(&below, rustix::mount::UnmountFlags::empty()).unwrap();
+        fs::remove_dir(below).unwrap();
+        assert!(hidden.is_ok(), "{hidden:?}");
         assert!(ClaimedDirectory::claim(&target, None).is_ok());
     }
 

@@ -59,7 +59,11 @@ impl Place {
     fn of(found: &Stat, folder: PathBuf) -> Result<Self, TargetError> {
         let around = rustix::fs::stat(&folder).map_err(TargetError::errno("look at", &folder))?;
         #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
-        let names = found.st_nlink as u64;
+        let names = match FileType::from_raw_mode(found.st_mode) {
+            // Those of a directory are its own and its children's.
+            FileType::Directory => 1,
+            _ => found.st_nlink as u64,
+        };
         Ok(Self { owner: found.st_uid, names, folder_owner: around.st_uid, folder_mode: around.st_mode })
     }
 

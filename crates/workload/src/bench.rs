@@ -146,7 +146,11 @@ impl Bench {
     ) -> Result<Self, WorkloadError> {
         let layouts = Population::new(workload, drawn, options.populate_seed).draw(&workload.filesets)?;
         let roots = layouts.iter().map(|layout| root_of(layout, directory.path())).collect::<Result<Vec<_>, _>>()?;
-        roots.iter().try_for_each(|root| directory.check_beneath(root))?;
+        for (root, layout) in roots.iter().zip(&layouts) {
+            // An old tree is removed by its name and made anew; one that is kept is entered.
+            let entered = layout.spec.reuse || layout.spec.trusttree;
+            directory.check_beneath(&if entered { root.join("any") } else { root.clone() })?;
+        }
         let workload = workload.clone();
         Ok(Self { workload, layouts, roots, options, populated: Vec::new(), populate_seconds: 0.0 })
     }

@@ -64,3 +64,23 @@ fn what_needs_root_says_so_and_root_is_no_such_user() {
         assert!(message.contains(found), "{message}");
     }
 }
+
+#[test]
+#[ignore = "needs root"]
+fn neither_open_files_nor_the_environment_of_root_are_left_to_a_user() {
+    let (directory, _) = scene();
+    let folder = directory.path();
+    fs::write(folder.join("secret"), "secret").unwrap();
+    fs::set_permissions(folder.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    let workload = "set $dir=theirs/work\ndefine fileset name=f,path=$dir,entries=1,prealloc\nsystem \"(cat <&7; env) >theirs/out 2>&1\"\n\
+                    define process name=p { thread name=t { flowop statfile name=s,filesetname=f } }\nrun 1\n";
+    fs::write(folder.join("own.f"), workload).unwrap();
+    let shell = format!(
+        "exec 7<secret; ROOTS_TOKEN=1 LC_ALL=C {} --user nobody bench theirs/work own.f --create --out theirs/run",
+        env!("CARGO_BIN_EXE_senesce")
+    );
+    let ended = std::process::Command::new("bash").args(["-c", &shell]).current_dir(folder).output().unwrap();
+    let told = fs::read_to_string(folder.join("theirs/out"));
+    let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ended.stderr)));
+    assert!(told.contains("LC_ALL=C") && !told.contains("secret") && !told.contains("ROOTS_TOKEN"), "{told}");
+}

@@ -60,7 +60,9 @@ impl Within {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file: File = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
             Err(Errno::LOOP) => {
-                return Err(io::Error::other("it is a symbolic link, and links in a record are not followed"));
+                return Err(io::Error::other(
+                    "it is a symbolic link, and links in a folder of others are not followed",
+                ));
             }
             opened => opened?.into(),
         };

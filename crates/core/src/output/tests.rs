@@ -288,6 +288,9 @@ fn a_terminal_is_shown_control_characters_and_obeys_none() {
     let (mut controller, mut shown) = (File::from(controller), Vec::new());
     while !shown.ends_with(b"red\\u202e\r\n") && shown.len() < 1000 && !shown.contains(&0x1b) {
         let mut piece = [0; 256];
+        let mut waiting = [rustix::event::PollFd::new(&controller, rustix::event::PollFlags::IN)];
+        let patience = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(rustix::event::poll(&mut waiting, Some(&patience)), Ok(1), "{shown:?}");
         let length = controller.read(&mut piece).unwrap();
         shown.extend_from_slice(&piece[..length]);
     }

@@ -55,6 +55,16 @@ pub enum RecordError {
         /// The directory.
         path: PathBuf,
     },
+    /// Somebody else could have written what a run would believe.
+    #[error(
+        "{path}: {found}, and a run that goes on believes what is there (what it may erase, what it measured); choose another directory with --out"
+    )]
+    Foreign {
+        /// The directory or file.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+    },
     /// Something that is no directory has its name.
     #[error("{} is {}, and a run is a directory of its own; choose another one with --out", .0.path.display(), .0.found)]
     NoDirectory(Obstacle),
@@ -88,7 +98,7 @@ impl Classify for RecordError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Io(_) | Self::Damaged { .. } => ExitCode::RunFailed,
-            Self::InUse { .. } | Self::NotEmpty { .. } => ExitCode::Refused,
+            Self::InUse { .. } | Self::NotEmpty { .. } | Self::Foreign { .. } => ExitCode::Refused,
             Self::NotARun { .. } | Self::NoDirectory(_) | Self::OtherPlan { .. } | Self::OtherFormat { .. } => {
                 ExitCode::Usage
             }

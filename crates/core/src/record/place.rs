@@ -6,7 +6,7 @@ use rustix::fs::OFlags;
 use senesce_sys::lock::Locked;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ impl Made {
 pub(super) fn check(path: &Path) -> Result<(), RecordError> {
     match output::obstacle(path) {
         Some(found) => Err(RecordError::NoDirectory(found)),
+        None if path.join("plan.toml").symlink_metadata().is_ok() => check_ours(path),
         None => refuse_foreign(path),
     }
 }
@@ -50,6 +51,25 @@ pub(super) fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
         _ => is_run,
     };
     if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
+}
+
+/// Refuses to go on with a run that somebody else than root and this user may have written: its folder, a link to it, its plan or
+/// its events are another's, or everybody may write there.
+pub(super) fn check_ours(path: &Path) -> Result<(), RecordError> {
+    let me = rustix::process::geteuid().as_raw();
+    let look = |found: io::Result<fs::Metadata>, at: &Path| {
+        let found = found.map_err(io_error("look at", at))?;
+        let foreign = |found: String| Err(RecordError::Foreign { path: at.into(), found });
+        match found.uid() {
+            owner if owner != 0 && owner != me => foreign(format!("it belongs to user {owner}")),
+            _ if !found.is_symlink() && found.mode() & 0o002 != 0 => foreign("everybody may write there".into()),
+            _ => Ok(()),
+        }
+    };
+    look(fs::symlink_metadata(path), path)?;
+    look(fs::metadata(path), path)?;
+    let files = ["plan.toml", "events.jsonl"].map(|name| path.join(name));
+    files.iter().filter(|file| file.symlink_metadata().is_ok()).try_for_each(|file| look(file.symlink_metadata(), file))
 }
 
 /// The file of the events, to write behind what it holds.

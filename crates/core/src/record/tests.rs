@@ -287,3 +287,39 @@ fn what_is_no_directory_is_said_before_anything_is_made() {
     drop(open(&at("to-directory"), "1G").unwrap());
     assert!(at("real/plan.toml").is_file());
 }
+
+#[test]
+fn a_run_that_somebody_else_may_have_written_is_not_gone_on_with() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let refused = |said: &str| {
+        for error in [open(&path, "1G").unwrap_err(), RunDirectory::resume(&path).unwrap_err()] {
+            assert!(error.to_string().contains(said), "{error}");
+            assert_eq!(Failure::from(error).exit_code(), ExitCode::Refused);
+        }
+    };
+    drop(open(&path, "1G").unwrap());
+    let events = path.join("events.jsonl");
+    for written in [&path, &events] {
+        let mode = written.metadata().unwrap().permissions();
+        fs::set_permissions(written, fs::Permissions::from_mode(0o777)).unwrap();
+        refused("everybody may write there");
+        fs::set_permissions(written, mode).unwrap();
+        drop(open(&path, "1G").unwrap());
+    }
+    let give = |written: &Path, user| std::os::unix::fs::lchown(written, Some(user), None);
+    if !rustix::process::geteuid().is_root() || give(&events, 65534).is_err() {
+        return eprintln!("files cannot be given away here");
+    }
+    refused("belongs to user 65534");
+    give(&events, 0).unwrap();
+    give(&path, 65534).unwrap();
+    refused("belongs to user 65534");
+    give(&path, 0).unwrap();
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    drop(open(&link, "1G").unwrap());
+    give(&link, 65534).unwrap();
+    assert!(open(&link, "1G").unwrap_err().to_string().contains("belongs to user 65534"));
+}

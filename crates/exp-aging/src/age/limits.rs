@@ -71,8 +71,8 @@ impl Limits {
         let (asked, reached) = (self.confidence?, measures.chi_square.least_p());
         (reached < asked).then(|| {
             format!(
-                "confidence asked for: {asked}, reached: {reached:.3} (the least p of ages, sizes and depths); with so few files none of \
-                 the lengths that were tried comes to it"
+                "confidence asked for: {asked}, reached: {reached:.3} (the least p of ages, sizes and depths); no length comes to it \
+                 with so few files, or within the other limits"
             )
         })
     }

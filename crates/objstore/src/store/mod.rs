@@ -33,6 +33,7 @@ use rustix::fs::OFlags;
 use senesce_core::failure::errno_message;
 use senesce_core::{input, output};
 use senesce_sys::lock::Locked;
+use senesce_volume::guard;
 use serde::{Deserialize, Serialize};
 use snapshot::Snapshot;
 use std::collections::HashMap;
@@ -290,7 +291,10 @@ fn make_directory(path: &Path) -> Result<(), StoreError> {
         fs::create_dir_all(above).map_err(io("make directory", above))?;
     }
     match fs::DirBuilder::new().mode(FOLDER_MODE).create(path) {
-        Err(_) if path.is_dir() => Ok(()),
+        Err(_) if path.is_dir() => {
+            let directory = File::open(path).map_err(io("open directory", path))?;
+            Ok(guard::check_not_planted(&directory, path)?)
+        }
         made => made.map_err(io("make directory", path)),
     }
 }

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What the names of one object take at most in memory while a snapshot is made: in a list, and as text.
 const BYTES_PER_NAME: u64 = 128;
 
+/// Bytes that are counted for a directory at most: blocks of network file systems are as long as their requests.
+const MOST_OF_DIRECTORY: u64 = 4096;
+
 /// What a checkout is going to take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Need {
@@ -63,7 +66,7 @@ fn note_directories(entry: &Entry, directories: &mut HashSet<u64>) {
 /// [`TargetError::Missing`] with what is missing; those of statvfs(2).
 pub(super) fn check(snapshot: &Snapshot, destination: &Path) -> Result<(), StoreError> {
     let host = rustix::fs::statvfs(destination).map_err(io("ask for the space in", destination))?;
-    fits(Need::of(snapshot, host.f_frsize), &host)
+    fits(Need::of(snapshot, host.f_frsize.min(MOST_OF_DIRECTORY)), &host)
         .map_err(|(needed, free)| missing(&format!("{} for the checkout", destination.display()), needed, free))
 }
 

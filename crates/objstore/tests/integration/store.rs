@@ -265,3 +265,28 @@ fn slow_objects_are_listed() {
 fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
+
+#[test]
+#[ignore = "needs root"]
+fn nothing_is_checked_out_into_a_folder_that_another_user_made() {
+    let directory = temporary_directory();
+    let [work, shared] = ["work", "shared"].map(|name| directory.path().join(name));
+    fs::create_dir(&work).unwrap();
+    tree(&work);
+    let mut store = Store::create(&directory.path().join("store"), settings("2x1", HashAlgorithm::Blake3)).unwrap();
+    save(&mut store, &work, Layout::Pack);
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    let to = |name: &str, owner: u32| {
+        let planted = shared.join(name);
+        fs::create_dir(&planted).unwrap();
+        std::os::unix::fs::chown(&planted, Some(owner), None).unwrap();
+        planted
+    };
+    let out = |to: &Path| checkout(&store, None, to, CheckoutOptions::default(), &Silent, &Interrupt::new()).map(drop);
+    let planted = to("planted", 1234);
+    assert!(out(&planted).unwrap_err().to_string().contains("belongs to user 1234"));
+    assert_eq!(fs::read_dir(&planted).unwrap().count(), 0);
+    assert!(Store::create(&planted, settings("2x1", HashAlgorithm::Blake3)).is_err());
+    out(&to("own", 0)).unwrap();
+}

@@ -8,7 +8,7 @@ use crate::sparse::{self, CopyBy, Named, Range};
 use crate::{guard, lock};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -121,6 +121,11 @@ fn copy_by(
     let whole = [Range { start: 0, end: size }];
     let mut zeroed_bytes = 0;
     let mut begin = Instant::now();
+    if to.is_symlink() && to.exists() {
+        let flags = rustix::fs::OFlags::PATH.bits() as i32;
+        let there = File::options().read(true).custom_flags(flags).open(to).map_err(TargetError::io("look at", to))?;
+        guard::check_not_planted(&there, to)?;
+    }
     let is_device = to.metadata().is_ok_and(|found| found.file_type().is_block_device());
     let elapsed_seconds = if is_device {
         let device = ClaimedDevice::claim(to, erase)?;

@@ -4,7 +4,6 @@ use crate::error::TargetError;
 use crate::image_file::replace;
 use crate::sparse::{Named, Range, data_ranges};
 use rayon::prelude::*;
-use senesce_core::input;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -95,7 +94,7 @@ impl Digests {
     /// Reads them back. `hash` is that of the file.
     pub(super) fn load(path: &Path, size: u64, hash: &str) -> Result<Self, TargetError> {
         // A file that is gone is as bad as a damaged one.
-        let bytes = input::regular(path).or_else(|error| match error.kind() {
+        let bytes = super::folder::read(path).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(Vec::new()),
             _ => Err(TargetError::io("read the digests", path)(error)),
         })?;

@@ -3,6 +3,7 @@
 use super::medium::Medium;
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
+use senesce_core::input::Within;
 use std::path::Path;
 
 /// Refuses a folder that belongs to, or may be written by, somebody who could not write the target anyway. One that is not
@@ -12,7 +13,7 @@ pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
     let found = rustix::fs::stat(folder).map_err(TargetError::errno("look at", folder))?;
     let ours = Ours {
         users: [Some(0), Some(rustix::process::geteuid().as_raw()), medium.owner()],
-        group: rustix::process::getegid().as_raw(),
+        groups: [Some(rustix::process::getegid().as_raw()), medium.group()],
     };
     let is_link = FileType::from_raw_mode(own.st_mode) == FileType::Symlink;
     let problem = if is_link { ours.foreign_owner(&own) } else { None };
@@ -28,18 +29,31 @@ pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
     }
 }
 
+/// Opens a file of a folder of snapshots, never through a link: the folder may be that of the image's owner, who may not read
+/// all that root may.
+pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    let name = path.file_name().unwrap_or_default();
+    Within::open(path.parent().unwrap_or(Path::new(".")))?.file(Path::new(name))
+}
+
+/// All of such a file.
+pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let name = path.file_name().unwrap_or_default();
+    Within::open(path.parent().unwrap_or(Path::new(".")))?.read(Path::new(name))
+}
+
 /// Who is trusted with the content of the target.
 struct Ours {
     users: [Option<u32>; 3],
-    group: u32,
+    groups: [Option<u32>; 2],
 }
 
 impl Ours {
     fn problem(&self, folder: &Stat) -> Option<String> {
         self.foreign_owner(folder).or_else(|| match folder.st_mode {
             mode if mode & 0o002 != 0 => Some("everybody may write there".into()),
-            // Made with a umask of 002, in the group of the user.
-            mode if mode & 0o020 != 0 && folder.st_gid != self.group => {
+            // Made with a umask of 002, in the group of the user; that of the image may as well write the image.
+            mode if mode & 0o020 != 0 && !self.groups.contains(&Some(folder.st_gid)) => {
                 Some(format!("group {} may write there", folder.st_gid))
             }
             _ => None,

@@ -2,7 +2,6 @@
 
 use super::medium::Medium;
 use crate::error::TargetError;
-use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -99,7 +98,7 @@ impl Manifest {
     }
 
     pub(super) fn load(path: &Path) -> Result<Self, TargetError> {
-        let text = input::regular(path).map_err(TargetError::io("read", path))?;
+        let text = super::folder::read(path).map_err(TargetError::io("read", path))?;
         let manifest: Self = serde_json::from_slice(&text)
             .map_err(|error| TargetError::damaged(path, format!("it is no snapshot's description ({error})")))?;
         match manifest.format {
@@ -111,7 +110,8 @@ impl Manifest {
     /// Refuses a snapshot of another size or of another target before anything is written. A device without a serial number must
     /// have been there all the time, and an image have its place, or be named in `erase`.
     pub(super) fn check(&self, medium: &Medium, image: &Path, erase: Option<&str>) -> Result<(), TargetError> {
-        let bytes = fs::metadata(image).map_err(TargetError::io("look at the snapshot", image))?.len();
+        let found = super::folder::open(image).and_then(|file| file.metadata());
+        let bytes = found.map_err(TargetError::io("look at the snapshot", image))?.len();
         let differs = |what: &str, theirs: String, ours: String| {
             Err(TargetError::refused(
                 medium.path().display(),

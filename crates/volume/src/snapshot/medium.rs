@@ -86,6 +86,16 @@ impl Medium {
         }
     }
 
+    /// The group that may write an image.
+    pub(super) fn group(&self) -> Option<u32> {
+        match self {
+            Self::Image { file, .. } => {
+                file.metadata().ok().filter(|found| found.mode() & 0o020 != 0).map(|found| found.gid())
+            }
+            Self::Device(_) => None,
+        }
+    }
+
     /// For a loop device, which must not keep the lock.
     pub(super) fn open_again(&self) -> Result<File, TargetError> {
         crate::image_file::reopen(self.file(), self.path(), false)

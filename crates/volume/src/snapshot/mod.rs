@@ -29,7 +29,6 @@ use crate::{BlockDevice, ClaimedDevice, TargetSpec};
 use digests::Digests;
 use medium::{Medium, clone_beside};
 use proof::Proof;
-use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -289,7 +288,7 @@ impl Snapshots {
         act: impl FnOnce(Named) -> Result<T, TargetError>,
     ) -> Result<T, TargetError> {
         let path = self.image_path(name);
-        let file = input::open_regular(&path).map_err(TargetError::io("open the snapshot", &path))?;
+        let file = folder::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
         act(Named { file: &file, path: &path })
     }
 

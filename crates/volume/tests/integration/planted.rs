@@ -161,3 +161,40 @@ fn an_image_that_took_the_name_of_one_of_ours_is_not_brought_back() {
     refused(Snapshots::of(&scene.spec, None), "belongs to user 1234");
     assert!(scene.is_untouched());
 }
+
+#[test]
+fn nothing_is_read_through_a_link_among_the_snapshots() {
+    let scene = Scene::new();
+    fs::remove_file(scene.folder().join("journal")).unwrap();
+    let secret = scene.path("secret");
+    fs::write(&secret, vec![7; SIZE]).unwrap();
+    for name in ["one.img", "one.json"] {
+        let (own, kept) = (scene.folder().join(name), scene.path("kept"));
+        fs::rename(&own, &kept).unwrap();
+        symlink(if name == "one.img" { &secret } else { &kept }, &own).unwrap();
+        let error = scene.snapshots().rollback("one", true).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{name}: {error}");
+        assert_eq!(fs::read(scene.path("a.img")).unwrap(), vec![9; SIZE]);
+        fs::remove_file(&own).unwrap();
+        fs::rename(&kept, &own).unwrap();
+    }
+    assert!(scene.snapshots().rollback("one", true).unwrap().verified);
+}
+
+#[test]
+#[ignore = "needs root, loop devices"]
+fn no_image_is_copied_through_a_link_that_another_user_made() {
+    let directory = temporary_directory();
+    let at = |name: &str| directory.path().join(name);
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
+    fs::write(at("a.img"), vec![1; SIZE]).unwrap();
+    fs::write(at("blank"), vec![0; SIZE]).unwrap();
+    let backing = fs::File::options().read(true).write(true).open(at("blank")).unwrap();
+    let stick = senesce_volume::LoopDevice::attach(&backing, "blank", false).unwrap();
+    symlink(stick.path(), at("copy.img")).unwrap();
+    std::os::unix::fs::lchown(at("copy.img"), Some(STRANGER), None).unwrap();
+    use senesce_volume::images::{Extent, copy};
+    refused(copy(&at("a.img"), &at("copy.img"), Extent::Used, None), "the link");
+    drop(stick);
+    assert_eq!(fs::read(at("blank")).unwrap(), vec![0; SIZE]);
+}

@@ -216,9 +216,12 @@ fn a_link_in_the_target_leads_no_file_set_out() {
     std::fs::create_dir_all(precious.parent().unwrap()).unwrap();
     std::fs::write(&precious, "precious").unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), temporary.claimed().path().join("x")).unwrap();
-    let text = READER.replace("path=$dir", "path=\"$dir/x/y\"");
-    let error = Bench::prepare(&workload(&text), temporary.claimed(), time(10), &Silent, &Interrupt::new()).err();
-    assert!(matches!(error, Some(WorkloadError::Target(_))), "{error:?}");
+    std::os::unix::fs::symlink(elsewhere.path(), temporary.claimed().path().join("set")).unwrap();
+    for to in ["path=\"$dir/x/y\"", "reuse, path=$dir", "trusttree, path=$dir"] {
+        let text = READER.replace("path=$dir", to);
+        let error = Bench::prepare(&workload(&text), temporary.claimed(), time(10), &Silent, &Interrupt::new()).err();
+        assert!(matches!(error, Some(WorkloadError::Target(_))), "{to}: {error:?}");
+    }
     assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
 }
 
