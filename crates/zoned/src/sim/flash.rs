@@ -90,6 +90,8 @@ pub struct Flash {
     unit: u64,
     /// Bytes that leave the buffer at a time while a program's data cross the channel.
     release: u64,
+    /// How much later the second half does.
+    second_half: u64,
     sense: [u64; 2],
     channel_by_kib: Vec<u64>,
     channel_ns_per_kib: f64,
@@ -149,6 +151,7 @@ impl Flash {
             collected: 0,
             unit: u64::from(flash.unit_kib) << 10,
             release: u64::from(flash.release_kib) << 10,
+            second_half: ns(flash.second_half_us),
             sense: [ns(read.sense_fast_us), ns(read.sense_slow_us)],
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
@@ -276,10 +279,7 @@ impl Flash {
             self.free_dies -= 1;
             self.dies[die as usize].program = Some(program);
             if program == Program::Host {
-                self.released();
-                for part in 1..self.unit / self.release {
-                    events.push(now + part * self.load * self.release / self.unit, EventKind::Released, 0, 0);
-                }
+                self.release_parts(now, events);
             }
             if self.load > 0 {
                 self.load(now, die, events);

@@ -25,7 +25,7 @@ impl ZonedDevice for SimDevice {
         self.slots.reserve(commands as usize);
         self.free.reserve(commands as usize);
         self.done.reserve(commands as usize);
-        self.waiting.reserve(commands as usize);
+        self.room.reserve(commands as usize);
         Ok(())
     }
 

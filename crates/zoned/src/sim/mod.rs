@@ -22,6 +22,7 @@ pub mod model;
 mod noise;
 mod padding;
 mod placement;
+mod room;
 mod stream;
 mod timing;
 mod window;
@@ -39,6 +40,7 @@ use merging::WriteLock;
 use model::Model;
 use noise::Noise;
 use placement::Placement;
+use room::Room;
 use senesce_core::Seed;
 use std::collections::VecDeque;
 use stream::Stream;
@@ -102,10 +104,8 @@ pub struct SimDevice {
     engine_free: u64,
     /// Until when the last group of small blocks stays open.
     group_until: u64,
-    /// Writes whose data wait for room in the buffer.
-    waiting: VecDeque<u32>,
+    room: Room,
     window: Window,
-    buffer: u64,
     appends: Vec<Appends>,
     appends_per_zone: u32,
     locks: Vec<WriteLock>,
@@ -152,9 +152,8 @@ impl SimDevice {
             transfer_free: 0,
             engine_free: 0,
             group_until: 0,
-            waiting: VecDeque::with_capacity(1024),
+            room: Room::new(model),
             window: Window::new(u64::from(model.flash.window_kib) << 10),
-            buffer: u64::from(model.flash.buffer_kib) << 10,
             appends: vec![Appends::NONE; if model.zones.is_some() { geometry.zones as usize } else { 0 }],
             appends_per_zone: model.write.appends_per_zone,
             locks: vec![WriteLock::FREE; if merges { geometry.zones as usize } else { 0 }],
@@ -279,14 +278,14 @@ impl SimDevice {
     }
 
     fn wait_for_room(&mut self, slot: u32) {
-        self.window.wait(self.slots[slot as usize].bytes);
-        self.waiting.push_back(slot);
+        let bytes = self.slots[slot as usize].bytes;
+        self.window.wait(bytes);
+        self.room.wait(slot, bytes);
     }
 
     /// Lets waiting data into the buffer as long as there is room.
     fn admit_waiting(&mut self) {
-        while self.flash.buffered < self.buffer {
-            let Some(slot) = self.waiting.pop_front() else { return };
+        while let Some(slot) = self.room.next(self.flash.buffered) {
             self.window.admit(self.slots[slot as usize].bytes);
             self.admit(slot);
             while let Some(read) = self.window.release() {
@@ -326,7 +325,7 @@ impl SimDevice {
         match kind {
             EventKind::Submit => self.arrive(index),
             EventKind::Transferred => {
-                if self.waiting.is_empty() && self.flash.buffered < self.buffer {
+                if self.room.takes(self.flash.buffered, self.slots[index as usize].bytes) {
                     self.admit(index);
                 } else {
                     self.wait_for_room(index);
@@ -358,9 +357,7 @@ impl SimDevice {
                 }
             }
         }
-        if !self.waiting.is_empty() {
-            self.admit_waiting();
-        }
+        self.admit_waiting();
         while let Some(slot) = self.flash.padded() {
             self.end_padding(slot);
         }

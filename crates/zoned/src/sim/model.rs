@@ -228,6 +228,10 @@ pub struct FlashModel {
     pub unit_kib: u32,
     /// Data that leave the buffer at a time while a program's data cross the channel; a divisor of `unit_kib`.
     pub release_kib: u32,
+    /// The second half of a program's data stays in the buffer for so much longer, as for programs of several passes; 0: it goes with
+    /// the first.
+    #[serde(default)]
+    pub second_half_us: f64,
     /// Dies of every stripe that hold parity.
     pub parity_dies: u32,
     /// Crossing the channel, per KiB of a program's data; between two pages the channel serves reads.

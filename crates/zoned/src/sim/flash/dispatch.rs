@@ -56,4 +56,14 @@ impl Flash {
         let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.first) };
         events.push(now + run, EventKind::Programmed, die, target.stamp);
     }
+
+    /// The data of a program begin to leave the buffer.
+    pub(super) fn release_parts(&mut self, now: u64, events: &mut EventQueue) {
+        self.released();
+        let parts = self.unit / self.release;
+        for part in 1..parts {
+            let later = if part * 2 >= parts { self.second_half } else { 0 };
+            events.push(now + later + part * self.load * self.release / self.unit, EventKind::Released, 0, 0);
+        }
+    }
 }

@@ -1,0 +1,99 @@
+//! Room in the buffer. A command's data get in once there is room for their first piece; until then smaller ones that fit
+//! overtake them: that is how long writes of 64 KiB wait beside appends of 8 KiB that saturate the flash (t13).
+
+use super::model::Model;
+use std::collections::VecDeque;
+
+/// Commands whose data wait for the buffer.
+#[derive(Debug)]
+pub struct Room {
+    buffer: u64,
+    /// Data of one piece: a command needs room for no more to begin.
+    piece: u64,
+    /// (slot, room that it needs), in the order of arrival
+    waiting: VecDeque<(u32, u64)>,
+    /// None that waits needs less.
+    least: u64,
+}
+
+impl Room {
+    /// An empty buffer. Units that are not whole may stay in it for every active zone, so that no piece may need more than the rest.
+    pub fn new(model: &Model) -> Self {
+        let kib = |kib: u32| u64::from(kib) << 10;
+        let buffer = kib(model.flash.buffer_kib);
+        let kept = u64::from(model.geometry.max_active.max(1)) * kib(model.flash.unit_kib);
+        let piece = kib(model.write.transfer_piece_kib).min(buffer.saturating_sub(kept)).max(1);
+        Self { buffer, piece, waiting: VecDeque::with_capacity(1024), least: u64::MAX }
+    }
+
+    /// Makes place for so many commands.
+    pub fn reserve(&mut self, commands: usize) {
+        self.waiting.reserve(commands);
+    }
+
+    /// Whether `bytes` that arrive now need not wait.
+    #[inline]
+    pub fn takes(&self, buffered: u64, bytes: u32) -> bool {
+        buffered + u64::from(bytes).min(self.piece) <= self.buffer
+    }
+
+    /// Data begin to wait.
+    pub fn wait(&mut self, slot: u32, bytes: u32) {
+        let need = u64::from(bytes).min(self.piece);
+        self.least = self.least.min(need);
+        self.waiting.push_back((slot, need));
+    }
+
+    /// The first that waits and fits, taken out.
+    #[inline]
+    pub fn next(&mut self, buffered: u64) -> Option<u32> {
+        let room = self.buffer.saturating_sub(buffered);
+        if room < self.least {
+            return None;
+        }
+        let Some(index) = self.waiting.iter().position(|(_, need)| *need <= room) else {
+            self.least = self.waiting.iter().map(|(_, need)| *need).min().unwrap_or(u64::MAX);
+            return None;
+        };
+        self.waiting.remove(index).map(|(slot, _)| slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::model::Model;
+
+    const KIB: u64 = 1024;
+
+    fn room(buffer_kib: u32) -> Room {
+        let mut model = Model::load("zn540").unwrap();
+        (model.flash.buffer_kib, model.write.transfer_piece_kib) = (buffer_kib, 64);
+        (model.geometry.max_active, model.flash.unit_kib) = (3, 10);
+        Room::new(&model)
+    }
+
+    #[test]
+    fn small_data_overtake_large_ones_and_equal_ones_keep_their_order() {
+        let mut room = room(100);
+        assert!(room.takes(36 * KIB, 64 << 10) && !room.takes(37 * KIB, 64 << 10));
+        for (slot, kib) in [(1, 64), (2, 8), (3, 8), (4, 4)] {
+            room.wait(slot, kib << 10);
+        }
+        assert_eq!(room.next(100 * KIB), None);
+        assert_eq!((room.next(92 * KIB), room.next(92 * KIB)), (Some(2), Some(3)));
+        assert_eq!((room.next(93 * KIB), room.next(93 * KIB)), (Some(4), None));
+        assert_eq!((room.next(36 * KIB), room.next(0)), (Some(1), None));
+    }
+
+    #[test]
+    fn what_is_larger_than_a_piece_or_the_buffer_gets_in_too() {
+        let mut large = room(100);
+        large.wait(1, 1 << 20);
+        assert_eq!((large.next(37 * KIB), large.next(36 * KIB)), (None, Some(1)));
+        // Three zones may keep all of the buffer but one byte of each unit.
+        let mut tiny = room(30);
+        tiny.wait(1, 1 << 20);
+        assert_eq!((tiny.next(30 * KIB), tiny.next(30 * KIB - 3)), (None, Some(1)));
+    }
+}
