@@ -38,13 +38,28 @@ pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> 
         let name = path.strip_prefix(root).unwrap_or(&path);
         let name = if name.as_os_str().is_empty() { Path::new(root.file_name().unwrap_or_default()) } else { name };
         let name = name.to_string_lossy().into_owned();
-        if name.to_ascii_lowercase().ends_with(".zip") {
+        if let Some(why) = unread(root, &path) {
+            take(Found { path: name, content: Err(why) })?;
+        } else if name.to_ascii_lowercase().ends_with(".zip") {
             walk_archive(&path, &name[..name.len() - 4], take)?;
         } else {
             take(Found { path: name, content: read_file(&path) })?;
         }
     }
     Ok(())
+}
+
+/// Why a file below `root` is not opened. A link may lead out of the tree or in a circle, a pipe would never end.
+fn unread(root: &Path, path: &Path) -> Option<String> {
+    if path == root {
+        return None;
+    }
+    match path.symlink_metadata() {
+        Ok(metadata) if metadata.is_symlink() => Some("a symbolic link, which is not followed".into()),
+        Ok(metadata) if !metadata.is_file() => Some("no regular file".into()),
+        Ok(_) => None,
+        Err(error) => Some(errno_message(&error)),
+    }
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Failure> {
@@ -54,7 +69,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Failure> {
         let kind = entry.file_type().map_err(|error| failed("look at", &entry.path(), &error))?;
         if kind.is_dir() {
             collect(&entry.path(), paths)?;
-        } else if kind.is_file() {
+        } else {
             paths.push(entry.path());
         }
     }

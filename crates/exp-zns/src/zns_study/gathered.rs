@@ -2,7 +2,7 @@
 
 use super::Event;
 use super::files::Found;
-use super::keys::{Holds, PublishedFile, operation_key, place, word};
+use super::keys::{Holds, PublishedFile, operation_key, place, printable, word};
 use super::text::{BySecond, bandwidth_log, operations};
 use crate::zns::values::Values;
 use crate::zns_rocksdb::output::{percentiles, throughput};
@@ -10,18 +10,38 @@ use senesce_core::failure::errno_message;
 use senesce_runs::import::fio::format::{Direction, Output, parse};
 use senesce_zoned::job::Latency;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Length and hash of a text.
+type Digest = (usize, u64);
 
 /// Device, words and repetition.
 type Key = (String, String, u32);
+
+/// One run of a point: files of one folder, a result and the logs of its jobs, either of which may be missing.
+struct Run {
+    folder: String,
+    /// The result was read already.
+    result: Option<String>,
+    /// What the names of its logs begin with.
+    logs: Option<String>,
+}
 
 /// What was found so far.
 #[derive(Default)]
 pub struct Gathered {
     points: BTreeMap<Key, Values>,
     operations: BTreeMap<Key, Latency>,
-    /// Bandwidth logs of each point, one per job.
-    logs: BTreeMap<Key, Vec<BySecond>>,
+    /// Bandwidth logs of each point, one per job: reads and writes.
+    logs: BTreeMap<Key, Vec<[BySecond; 2]>>,
+    /// Where the repetitions of a point come from, by device and words.
+    runs: BTreeMap<(String, String), Vec<Run>>,
+    /// What was read, by device, words and bytes, and where.
+    known: BTreeMap<(String, String, Digest), String>,
     zeros: usize,
+    /// Lines of readable files that hold no operation.
+    other_lines: usize,
     /// Files that are no results, with the reason.
     pub skipped: Vec<(String, String)>,
     read: Vec<String>,
@@ -32,6 +52,7 @@ pub struct Gathered {
 impl Gathered {
     /// Takes one file: reads it, or keeps why not.
     pub fn take(&mut self, found: Found) {
+        let found = Found { path: printable(&found.path), ..found };
         let content = match found.content {
             Ok(content) => content,
             Err(problem) => return self.skipped.push((found.path, problem)),
@@ -59,27 +80,57 @@ impl Gathered {
         if let Holds::Database(run) = place.kind {
             return self.take_database(&place, run, text);
         }
+        if !place.key.starts_with("file=") {
+            self.refuse_copy(path, &place, text)?;
+        }
         if let (Holds::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
-            self.take_log(&place, log);
+            self.take_log(path, &place, log);
             return Ok(());
         }
         if text.contains("\"fio version\"") {
-            return self.take_fio(&place, &parse(text)?);
+            return self.take_fio(path, &place, &parse(text)?);
         }
-        let (operations, zeros) = operations(text).ok_or_else(|| what_it_is(path, text))?;
-        self.zeros += zeros;
-        for (op, ns) in operations {
+        let operations = operations(text).ok_or_else(|| what_it_is(path, text))?;
+        self.refuse_copy(path, &place, text)?;
+        self.zeros += operations.zeros;
+        self.other_lines += operations.other_lines;
+        for (op, ns) in operations.timed {
             let key = (place.device.clone(), operation_key(path, op), 0);
             self.operations.entry(key).or_default().record(ns);
         }
         Ok(())
     }
 
-    fn take_fio(&mut self, place: &PublishedFile, output: &Output) -> Result<(), String> {
+    /// The artifacts hold some files twice, also unpacked beside their archive: the same run is no repetition.
+    fn refuse_copy(&mut self, path: &str, place: &PublishedFile, text: &str) -> Result<(), String> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        // Where the path is the key, the folder must not keep copies apart.
+        let key = if place.key.starts_with("file=") { "" } else { place.key.as_str() };
+        let words = format!("{key}/{name}");
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let digest = (text.len(), hasher.finish());
+        match self.known.entry((place.device.clone(), words, digest)) {
+            Entry::Vacant(entry) => {
+                entry.insert(path.to_string());
+                Ok(())
+            }
+            Entry::Occupied(entry) if entry.get() == path => Ok(()),
+            Entry::Occupied(entry) => Err(format!("a copy of {}: the same bytes", entry.get())),
+        }
+    }
+
+    fn take_fio(&mut self, path: &str, place: &PublishedFile, output: &Output) -> Result<(), String> {
         let sound = || output.jobs.iter().filter(|job| job.error == 0);
         if let (None, Some(job)) = (sound().next(), output.jobs.first()) {
             let words = errno_message(&std::io::Error::from_raw_os_error(job.error as i32));
             return Err(format!("its jobs ended with an error: {words}"));
+        }
+        for job in output.jobs.iter().filter(|job| job.error != 0) {
+            let words = errno_message(&std::io::Error::from_raw_os_error(job.error as i32));
+            let why =
+                format!("its job {} ended with an error: {words}; its other jobs were read", printable(&job.name));
+            self.skipped.push((path.to_string(), why));
         }
         // A mixed one is neither.
         let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Direction> {
@@ -90,12 +141,13 @@ impl Gathered {
             Holds::Grid => {
                 let reads = place.key.contains("read");
                 let all = of(&|name| name == if reads { "read" } else { "write" });
-                put(self.entry(place, ""), "", &all)
+                put(self.entry(path, place, ""), "", &all)
                     .ok_or("it holds no I/O of the operation that its path names".into())
             }
             Holds::Beside => {
-                let read = put(self.entry(place, ""), "", &of(&|name| name == "read"));
-                let written = put(self.entry(place, ""), "writer_", &of(&|name| name == "write"));
+                let entry = self.entry(path, place, "");
+                let read = put(entry, "", &of(&|name| name == "read"));
+                let written = put(entry, "writer_", &of(&|name| name == "write"));
                 read.or(written).ok_or("it holds neither reads nor writes".into())
             }
             _ => {
@@ -108,7 +160,7 @@ impl Gathered {
                 }
                 let mut found = 0;
                 for (key, directions) in &named {
-                    found += usize::from(put(self.entry(place, key), "", directions).is_some());
+                    found += usize::from(put(self.entry(path, place, key), "", directions).is_some());
                 }
                 if found == 0 { Err("its jobs did no I/O".into()) } else { Ok(()) }
             }
@@ -131,16 +183,39 @@ impl Gathered {
         Ok(())
     }
 
-    fn take_log(&mut self, place: &PublishedFile, [reads, writes]: [BySecond; 2]) {
-        self.entry(place, "");
-        let key = (place.device.clone(), place.key.clone(), 0);
-        self.logs.entry(key).or_default().push(if writes.is_empty() { reads } else { writes });
+    fn take_log(&mut self, path: &str, place: &PublishedFile, log: [BySecond; 2]) {
+        // NAME.JOB.log
+        let stem = path.strip_suffix(".log").unwrap_or(path);
+        let stem = stem.rsplit_once('.').map_or(stem, |(stem, _)| stem);
+        let key = self.run_of(path, place, "", |run| match &run.logs {
+            Some(known) => known == stem,
+            None => {
+                run.logs = Some(stem.to_string());
+                true
+            }
+        });
+        self.points.entry(key.clone()).or_insert_with(|| Values::of(&key.1));
+        self.logs.entry(key).or_default().push(log);
     }
 
-    fn entry(&mut self, place: &PublishedFile, more: &str) -> &mut Values {
+    fn entry(&mut self, path: &str, place: &PublishedFile, more: &str) -> &mut Values {
+        let key = self.run_of(path, place, more, |run| run.result.get_or_insert_with(|| path.to_string()) == path);
+        let values = Values::of(&key.1);
+        self.points.entry(key).or_insert(values)
+    }
+
+    /// The run that a file belongs to: the first of its folder that `takes` it, or a further repetition.
+    fn run_of(&mut self, path: &str, place: &PublishedFile, more: &str, takes: impl Fn(&mut Run) -> bool) -> Key {
         let words = format!("{}{more}", place.key);
-        let key = (place.device.clone(), words.clone(), 0);
-        self.points.entry(key).or_insert_with(|| Values::of(&words))
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let runs = self.runs.entry((place.device.clone(), words.clone())).or_default();
+        let at = runs.iter_mut().position(|run| run.folder == folder && takes(run)).unwrap_or_else(|| {
+            let mut run = Run { folder: folder.to_string(), result: None, logs: None };
+            takes(&mut run);
+            runs.push(run);
+            runs.len() - 1
+        });
+        (place.device.clone(), words, at as u32)
     }
 
     /// Everything as events of the record.
@@ -158,14 +233,23 @@ impl Gathered {
         });
         events.extend(timed);
         events.extend(self.skipped.into_iter().map(|(path, why)| Event::Skipped { path, why }));
-        events.push(Event::Imported { files: self.read.len(), zeros_dropped: self.zeros });
+        events.push(Event::Imported {
+            files: self.read.len(),
+            zeros_dropped: self.zeros,
+            other_lines: self.other_lines,
+        });
         events
     }
 }
 
-/// One log per job: together they are the bandwidth of all, in the seconds of which every job says something.
-fn together(logs: &[BySecond]) -> Vec<f64> {
-    let Some((first, others)) = logs.split_first() else { return Vec::new() };
+/// One log per job: together they are the bandwidth of all writers, or of all readers where nobody writes, in the seconds of
+/// which every one says something.
+fn together(logs: &[[BySecond; 2]]) -> Vec<f64> {
+    let of = |direction: usize| logs.iter().map(move |log| &log[direction]).filter(|log| !log.is_empty());
+    let direction = usize::from(of(1).next().is_some());
+    let mut all = of(direction);
+    let Some(first) = all.next() else { return Vec::new() };
+    let others: Vec<&BySecond> = all.collect();
     let sum = |(second, value): (&u64, &f64)| others.iter().try_fold(*value, |sum, log| Some(sum + log.get(second)?));
     first.iter().filter_map(sum).collect()
 }
@@ -223,7 +307,11 @@ mod tests {
     #[test]
     fn a_second_in_which_one_job_says_nothing_is_left_out() {
         let log = |seconds: &[u64]| seconds.iter().map(|second| (*second, 2.0)).collect::<BySecond>();
-        assert_eq!(together(&[log(&[0, 1, 2]), log(&[0, 2, 3])]), [4.0, 4.0]);
-        assert_eq!(together(&[log(&[0, 2])]), [2.0, 2.0]);
+        let writes = |seconds: &[u64]| [BySecond::new(), log(seconds)];
+        let reads = |seconds: &[u64]| [log(seconds), BySecond::new()];
+        assert_eq!(together(&[writes(&[0, 1, 2]), writes(&[0, 2, 3])]), [4.0, 4.0]);
+        assert_eq!(together(&[writes(&[0, 2])]), [2.0, 2.0]);
+        assert_eq!(together(&[writes(&[0, 1]), reads(&[0, 1])]), [2.0, 2.0], "what is read is not written");
+        assert_eq!(together(&[reads(&[0])]), [2.0]);
     }
 }

@@ -53,7 +53,13 @@ pub fn place(path: &str) -> PublishedFile {
 
 /// A word that does not break a key.
 pub fn word(text: &str) -> String {
-    text.strip_suffix(".json").unwrap_or(text).replace([',', '='], ";")
+    printable(text.strip_suffix(".json").unwrap_or(text)).replace([',', '='], ";")
+}
+
+/// Control characters, which a terminal would obey, in words.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
 }
 
 fn grid(parts: &[&str]) -> Option<PublishedFile> {

@@ -15,7 +15,7 @@ use senesce_runs::run::{Imported, ImportedRun, Recorded, import};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-pub use text::{BySecond, bandwidth_log, operations};
+pub use text::{BySecond, Operations, bandwidth_log, operations};
 
 /// The importer, and the reader of its records.
 pub struct ZnsStudyImport;
@@ -39,6 +39,9 @@ pub enum Event {
         files: usize,
         /// Operations without a duration, which were dropped.
         zeros_dropped: usize,
+        /// Lines of these files that hold no operation.
+        #[serde(default)]
+        other_lines: usize,
     },
 }
 

@@ -117,3 +117,71 @@ fn a_tree_without_results_is_refused() {
     let error = ZnsStudyImport.import(temporary.path(), &temporary.path().join("run")).unwrap_err();
     assert!(error.to_string().contains("none of its 1 files"), "{error}");
 }
+
+/// The same point measured twice is two repetitions; logs of two runs are not added up, nor what is read to what is written.
+#[test]
+fn runs_of_one_point_are_repetitions() {
+    let temporary = tempfile::tempdir().unwrap();
+    let tree = temporary.path().join("artifact");
+    let written = "1000, 1024, 1, 4096\n2000, 2048, 1, 4096\n";
+    let read = "1000, 512, 0, 4096\n2000, 512, 0, 4096\n";
+    for (at, run) in ["long/finally_b", "long/finally_bw", "long2/finally_bw"].iter().enumerate() {
+        for (job, log) in [written, written, read].iter().enumerate() {
+            // Runs never write the same bytes.
+            let differs = "\n".repeat(3 * at + job);
+            write(&tree, &format!("custom/zns-a/{run}.{}.log", job + 1), &format!("{log}{differs}"));
+        }
+    }
+    write(&tree, "custom/zns-a/partial_finish/run1", "finish_1,900\n");
+    write(&tree, "custom/zns-a/partial_finish/run1.old/run1", "finish_1,900\n");
+    write(&tree, "custom/zns-a/partial_finish/run2", "finish_1,900\n");
+    for (folder, iops) in [("long2", 5.0), ("long3", 7.0)] {
+        write(&tree, &format!("custom/zns-a/{folder}/zns_append_8_250.json"), &fio("read", iops, 9000.0, 9500));
+    }
+    std::fs::copy(tree.join("custom/zns-a/long/finally_bw.1.log"), tree.join("custom/zns-a/long3/finally_bw.1.log"))
+        .unwrap();
+    let out = temporary.path().join("run");
+    ZnsStudyImport.import(&tree, &out).unwrap();
+    let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
+    let of = |key: &str| -> Vec<Values> {
+        let points =
+            recorded.events().filter_map(|event| if let Event::Point(v) = event { Some(v.clone()) } else { None });
+        points.filter(|values| values.key == key).collect()
+    };
+    let logged: Vec<(u32, Vec<f64>)> =
+        of("drive=conventional,rate=0").into_iter().map(|values| (values.repetition, values.by_second)).collect();
+    assert_eq!(logged, [(0, vec![2.0, 4.0]), (1, vec![2.0, 4.0]), (2, vec![2.0, 4.0])]);
+    let rates: Vec<f64> = of("drive=zoned,rate=250,qd=8").iter().map(|values| values.values["iops"]).collect();
+    assert_eq!(rates, [5.0, 7.0]);
+    assert_eq!(of("op=finish,blocks=1")[0].values["count"], 2.0, "the copy of a run is no second one");
+    let copies =
+        recorded.events().filter(|event| matches!(event, Event::Skipped { why, .. } if why.contains("a copy of")));
+    assert_eq!(copies.count(), 2);
+}
+
+#[test]
+fn links_pipes_and_failed_jobs_are_named() {
+    let temporary = tempfile::tempdir().unwrap();
+    let tree = temporary.path().join("artifact");
+    let one = fio("read", 5.0, 9000.0, 9500);
+    let failed = r#"{"jobname": "gone", "error": 5}, {"jobname": "j", "error": 0"#;
+    write(&tree, "results/half.json", &one.replace(r#"{"jobname": "j", "error": 0"#, failed));
+    write(&tree, "results/\u{1b}[31m\n.txt", "hello\n");
+    std::os::unix::fs::symlink("half.json", tree.join("results/link.json")).unwrap();
+    std::os::unix::fs::symlink("..", tree.join("results/circle")).unwrap();
+    std::os::unix::net::UnixListener::bind(tree.join("results/socket")).unwrap();
+    let out = temporary.path().join("run");
+    ZnsStudyImport.import(&tree, &out).unwrap();
+    let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
+    let why = |name: &str| {
+        recorded.events().find_map(|event| match event {
+            Event::Skipped { path, why } if path.ends_with(name) => Some(why.clone()),
+            _ => None,
+        })
+    };
+    assert!(why("half.json").unwrap().contains("job gone ended with an error"));
+    assert!(why("link.json").unwrap().contains("symbolic link"));
+    assert!(why("circle").unwrap().contains("symbolic link"));
+    assert!(why("\\u{1b}[31m\\n.txt").unwrap().contains("neither"), "control characters are words");
+    assert_eq!(why("socket").unwrap(), "no regular file");
+}

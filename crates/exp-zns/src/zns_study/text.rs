@@ -2,23 +2,33 @@
 
 use std::collections::BTreeMap;
 
-/// Fewer good lines than this share make a file something else.
-const GOOD_SHARE: f64 = 0.9;
+/// Fewer good lines than this share make a file something else: the programs print up to one message for two results.
+const GOOD_SHARE: f64 = 0.5;
 
-/// Reads `op,ns[,index]`. `None`: the text is of another kind. Lines with 0 ns, which the programs wrote for commands that
-/// failed, are dropped and counted.
-pub fn operations(text: &str) -> Option<(Vec<(&str, u64)>, usize)> {
-    let (mut found, mut zeros, mut lines) = (Vec::new(), 0, 0);
+/// What a state-machine program timed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operations<'a> {
+    /// Names and ns.
+    pub timed: Vec<(&'a str, u64)>,
+    /// Lines with 0 ns, which the programs wrote for commands that failed.
+    pub zeros: usize,
+    /// Lines that hold no operation.
+    pub other_lines: usize,
+}
+
+/// Reads `op,ns[,index]`. `None`: the text is of another kind. Lines with 0 ns and of another form are dropped and counted.
+pub fn operations(text: &str) -> Option<Operations<'_>> {
+    let (mut timed, mut zeros, mut other_lines) = (Vec::new(), 0, 0);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        lines += 1;
         match operation(line) {
             Some((_, 0)) => zeros += 1,
-            Some(pair) => found.push(pair),
-            None => {}
+            Some(pair) => timed.push(pair),
+            None => other_lines += 1,
         }
     }
-    let good = (found.len() + zeros) as f64 >= GOOD_SHARE * lines as f64;
-    (good && !found.is_empty()).then_some((found, zeros))
+    let good = timed.len() + zeros;
+    let share = GOOD_SHARE * (good + other_lines) as f64;
+    (good as f64 >= share && !timed.is_empty()).then_some(Operations { timed, zeros, other_lines })
 }
 
 fn operation(line: &str) -> Option<(&str, u64)> {
@@ -68,7 +78,11 @@ mod tests {
     #[test]
     fn operations_are_read_and_zeros_dropped() {
         let text = "reset_1,1600000\nreset_1,0\nreset_1,1700000,5\n";
-        assert_eq!(operations(text), Some((vec![("reset_1", 1_600_000), ("reset_1", 1_700_000)], 1)));
+        let timed = vec![("reset_1", 1_600_000), ("reset_1", 1_700_000)];
+        assert_eq!(operations(text), Some(Operations { timed, zeros: 1, other_lines: 0 }));
+        let messages = "close,900\nfilled zone\nclose_write,9000\n";
+        let timed = vec![("close", 900), ("close_write", 9000)];
+        assert_eq!(operations(messages), Some(Operations { timed, zeros: 0, other_lines: 1 }));
         assert_eq!(operations("# a note\nhello world\n"), None);
         assert_eq!(operations("1,2,3\n"), None, "an operation has a name");
     }
