@@ -17,6 +17,18 @@ pub struct Found {
     pub content: Result<Vec<u8>, String>,
 }
 
+/// Folders of the artifacts below which paths say what files hold.
+const MEANING: [&str; 4] = ["spdk", "io_uring", "custom", "zbdbench"];
+
+/// What of the path to the tree itself says what its files hold, with a `/` behind it; empty for whole artifacts.
+pub fn above(root: &Path) -> String {
+    let Ok(full) = root.canonicalize() else { return String::new() };
+    let folder = if full.is_dir() { full.as_path() } else { full.parent().unwrap_or(&full) };
+    let parts: Vec<_> = folder.iter().map(|part| part.to_string_lossy()).collect();
+    let from = parts.iter().rposition(|part| MEANING.contains(&part.as_ref()));
+    from.map_or(String::new(), |from| parts[from..].iter().fold(String::new(), |path, part| path + part + "/"))
+}
+
 fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(ExitCode::Usage, format!("{operation} {}: {}; check the path", path.display(), errno_message(error)))
 }

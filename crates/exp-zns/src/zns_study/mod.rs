@@ -7,7 +7,7 @@ mod keys;
 mod text;
 
 use crate::zns::values::Values;
-use files::walk;
+use files::{Found, above, walk};
 use gathered::Gathered;
 use senesce_core::{Analysis, Environment, Failure};
 use senesce_runs::import::{ImportedFile, Importer};
@@ -56,8 +56,9 @@ impl Importer for ZnsStudyImport {
 
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
         let mut gathered = Gathered::default();
+        let above = above(source);
         walk(source, &mut |found| {
-            gathered.take(found);
+            gathered.take(Found { path: format!("{above}{}", found.path), ..found });
             Ok(())
         })?;
         if gathered.len() == 0 {

@@ -185,3 +185,32 @@ fn links_pipes_and_failed_jobs_are_named() {
     assert!(why("\\u{1b}[31m\\n.txt").unwrap().contains("neither"), "control characters are words");
     assert_eq!(why("socket").unwrap(), "no regular file");
 }
+
+/// A folder of an artifact says the same alone as within it.
+#[test]
+fn folders_alone_mean_what_they_mean_within_the_artifact() {
+    let temporary = tempfile::tempdir().unwrap();
+    let tree = temporary.path().join("data");
+    write(&tree, "spdk/nvme-a/lbaf0/write/4096bs/1zone/1.json", &fio("write", 5.0, 9000.0, 9500));
+    write(&tree, "custom/zns-a/long2/zns_append_8_250.json", &fio("read", 5.0, 9000.0, 9500));
+    write(
+        &tree,
+        "zbdbench/xfs/overwrite.txt",
+        "overwrite   :   9.622 micros/op 103926 ops/sec 12.8 seconds 1300000 operations;   81.3 MB/s\n",
+    );
+    let cases = [
+        ("spdk", "nvme-a", "op=write,bs=4096,qd=1,zones=1,path=direct,lbaf=512"),
+        ("spdk/nvme-a/lbaf0", "nvme-a", "op=write,bs=4096,qd=1,zones=1,path=direct,lbaf=512"),
+        ("custom/zns-a/long2", "zns-a", "drive=zoned,rate=250,qd=8"),
+        ("zbdbench", "", "xfs-conventional overwrite"),
+    ];
+    for (at, (folder, device, key)) in cases.into_iter().enumerate() {
+        let out = temporary.path().join(format!("run{at}"));
+        ZnsStudyImport.import(&tree.join(folder), &out).unwrap();
+        let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
+        let found = recorded
+            .events()
+            .any(|event| matches!(event, Event::Point(values) if values.device == device && values.key == key));
+        assert!(found, "{folder}");
+    }
+}
