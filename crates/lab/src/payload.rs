@@ -22,7 +22,11 @@ pub fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
         [0xfd, b'7', b'z', b'X', b'Z', ..] => unpack_xz(payload)?,
         // The kernel's build appends the unpacked size as four bytes after the zstd frame.
         [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack_zstd(&payload[..payload.len().saturating_sub(4)])?,
-        [first, second, ..] => return Err(format!("payload compression {first:02x} {second:02x} is not xz or zstd")),
+        // The same size follows a gzip member, where it is left alone.
+        [0x1f, 0x8b, ..] => unpack_gzip(payload)?,
+        [first, second, ..] => {
+            return Err(format!("payload compression {first:02x} {second:02x} is not gzip, xz or zstd"));
+        }
         _ => return Err("the payload is empty".into()),
     };
     if unpacked.starts_with(b"\x7fELF") { Ok(unpacked) } else { Err("the payload is not an ELF image".into()) }
@@ -50,6 +54,12 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
 
 fn unpack_zstd(payload: &[u8]) -> Result<Vec<u8>, String> {
     zstd::stream::decode_all(payload).map_err(|error| format!("zstd: {error}"))
+}
+
+fn unpack_gzip(payload: &[u8]) -> Result<Vec<u8>, String> {
+    let mut unpacked = Vec::with_capacity(payload.len() * 4);
+    flate2::read::GzDecoder::new(payload).read_to_end(&mut unpacked).map_err(|error| format!("gzip: {error}"))?;
+    Ok(unpacked)
 }
 
 /// Unpacks one xz stream; bytes after it are ignored.
@@ -81,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn xz_and_zstd_payloads_come_out() {
+    fn payloads_of_every_known_compression_come_out() {
         let elf = b"\x7fELF and the rest of a kernel".to_vec();
         let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
         xz.write_all(&elf).unwrap();
@@ -89,6 +99,11 @@ mod tests {
         let mut zstd = zstd::stream::encode_all(&elf[..], 1).unwrap();
         zstd.extend(30u32.to_le_bytes());
         assert_eq!(extract(&image(&zstd)).unwrap(), elf);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&elf).unwrap();
+        let gzip = gzip.finish().unwrap();
+        assert_eq!(extract(&image(&gzip)).unwrap(), elf);
+        assert!(extract(&image(&gzip[..gzip.len() - 9])).unwrap_err().starts_with("gzip"), "it is cut");
     }
 
     proptest! {
