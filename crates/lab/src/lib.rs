@@ -11,6 +11,7 @@ pub mod payload;
 pub mod qemu;
 pub mod run;
 pub mod scratch;
+pub mod share;
 mod watch;
 
 pub use drive::{Drive, DriveKind};

@@ -137,7 +137,10 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let memory: Bytes = options.memory.parse()?;
     let time_limit = options.time_limit.as_deref().map(parse_duration).transpose()?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let shares = if options.shares.is_empty() { vec![crate::session::runs_directory()] } else { options.shares };
+    let shares = match options.shares.is_empty() {
+        true => vec![here.join(crate::session::runs_directory())],
+        false => senesce_lab::share::existing(&options.shares, &here)?,
+    };
     if let Some(folder) = options.json.as_deref().and_then(Path::parent).filter(|folder| !here.join(folder).is_dir()) {
         return Err(Failure::usage(format!("--json: there is no folder {}; make it first", folder.display())));
     }
@@ -149,7 +152,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         cpus: options.cpus,
         accelerator: options.accelerator.map(|word| if word == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg }),
         command: options.command,
-        shares: shares.into_iter().map(|share| here.join(share)).collect(),
+        shares,
         time_limit,
     };
     session.clear();

@@ -1,0 +1,42 @@
+//! Folders of the host that the guest may write.
+
+use crate::error::LabError;
+use std::path::{Path, PathBuf};
+
+/// The folders that the user named, as absolute paths. They must be there: none is made.
+///
+/// # Errors
+/// Which of them is no folder.
+pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, LabError> {
+    named.iter().map(|share| existing_folder(share, here)).collect()
+}
+
+fn existing_folder(share: &Path, here: &Path) -> Result<PathBuf, LabError> {
+    let path = here.join(share);
+    match path.canonicalize() {
+        Ok(_) if path.is_dir() => Ok(path),
+        Ok(_) => Err(LabError::Usage(format!("--share {}: this is no folder", share.display()))),
+        Err(error) => Err(LabError::Usage(format!("--share {}: {error}; make the folder first", share.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_refused_and_not_made() {
+        let here = tempfile::tempdir().unwrap();
+        let at = |name: &str| here.path().join(name);
+        std::fs::create_dir(at("there")).unwrap();
+        std::fs::write(at("file"), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        let share = |name: &str| existing(&[PathBuf::from(name)], here.path()).map_err(|error| error.to_string());
+        assert_eq!(share("there").unwrap(), [at("there")]);
+        for name in ["missing/deep", "dangling", "../nowhere-beside/it", "file"] {
+            assert!(share(name).unwrap_err().contains(&format!("--share {name}")), "{name}");
+        }
+        let names = std::fs::read_dir(here.path()).unwrap().count();
+        assert_eq!(names, 3, "nothing was made");
+    }
+}
