@@ -37,7 +37,8 @@ pub fn enter_if_guest() {
     if std::process::id() == 1 && Path::new(JOB).exists() {
         first_process();
     }
-    if name == Path::new(CONTROL).join("modprobe") {
+    let by_the_command = name == Path::new("modprobe") && Path::new(CONTROL).join("modules.json").exists();
+    if by_the_command || name == Path::new(CONTROL).join("modprobe") {
         std::process::exit(load_on_demand());
     }
 }

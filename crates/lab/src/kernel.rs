@@ -1,7 +1,7 @@
 //! The guest's kernel: fetched once from Debian without installing anything, or given as files; kept in the cache.
 
 use crate::error::{LabError, io_error};
-use crate::modules::{ModuleIndex, read_module};
+use crate::modules::{ModuleIndex, canonical, read_module};
 use crate::payload;
 use senesce_volume::ScratchDirectory;
 use std::ffi::OsStr;
@@ -100,25 +100,28 @@ pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
     })
 }
 
-/// Puts a kernel into the cache; one that is there already is kept unless `again`.
+/// Puts a kernel into the cache with the modules that the lab knows and those `wanted`; one that is there already with all of these
+/// is kept unless `again`.
 ///
 /// # Errors
-/// When the kernel cannot be fetched, unpacked or put into the cache.
-pub fn setup(source: &KernelSource, again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, LabError> {
+/// When the kernel cannot be fetched, unpacked or put into the cache, or lacks a module.
+pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, LabError> {
     let kernels = cache_folder()?.join("kernels");
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
     if let (KernelSource::Debian, false) = (source, again)
         && let Some(kernel) = cached_kernels()?.into_iter().next()
+        && kernel.index().is_ok_and(|index| wanted.iter().all(|name| index.load.contains_key(&canonical(name))))
     {
         return Ok(kernel);
     }
     // On the same file system, so that the result can be renamed into the cache.
     let work = ScratchDirectory::create(&kernels, "setup")?;
-    fetch_and_unpack(source, &kernels, work.path(), tell)
+    fetch_and_unpack(source, wanted, &kernels, work.path(), tell)
 }
 
 fn fetch_and_unpack(
     source: &KernelSource,
+    wanted: &[String],
     kernels: &Path,
     work: &Path,
     tell: &dyn Fn(&str),
@@ -130,7 +133,7 @@ fn fetch_and_unpack(
     let version = modules.file_name().unwrap_or(OsStr::new("kernel")).to_string_lossy().into_owned();
     tell(&format!("unpacking kernel {version}"));
     let staged = work.join("staged");
-    stage(&image, &modules, &staged)?;
+    stage(&image, &modules, wanted, &staged)?;
     let folder = kernels.join(&version);
     let _ = fs::remove_dir_all(&folder);
     fs::rename(&staged, &folder).map_err(io_error("rename into place", &folder))?;
@@ -138,14 +141,14 @@ fn fetch_and_unpack(
 }
 
 /// Writes `vmlinux`, the modules that the guest may need (unpacked, flat) and their index.
-fn stage(image: &Path, modules: &Path, staged: &Path) -> Result<(), LabError> {
+fn stage(image: &Path, modules: &Path, wanted: &[String], staged: &Path) -> Result<(), LabError> {
     let target = staged.join("modules");
     fs::create_dir_all(&target).map_err(io_error("make folder", &target))?;
     let bytes = fs::read(image).map_err(io_error("read kernel image", image))?;
     let elf = payload::extract(&bytes).map_err(|problem| LabError::Kernel { path: image.into(), problem })?;
     let path = staged.join("vmlinux");
     fs::write(&path, elf).map_err(io_error("write", &path))?;
-    let mut index = ModuleIndex::resolve(modules)?;
+    let mut index = ModuleIndex::resolve(modules, wanted)?;
     for files in index.load.values_mut() {
         for file in files {
             let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

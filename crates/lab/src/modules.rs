@@ -5,7 +5,7 @@ use crate::payload::unpack_xz;
 use object::{Object, ObjectSection};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,17 +48,27 @@ pub struct ModuleIndex {
 }
 
 impl ModuleIndex {
-    /// Resolves [`BOOT`] and [`ON_DEMAND`] from the tree below `folder` (`lib/modules/VERSION`).
+    /// Resolves [`BOOT`], [`ON_DEMAND`] and the modules `wanted` from the tree below `folder` (`lib/modules/VERSION`).
     ///
     /// # Errors
-    /// When a module or its list of dependencies cannot be read.
-    pub fn resolve(folder: &Path) -> Result<Self, LabError> {
+    /// When a module or its list of dependencies cannot be read; when the kernel lacks one that is wanted or needed to boot.
+    pub fn resolve(folder: &Path, wanted: &[String]) -> Result<Self, LabError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
+        let wanted: Vec<String> = wanted.iter().map(|name| canonical(name)).collect();
+        let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        let built_in = built_in(folder);
+        let needed = BOOT.iter().chain(&wanted);
+        let lacks: Vec<&str> =
+            needed.copied().filter(|name| !files.contains_key(*name) && !built_in.contains(*name)).collect();
+        if !lacks.is_empty() {
+            let problem = format!("neither as a file nor in modules.builtin is there {}", lacks.join(", "));
+            return Err(LabError::Kernel { path: folder.into(), problem });
+        }
         let mut resolver = Resolver { files, known: HashMap::new() };
         let mut index = Self::default();
         let file_systems = FileSystem::ALL.map(FileSystem::name);
-        for name in BOOT.iter().chain(&file_systems).chain(ON_DEMAND) {
+        for name in BOOT.iter().chain(&file_systems).chain(ON_DEMAND).chain(&wanted) {
             // A driver that is built into the kernel has no file, which is as good.
             if !resolver.files.contains_key(*name) {
                 continue;
@@ -137,6 +147,13 @@ impl Resolver {
     }
 }
 
+/// Names of the drivers that are part of the kernel itself, from `modules.builtin` (kernel documentation, kbuild).
+fn built_in(folder: &Path) -> HashSet<String> {
+    let text = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
+    let name = |line: &str| Some(canonical(Path::new(line.trim()).file_stem()?.to_str()?));
+    text.lines().filter_map(name).collect()
+}
+
 fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), LabError> {
     for entry in fs::read_dir(folder).map_err(io_error("list modules in", folder))?.flatten() {
         let path = entry.path();
@@ -194,6 +211,20 @@ fn parse_info(bytes: &[u8]) -> Result<ModuleInfo, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_that_lacks_a_module_says_which() {
+        let folder = tempfile::tempdir().unwrap();
+        let lacks = |wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_string()).collect();
+            ModuleIndex::resolve(folder.path(), &wanted).unwrap_err().to_string()
+        };
+        assert!(lacks(&[]).contains("virtio_pci, 9p, 9pnet_virtio, overlay, nvme"), "{}", lacks(&[]));
+        let lines: Vec<String> = BOOT.iter().map(|name| format!("kernel/drivers/x/{name}.ko\n")).collect();
+        fs::write(folder.path().join("modules.builtin"), lines.concat()).unwrap();
+        assert_eq!(ModuleIndex::resolve(folder.path(), &["virtio-pci".into()]).unwrap(), ModuleIndex::default());
+        assert!(lacks(&["dm-log-writes"]).contains("is there dm_log_writes;"), "{}", lacks(&["dm-log-writes"]));
+    }
 
     #[test]
     fn a_module_that_declares_a_device_file_gets_one() {

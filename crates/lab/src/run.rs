@@ -224,6 +224,7 @@ impl LabRun {
         let programs = control.join(PROGRAMS);
         fs::create_dir(&programs).map_err(io_error("make folder", &programs))?;
         link(&program, &format!("{PROGRAMS}/senesce"))?;
+        link(&program, &format!("{PROGRAMS}/modprobe"))?;
         link(&self.kernel.modules(), "modules")?;
         link(&self.kernel.folder.join("modules.json"), "modules.json")
     }

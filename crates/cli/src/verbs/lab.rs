@@ -41,6 +41,9 @@ struct Setup {
     /// Its modules (lib/modules/VERSION)
     #[arg(long, requires = "kernel", value_name = "DIR")]
     modules: Option<PathBuf>,
+    /// One more module of that kernel that the guest can load, with those it depends on; may be repeated
+    #[arg(long = "module", value_name = "NAME")]
+    wanted: Vec<String>,
     /// Fetch anew although a kernel is in the cache
     #[arg(long)]
     again: bool,
@@ -108,7 +111,7 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
         (Some(image), Some(modules)) => KernelSource::Files { image, modules },
         _ => KernelSource::Debian,
     };
-    let kernel = setup(&source, options.again, &|message| session.progress().say(message))?;
+    let kernel = setup(&source, &options.wanted, options.again, &|message| session.progress().say(message))?;
     println!("kernel {} in {}", kernel.version, kernel.folder.display());
     Ok(ExitCode::Done.into())
 }
