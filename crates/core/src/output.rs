@@ -250,8 +250,8 @@ impl Destination {
             |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
         match FileType::from_raw_mode(own.st_mode) {
             FileType::RegularFile => Ok(Some(Seen::Regular(Existing { seen: own }))),
-            FileType::Fifo if new_file::may_be_planted(path, &own) => refused(
-                format!("it is a pipe of user {}, and others may make files beside it", own.st_uid),
+            FileType::Fifo if new_file::is_pipe_of_another(path, &own) => refused(
+                format!("it is a pipe of user {}, and not root alone may make files beside it", own.st_uid),
                 "remove it, or choose another place; to write into it, write - and redirect it",
             ),
             FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(own))),

@@ -64,6 +64,7 @@ fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
 fn a_share_carries_results_to_the_host() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let share = directory.path().join("results");
+    std::fs::create_dir(&share).expect("shared folder");
     senesce()
         .current_dir(directory.path())
         .args(["lab", "run", "--share", "results", "--", "sh", "-c", "echo measured > results/value"])

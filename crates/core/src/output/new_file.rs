@@ -154,6 +154,15 @@ pub(super) fn may_be_planted(path: &Path, old: &Stat) -> bool {
     !rustix::fs::stat(folder(path)).is_ok_and(|folder| belongs_there(old.st_uid, folder.st_uid, folder.st_mode))
 }
 
+/// Whether a pipe is neither root's nor ours and was not put there by root: whoever made it would read the output, or let us wait for
+/// a reader for ever.
+pub(super) fn is_pipe_of_another(path: &Path, pipe: &Stat) -> bool {
+    let of_root_alone = |folder: &Stat| folder.st_uid == 0 && folder.st_mode & 0o022 == 0;
+    pipe.st_uid != 0
+        && pipe.st_uid != rustix::process::geteuid().as_raw()
+        && !rustix::fs::stat(folder(path)).is_ok_and(|folder| of_root_alone(&folder))
+}
+
 /// Whether a file of this owner lies where nobody else but root can have put it. In a folder of their own a group that may write
 /// there makes files of other owners alone.
 fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {

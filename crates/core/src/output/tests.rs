@@ -224,6 +224,11 @@ fn nothing_is_written_into_a_planted_pipe() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     assert_refused(&pipe, "pipe of user 65534", true);
     assert_eq!(append(&pipe).unwrap_err().exit_code(), ExitCode::Refused);
+    // In a folder of its owner nobody may ever read it.
+    std::os::unix::fs::chown(folder.path(), NOBODY, NOBODY).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_refused(&pipe, "pipe of user 65534", true);
+    std::os::unix::fs::chown(folder.path(), Some(0), Some(0)).unwrap();
     // In a folder of root's alone it was put there by root, or with its leave.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     check(&pipe, Format::Html, HTML, Replace::SameFormat).unwrap();
