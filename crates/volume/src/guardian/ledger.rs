@@ -100,8 +100,8 @@ pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
         match owner.life() {
             Life::Alive => {}
-            Life::Stuck => {
-                if let_go(&folder.path(), &owner) {
+            Life::Ending => {
+                if see_end(&folder.path(), &owner) {
                     found.extend(undo_all(&folder.path(), &owner));
                 }
             }
@@ -116,17 +116,29 @@ pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
     found
 }
 
+/// How long a killed process may take to end by itself.
+const NATURAL_END: Duration = Duration::from_secs(1);
+
 /// How long a process may take to end once nothing holds it.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Lets a killed process end that cannot; whether it then has.
-pub(super) fn let_go(folder: &Path, owner: &Owner) -> bool {
-    list(folder).into_iter().rev().filter_map(|(_, owed)| owed).for_each(|owed| owed.let_go());
-    let deadline = Instant::now() + END_LIMIT;
-    while owner.life() != Life::Dead && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
+/// Waits for the end of a process that was killed, and lets go what holds it up; whether it has ended.
+pub(super) fn see_end(folder: &Path, owner: &Owner) -> bool {
+    if wait_while_ending(owner, NATURAL_END) == Life::Ending {
+        list(folder).into_iter().rev().filter_map(|(_, owed)| owed).for_each(|owed| owed.let_go());
+        wait_while_ending(owner, END_LIMIT);
     }
     owner.life() == Life::Dead
+}
+
+fn wait_while_ending(owner: &Owner, limit: Duration) -> Life {
+    let deadline = Instant::now() + limit;
+    loop {
+        match owner.life() {
+            Life::Ending if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            life => return life,
+        }
+    }
 }
 
 /// Undoes everything of one process that ended, the last thing first. Waits while another process is doing it.
@@ -203,7 +215,7 @@ pub(super) fn of_the_living(ledger: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     for folder in folders {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
-        if matches!(owner.life(), Life::Alive | Life::Stuck) {
+        if matches!(owner.life(), Life::Alive | Life::Ending) {
             let owed = list(&folder.path()).into_iter().filter_map(|(_, owed)| owed);
             found.extend(owed.map(|owed| Found {
                 process: owner.process,
@@ -268,6 +280,21 @@ mod tests {
         assert!(!dead.exists() && living.exists());
         assert_eq!(sweep(&path("owners")), []);
         assert_eq!(of_the_living(&path("owners")).len(), 1);
+    }
+
+    #[test]
+    fn what_a_process_left_that_was_just_killed_is_undone_by_the_first_sweep() {
+        for round in 0..30 {
+            let directory = tempfile::tempdir().unwrap();
+            fs::create_dir(directory.path().join("owners")).unwrap();
+            let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+            let folder = directory.path().join("owners").join(Owner::of(child.id()).to_string());
+            Entry::write_in(&folder, 0, tree(&directory.path().join("tree"))).unwrap();
+            child.kill().unwrap();
+            let found = sweep(&directory.path().join("owners"));
+            child.wait().unwrap();
+            assert!(matches!(found[..], [Found { outcome: Outcome::Undone, .. }]), "round {round}: {found:?}");
+        }
     }
 
     #[test]

@@ -23,8 +23,9 @@ pub struct Owner {
 pub enum Life {
     /// It runs.
     Alive,
-    /// It was killed and cannot end: it waits for an answer of a FUSE server that was killed with it.
-    Stuck,
+    /// It was killed or exits, and has not ended yet: it gives its memory back, writes to a slow disk, or waits for an answer of
+    /// a FUSE server that was killed with it.
+    Ending,
     /// It ended, or the machine was booted since.
     Dead,
     /// It lives in another namespace of process numbers, where this process cannot see.
@@ -66,22 +67,34 @@ impl Owner {
 /// A thread of a process.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
-    /// As in proc_pid_stat(5): 'D' waits without being woken, 'Z' and 'X' have ended.
+    /// As in proc_pid_stat(5): 'Z' and 'X' have ended.
     state: char,
-    /// It was killed, or ends already: then SIGKILL is no longer pending (kernel/signal.c, get_signal).
-    ends: bool,
+    /// SIGKILL is pending, for it or for the process.
+    is_killed: bool,
+    /// It is past the point from which it only ends (include/linux/sched.h, PF_EXITING).
+    exits: bool,
 }
 
-/// The first thread may have ended, and another may wait for an answer of the file system that it served itself.
+impl Thread {
+    fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// A thread that exits alone ends nothing. SIGKILL ends all: it stays pending for the process to its end (kernel/signal.c,
+/// complete_signal), where one thread takes what is pending for itself before it exits.
 fn life_of(threads: &[Thread]) -> Life {
-    if threads.iter().all(|thread| matches!(thread.state, 'Z' | 'X')) {
+    if threads.iter().all(Thread::has_ended) {
         return Life::Dead;
     }
-    match threads.iter().any(|thread| thread.state == 'D' && thread.ends) {
-        true => Life::Stuck,
+    let is_killed = threads.iter().any(|thread| thread.is_killed);
+    match is_killed || threads.iter().all(|thread| thread.has_ended() || thread.exits) {
+        true => Life::Ending,
         false => Life::Alive,
     }
 }
+
+const PF_EXITING: u64 = 0x4;
 
 fn threads(process: u32) -> Vec<Thread> {
     let folder = format!("/proc/{process}/task");
@@ -90,9 +103,10 @@ fn threads(process: u32) -> Vec<Thread> {
     let thread = |number: u32| {
         let fields = fields(&format!("{folder}/{number}/stat"))?;
         let state = fields.first()?.chars().next()?;
-        // Field 9; include/linux/sched.h, PF_EXITING.
+        // Field 9.
         let flags: u64 = fields.get(6)?.parse().ok()?;
-        Some(Thread { state, ends: flags & 0x4 != 0 || is_killed(&format!("{folder}/{number}/status")) })
+        let status = fs::read_to_string(format!("{folder}/{number}/status")).unwrap_or_default();
+        Some(Thread { state, is_killed: is_killed(&status), exits: flags & PF_EXITING != 0 })
     };
     numbers.filter_map(thread).collect()
 }
@@ -120,12 +134,11 @@ impl FromStr for Owner {
     }
 }
 
-/// Whether SIGKILL is pending (proc_pid_status(5): a mask in hexadecimal digits, bit 0 is signal 1).
+/// Whether SIGKILL is pending (proc_pid_status(5): masks in hexadecimal digits, of the thread and of the process; bit 0 is signal 1).
 fn is_killed(status: &str) -> bool {
-    let status = fs::read_to_string(status).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> (libc::SIGKILL - 1) & 1 == 1
+    let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+    let mut masks = masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    masks.any(|mask| mask >> (libc::SIGKILL - 1) & 1 == 1)
 }
 
 fn boot() -> String {
@@ -178,28 +191,46 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_decides_whether_a_process_lives_or_is_stuck() {
-        let life = |threads: &[(char, bool)]| {
-            life_of(&threads.iter().map(|(state, ends)| Thread { state: *state, ends: *ends }).collect::<Vec<_>>())
+    fn a_process_ends_when_it_was_killed_or_all_its_threads_exit() {
+        let life = |threads: &[(char, &str)]| {
+            let thread = |(state, does): &(char, &str)| Thread {
+                state: *state,
+                is_killed: *does == "killed",
+                exits: *does == "exits",
+            };
+            life_of(&threads.iter().map(thread).collect::<Vec<_>>())
         };
-        assert_eq!(life(&[('S', false), ('D', false)]), Life::Alive);
-        assert_eq!(life(&[('D', true)]), Life::Stuck);
-        assert_eq!(life(&[('Z', true), ('D', true)]), Life::Stuck, "its first thread has ended");
-        assert_eq!(life(&[('Z', true), ('R', true)]), Life::Alive, "it is just ending");
-        assert_eq!(life(&[('Z', true), ('X', true)]), Life::Dead);
+        assert_eq!(life(&[('S', ""), ('D', "")]), Life::Alive);
+        assert_eq!(life(&[('S', ""), ('D', "exits")]), Life::Alive, "one of its threads ends");
+        assert_eq!(life(&[('S', "killed"), ('R', "")]), Life::Ending, "another has taken the signal");
+        assert_eq!(life(&[('Z', "exits"), ('D', "killed")]), Life::Ending, "its first thread has ended");
+        assert_eq!(life(&[('Z', "exits"), ('R', "exits")]), Life::Ending);
+        assert_eq!(life(&[('Z', "killed"), ('X', "exits")]), Life::Dead);
         assert_eq!(life(&[]), Life::Dead);
     }
 
     #[test]
-    fn a_process_that_ended_is_dead_also_before_it_is_reaped() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let owner = Owner::of(child.id());
-        assert_eq!(owner.life(), Life::Alive);
-        child.kill().unwrap();
-        while owner.life() == Life::Alive {
-            std::thread::yield_now();
+    fn sigkill_is_found_among_what_is_pending_for_the_thread_and_for_the_process() {
+        let killed = |thread: u64, process: u64| {
+            is_killed(&format!("Name:\tsh\nSigPnd:\t{thread:016x}\nShdPnd:\t{process:016x}\nSigBlk:\t{:016x}\n", 0x100))
+        };
+        assert!(killed(0x100, 0) && killed(0, 0x101));
+        assert!(!killed(0, 0x200) && !is_killed(""));
+    }
+
+    /// In each round it is looked at another moment of its end.
+    #[test]
+    fn a_killed_process_is_not_alive_from_the_moment_on_that_it_was_killed() {
+        for _ in 0..50 {
+            let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+            let owner = Owner::of(child.id());
+            assert_eq!(owner.life(), Life::Alive);
+            child.kill().unwrap();
+            while owner.life() != Life::Dead {
+                assert_ne!(owner.life(), Life::Alive);
+            }
+            child.wait().unwrap();
+            assert_eq!(owner.life(), Life::Dead);
         }
-        child.wait().unwrap();
-        assert_eq!(owner.life(), Life::Dead);
     }
 }

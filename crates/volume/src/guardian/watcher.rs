@@ -41,8 +41,8 @@ fn guard(owner: &Owner) {
     }
     let Ok(folder) = ledger::folder().map(|ledger| ledger.join(owner.to_string())) else { return };
     wait_for_end_of_input(|| {
-        if owner.life() == Life::Stuck {
-            ledger::let_go(&folder, owner);
+        if owner.life() == Life::Ending {
+            ledger::see_end(&folder, owner);
         }
     });
     let deadline = Instant::now() + END_LIMIT;
@@ -54,7 +54,7 @@ fn guard(owner: &Owner) {
     }
 }
 
-/// `look` is called about once a second: a process that is stuck keeps its end of the pipe.
+/// `look` is called about once a second: a killed process that cannot end keeps its end of the pipe.
 fn wait_for_end_of_input(look: impl Fn()) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let input = std::io::stdin();
