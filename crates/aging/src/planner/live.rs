@@ -56,15 +56,29 @@ fn arena(len: usize) -> Vec<Record> {
     let skipped = spare.as_ptr().addr().next_multiple_of(page) - spare.as_ptr().addr();
     let bytes = std::mem::size_of_val(spare).saturating_sub(skipped) / page * page;
     if bytes > 0 {
-        // SAFETY: the range lies within the vector's own memory, and the advice changes nothing in it. It is only advice: where
-        // it is not taken everything works, more slowly.
-        let _ = unsafe {
-            let start = spare.as_mut_ptr().cast::<u8>().add(skipped).cast();
-            rustix::mm::madvise(start, bytes, rustix::mm::Advice::LinuxHugepage)
-        };
+        // SAFETY: the range lies within the vector's own memory, and the records are written later.
+        unsafe { advise_large_pages(spare.as_mut_ptr().cast::<u8>().add(skipped), bytes) };
     }
     records.resize(len, Record::default());
     records
+}
+
+/// # Safety
+/// The range must be the caller's own memory, with nothing in it yet.
+#[cfg(not(miri))]
+unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
+    // SAFETY: the advice changes nothing in the range. It is only advice: where it is not taken everything works, more slowly.
+    let _ = unsafe { rustix::mm::madvise(start.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
+}
+
+/// Miri knows no madvise(2). It sees whether the range may be touched.
+///
+/// # Safety
+/// As above.
+#[cfg(miri)]
+unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
+    // SAFETY: that of the caller.
+    unsafe { start.write_bytes(0xa5, bytes) };
 }
 
 /// Asks for a value without waiting for it.
@@ -168,5 +182,64 @@ impl Live {
             let base = slots.base as u32;
             (base..base + slots.passing).chain(end - slots.staying..end)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Several pages, so that there is something to advise.
+    const CAPACITIES: [u32; 4] = [700, 0, 1, 600];
+
+    /// Every record of a class, sorted.
+    fn births(live: &Live, class: usize) -> Vec<u64> {
+        let mut births: Vec<u64> =
+            live.iter().filter(|record| record.class() == class).map(|record| record.birth()).collect();
+        births.sort_unstable();
+        births
+    }
+
+    #[test]
+    fn an_arena_has_default_records_only() {
+        for len in [0, 1, 341, 342, 683, 2000] {
+            assert!(arena(len).iter().all(|record| *record == Record::default()), "{len}");
+            assert_eq!(arena(len).len(), len);
+        }
+    }
+
+    #[test]
+    fn full_regions_keep_to_themselves() {
+        let mut live = Live::new(CAPACITIES.into_iter());
+        let mut birth = 0;
+        for (class, capacity) in CAPACITIES.into_iter().enumerate() {
+            for number in 0..capacity {
+                birth += 1;
+                live.insert(class, number % 3 == 0, Record::new(birth, class, number));
+            }
+        }
+        assert_eq!(live.empty_slots(), 0);
+        assert_eq!(births(&live, 0), (1..=700).collect::<Vec<_>>());
+        assert_eq!(births(&live, 2), [701]);
+        assert_eq!(births(&live, 3), (702..=1301).collect::<Vec<_>>());
+        // One that passes is the next to go from its place; the last one takes it.
+        let taken = live.remove(3, 0);
+        assert_eq!(live.class(3).live(), 599);
+        assert!(!births(&live, 3).contains(&taken.birth()));
+        let all: Vec<Record> = live.iter().copied().collect();
+        live.rearrange(&all, &vec![true; all.len()]);
+        assert_eq!(live.classes().iter().map(|slots| slots.staying).collect::<Vec<_>>(), [700, 0, 1, 599]);
+        assert_eq!(births(&live, 0), (1..=700).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn records_may_be_fetched_up_to_the_end_and_beyond() {
+        let mut live = Live::new(CAPACITIES.into_iter());
+        live.insert(3, false, Record::new(7, 3, 1));
+        for (class, passing) in [(0, 0), (1, 0), (3, 599), (3, 600), (3, u32::MAX)] {
+            live.fetch(class, passing);
+        }
+        assert_eq!(births(&live, 3), [7]);
+        assert!(!live.is_far());
     }
 }
