@@ -60,9 +60,11 @@ fmt:
 lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# Licences, sources and versions of what is used (deny.toml), what is named but not used, and that each crate can be published.
+# That the fuzzers' lock is up to date, licences, sources and versions of what is used (deny.toml), what is named but not used, and
+# that each crate can be published.
 # Asks for its programs where they are missing: cargo install --locked cargo-deny cargo-machete
 lint-long: lint
+	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	$(CARGO) deny check bans licenses sources
 	$(CARGO) machete --with-metadata crates benches fuzz
 	@scripts/check-crates
