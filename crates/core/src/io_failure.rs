@@ -1,6 +1,7 @@
 //! The one error of input and output: what was being done, to what, why it failed, and what helps.
 
-use crate::failure::errno_message;
+use crate::failure::{ExitCode, errno_message};
+use crate::output::Planted;
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
@@ -43,6 +44,14 @@ impl IoFailure {
     /// What kind of error it is.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
+    }
+
+    /// What it is to those who call the program.
+    pub fn exit_code(&self) -> ExitCode {
+        match Planted::in_error(&self.source) {
+            Some(_) => ExitCode::Refused,
+            None => ExitCode::RunFailed,
+        }
     }
 }
 

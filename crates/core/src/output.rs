@@ -5,10 +5,12 @@
 
 mod descriptor;
 mod directory;
+mod folder;
 mod format;
 mod new_file;
 
 pub use directory::{Obstacle, directory, obstacle};
+pub use folder::{Folder, Planted};
 pub use format::Format;
 pub use new_file::NewFile;
 
@@ -16,11 +18,12 @@ use crate::failure::{Classify, ExitCode};
 use crate::io_failure::IoFailure;
 use crate::text::Visible;
 use descriptor::descriptor;
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// How much of an existing file is looked at to tell its format.
@@ -81,8 +84,9 @@ impl Classify for OutputError {
             Self::Io(failure) if matches!(failure.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 ExitCode::Usage
             }
-            Self::Io(_) => ExitCode::RunFailed,
-            Self::Directory { .. } | Self::NoDirectory(_) => ExitCode::Usage,
+            Self::Io(failure) => failure.exit_code(),
+            Self::NoDirectory(found) => found.exit_code(),
+            Self::Directory { .. } => ExitCode::Usage,
         }
     }
 }
@@ -105,27 +109,42 @@ fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> O
     }
 }
 
+fn errno(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> OutputError {
+    let wrap = io_error(operation, path);
+    move |errno| wrap(errno.into())
+}
+
 /// Writes an output in one piece: a reader of a regular file sees the old content or the new, never a part.
 ///
 /// # Errors
 /// [`OutputError::Refused`] when something is there that is not of `format` (regular files, which `replace` may allow), or that
 /// is never replaced (links, block devices, sockets); then nothing was altered.
 pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
-    match Destination::of(path)? {
-        Destination::StandardOutput => write_to(&mut io::stdout().lock(), bytes, path),
-        Destination::StandardError => write_to(&mut io::stderr().lock(), bytes, path),
-        Destination::Stream(mut stream) => write_to(&mut stream, bytes, path),
-        Destination::New => {
-            let new = NewFile::beside(path).map_err(io_error("make", path))?;
+    if path == Path::new("-") {
+        return write_to(&mut io::stdout().lock(), bytes, path);
+    }
+    if let Some(number) = descriptor(path) {
+        let mut stream = descriptor::open(number, path)?;
+        return match number {
+            1 => write_to(&mut io::stdout().lock(), bytes, path),
+            2 => write_to(&mut io::stderr().lock(), bytes, path),
+            _ => write_to(&mut stream, bytes, path),
+        };
+    }
+    let place = Place::of(path)?;
+    match place.look()? {
+        Some(Seen::Stream(seen)) => write_to(&mut open_stream(&seen, OFlags::WRONLY, path)?, bytes, path),
+        Some(Seen::Regular(existing)) => {
+            existing.check(&place, format, bytes, replace)?;
+            existing.replace(&place, bytes)
+        }
+        None => {
+            let new = place.new_file(0o666).map_err(io_error("make", path))?;
             write_to(&mut new.file(), bytes, path)?;
             new.put().map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => changed(path),
                 _ => io_error("make", path)(error),
             })
-        }
-        Destination::Existing(existing) => {
-            existing.check(path, format, bytes, replace)?;
-            existing.replace(path, bytes)
         }
     }
 }
@@ -142,17 +161,10 @@ pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Re
     if let Some(number) = descriptor(path) {
         return descriptor::open(number, path).map(drop);
     }
-    match Destination::look(path)? {
-        Some(Seen::Regular(existing)) => existing.check(path, format, likely, replace),
-        Some(Seen::Stream(_)) => Ok(()),
-        None => {
-            let folder = new_file::folder(path);
-            let found = folder.metadata().map_err(io_error("write into", folder))?;
-            match found.is_dir() {
-                true => Ok(()),
-                false => Err(io_error("write into", folder)(io::Error::from_raw_os_error(20))),
-            }
-        }
+    let place = Place::of(path)?;
+    match place.look()? {
+        Some(Seen::Regular(existing)) => existing.check(&place, format, likely, replace),
+        Some(Seen::Stream(_)) | None => Ok(()),
     }
 }
 
@@ -164,20 +176,18 @@ pub fn append(path: &Path) -> Result<File, OutputError> {
     if let Some(number) = descriptor(path) {
         return descriptor::open(number, path);
     }
-    let mut options = File::options();
-    options.append(true).custom_flags((OFlags::NOFOLLOW | OFlags::NOCTTY).bits() as i32);
-    match Destination::look(path)? {
-        Some(Seen::Stream(seen)) => open_stream(path, &seen),
+    let place = Place::of(path)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND;
+    match place.look()? {
+        Some(Seen::Stream(seen)) => open_stream(&seen, flags, path),
         Some(Seen::Regular(existing)) => {
-            existing.check(path, Format::Log, b"", Replace::SameFormat)?;
-            let file = options.open(path).map_err(io_error("open", path))?;
-            let found = file.metadata().map_err(io_error("look at", path))?;
-            if existing.is(found.dev(), found.ino()) { Ok(file) } else { Err(changed(path)) }
+            existing.check(&place, Format::Log, b"", Replace::SameFormat)?;
+            existing.open(&place, "open", flags)
         }
-        None => options.create_new(true).open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => changed(path),
-            _ => io_error("open", path)(error),
-        }),
+        None => match place.open(flags | OFlags::CREATE | OFlags::EXCL) {
+            Err(Errno::EXIST) => Err(changed(path)),
+            made => Ok(made.map_err(errno("open", path))?.into()),
+        },
     }
 }
 
@@ -190,13 +200,11 @@ fn write_to(to: &mut (impl Write + AsFd), bytes: &[u8], path: &Path) -> Result<(
     written.and_then(|()| to.flush()).map_err(io_error("write", path))
 }
 
-/// Opens a pipe or device that was looked at.
-fn open_stream(path: &Path, seen: &Stat) -> Result<File, OutputError> {
-    let flags = OFlags::NOCTTY.bits() as i32;
-    let stream = File::options().write(true).custom_flags(flags).open(path).map_err(io_error("open", path))?;
-    let found = rustix::fs::fstat(&stream).map_err(|errno| io_error("look at", path)(errno.into()))?;
-    let same = (found.st_dev, found.st_ino, found.st_mode) == (seen.st_dev, seen.st_ino, seen.st_mode);
-    if same { Ok(stream) } else { Err(changed(path)) }
+/// Opens a pipe or device that was looked at, whatever has its name by now.
+fn open_stream(seen: &OwnedFd, flags: OFlags, path: &Path) -> Result<File, OutputError> {
+    let name = new_file::by_descriptor(seen);
+    let opened = rustix::fs::open(name, flags | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
+    Ok(opened.map_err(errno("open", path))?.into())
 }
 
 /// Whether it is a device that keeps nothing of what is written and tells nobody (null, zero, full), to which also a link may lead.
@@ -205,70 +213,72 @@ fn keeps_nothing(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && matches!(number, (1, 3 | 5 | 7))
 }
 
-/// Where an output goes.
-enum Destination {
-    StandardOutput,
-    StandardError,
-    Stream(File),
-    New,
-    Existing(Existing),
+/// Where an output goes: its folder, opened once, and its name there.
+struct Place<'a> {
+    folder: Folder,
+    name: OsString,
+    path: &'a Path,
 }
 
-/// What is at a path.
+/// What is at a place.
 enum Seen {
     Regular(Existing),
-    Stream(Stat),
+    Stream(OwnedFd),
 }
 
-impl Destination {
-    fn of(path: &Path) -> Result<Self, OutputError> {
-        if path == Path::new("-") {
-            return Ok(Self::StandardOutput);
-        }
-        if let Some(number) = descriptor(path) {
-            let stream = descriptor::open(number, path)?;
-            return Ok(match number {
-                1 => Self::StandardOutput,
-                2 => Self::StandardError,
-                _ => Self::Stream(stream),
-            });
-        }
-        match Self::look(path)? {
-            None => Ok(Self::New),
-            Some(Seen::Regular(existing)) => Ok(Self::Existing(existing)),
-            Some(Seen::Stream(seen)) => open_stream(path, &seen).map(Self::Stream),
-        }
+impl<'a> Place<'a> {
+    fn of(path: &'a Path) -> Result<Self, OutputError> {
+        let (folder, name) = Folder::of(path).map_err(|error| match error.kind() {
+            io::ErrorKind::IsADirectory => OutputError::Directory { path: path.into() },
+            _ => io_error("write", path)(error),
+        })?;
+        Ok(Self { folder, name, path })
     }
 
-    /// What is at `path`; `None`: nothing. What an output must never touch is an error.
-    fn look(path: &Path) -> Result<Option<Seen>, OutputError> {
-        let own = match rustix::fs::lstat(path) {
-            Err(rustix::io::Errno::NOENT) if !path.as_os_str().is_empty() => return Ok(None),
-            found => found.map_err(|errno| io_error("look at", path)(errno.into()))?,
-        };
+    fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, &self.name, flags, Mode::from_raw_mode(0o666))
+    }
+
+    fn new_file(&self, mode: u32) -> io::Result<NewFile> {
+        NewFile::within(&self.folder, &self.name, mode)
+    }
+
+    /// What is there; `None`: nothing. What an output must never touch is an error.
+    fn look(&self) -> Result<Option<Seen>, OutputError> {
+        let path = self.path;
+        let Some(there) = self.folder.look(&self.name).map_err(errno("look at", path))? else { return Ok(None) };
+        let own = rustix::fs::fstat(&there).map_err(errno("look at", path))?;
         let refused =
             |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
         match FileType::from_raw_mode(own.st_mode) {
             FileType::RegularFile => Ok(Some(Seen::Regular(Existing { seen: own }))),
-            FileType::Fifo if new_file::is_pipe_of_another(path, &own) => refused(
+            FileType::Fifo if new_file::is_pipe_of_another(&self.folder, &own) => refused(
                 format!("it is a pipe of user {}, and not root alone may make files beside it", own.st_uid),
                 "remove it, or choose another place; to write into it, write - and redirect it",
             ),
-            FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(own))),
+            FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(there))),
             FileType::Directory => Err(OutputError::Directory { path: path.into() }),
             FileType::BlockDevice => refused(BLOCK_DEVICE.into(), INSTEAD_OF_DEVICE),
-            FileType::Symlink => match rustix::fs::stat(path) {
-                Ok(behind) if keeps_nothing(&behind) => Ok(Some(Seen::Stream(behind))),
-                _ => {
-                    let to = std::fs::read_link(path).unwrap_or_default();
+            FileType::Symlink => match self.behind_link() {
+                Some(device) => Ok(Some(Seen::Stream(device))),
+                None => {
+                    let to = rustix::fs::readlinkat(&there, "", Vec::new()).unwrap_or_default();
                     refused(
-                        format!("it is a symbolic link to {}", to.display()),
+                        format!("it is a symbolic link to {}", to.to_string_lossy()),
                         "links are not followed and not replaced; name the file itself, or remove the link",
                     )
                 }
             },
             _ => refused("it is a socket or of an unknown kind".into(), "name a file"),
         }
+    }
+
+    /// The device to which alone a link may lead.
+    fn behind_link(&self) -> Option<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let behind = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).ok()?;
+        keeps_nothing(&rustix::fs::fstat(&behind).ok()?).then_some(behind)
     }
 }
 
@@ -286,11 +296,12 @@ struct Existing {
 }
 
 impl Existing {
-    fn check(&self, path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
+    fn check(&self, place: &Place<'_>, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
         if replace == Replace::Anything {
             return Ok(());
         }
-        if !new_file::may_keep_owner(path, &self.seen) {
+        let path = place.path;
+        if !new_file::may_keep_owner(&place.folder, &self.seen) {
             return Err(OutputError::Refused {
                 path: path.into(),
                 found: format!(
@@ -308,12 +319,7 @@ impl Existing {
         if self.seen.st_size == 0 {
             return Ok(());
         }
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-        let file = File::options().read(true).custom_flags(flags).open(path).map_err(io_error("read", path))?;
-        let found = file.metadata().map_err(io_error("look at", path))?;
-        if !self.is(found.dev(), found.ino()) {
-            return Err(changed(path));
-        }
+        let file = self.open(place, "read", OFlags::RDONLY | OFlags::NONBLOCK)?;
         let mut beginning = Vec::new();
         file.take(BEGINNING as u64).read_to_end(&mut beginning).map_err(io_error("read", path))?;
         if format.is_same(&beginning, bytes) {
@@ -326,18 +332,25 @@ impl Existing {
         })
     }
 
-    fn is(&self, device: u64, inode: u64) -> bool {
-        (self.seen.st_dev, self.seen.st_ino) == (device, inode)
+    fn is(&self, found: &Stat) -> bool {
+        (self.seen.st_dev, self.seen.st_ino) == (found.st_dev, found.st_ino)
+    }
+
+    fn open(&self, place: &Place<'_>, operation: &'static str, flags: OFlags) -> Result<File, OutputError> {
+        let file = place.open(flags).map_err(errno(operation, place.path))?;
+        let found = rustix::fs::fstat(&file).map_err(errno("look at", place.path))?;
+        if self.is(&found) { Ok(file.into()) } else { Err(changed(place.path)) }
     }
 
     /// The new file keeps mode and owner of the old one, but none that was planted for it. It takes its name only if the old one
     /// still has it.
-    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
-        let new = NewFile::private(path).map_err(io_error("make a file beside", path))?;
+    fn replace(&self, place: &Place<'_>, bytes: &[u8]) -> Result<(), OutputError> {
+        let path = place.path;
+        let new = place.new_file(0o600).map_err(io_error("make a file beside", path))?;
         new.take_after(&self.seen).map_err(io_error("give its mode and owner to", path))?;
         write_to(&mut new.file(), bytes, path)?;
-        match rustix::fs::lstat(path) {
-            Ok(now) if self.is(now.st_dev, now.st_ino) => {}
+        match new.in_its_place() {
+            Some(now) if self.is(&now) => {}
             _ => return Err(changed(path)),
         }
         new.replace().map_err(io_error("replace", path))

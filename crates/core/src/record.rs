@@ -15,7 +15,7 @@ pub use error::RecordError;
 pub use overview::Overview;
 
 use crate::environment::Environment;
-use crate::input;
+use crate::input::{self, Within};
 use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
@@ -23,11 +23,11 @@ use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use lines::{line, named_lines, read_events};
-use place::{Made, lock, open_events};
+use place::{Made, Place};
 use senesce_sys::lock::Locked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -57,6 +57,7 @@ pub struct Held {
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
+    place: Place,
     events: File,
     started: Instant,
     earlier: Vec<Event>,
@@ -83,26 +84,29 @@ impl RunDirectory {
     /// those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
         place::check(path)?;
-        let made = Made::folder(&path.join("histograms"))?;
-        let lock = lock(path)?;
-        place::refuse_foreign(path)?;
-        if path.join("plan.toml").exists() {
-            let record = Record::open(path)?;
+        let (place, made) = Place::make(path)?;
+        let lock = place.lock()?;
+        place.refuse_foreign()?;
+        if place.holds("plan.toml") {
+            place.check_ours()?;
+            let record = Record::read_in(&place.within()?, path)?;
             let differences = record.plan.differences(plan);
             if !differences.is_empty() {
                 return Err(RecordError::OtherPlan { path: path.into(), differences: differences.join("; ") });
             }
-            return Self::reopen(path, lock, record, made);
+            return Self::reopen(place, lock, record, made);
         }
-        write_atomically(&path.join("format"), FORMAT.to_string().as_bytes())?;
-        write_atomically(&path.join("env.json"), &pretty(environment))?;
-        let name = path.join("plan.toml");
-        let text = toml::to_string_pretty(plan)
-            .map_err(|error| RecordError::Io(IoFailure::new("encode", &name, io::Error::other(error.to_string()))))?;
-        write_atomically(&name, text.as_bytes())?;
-        let events = open_events(path)?;
+        place.write("format", FORMAT.to_string().as_bytes())?;
+        place.write("env.json", &pretty(environment))?;
+        let text = toml::to_string_pretty(plan).map_err(|error| {
+            let name = path.join("plan.toml");
+            RecordError::Io(IoFailure::new("encode", name, io::Error::other(error.to_string())))
+        })?;
+        place.write("plan.toml", text.as_bytes())?;
+        let events = place.open_events()?;
         Ok(Self {
             path: path.into(),
+            place,
             events,
             started: Instant::now(),
             earlier: Vec::new(),
@@ -117,7 +121,7 @@ impl RunDirectory {
     /// # Errors
     /// When another process runs it, or `path` cannot be written.
     pub fn hold(path: &Path) -> Result<Held, RecordError> {
-        Ok(Held { _lock: lock(path)? })
+        Ok(Held { _lock: Place::open(path)?.lock()? })
     }
 
     /// Opens an existing run to continue it, whatever its plan.
@@ -126,19 +130,21 @@ impl RunDirectory {
     /// As [`Record::open`]; [`RecordError::InUse`] while another process writes it; [`RecordError::Foreign`] where somebody else than
     /// root and this user may have written it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
-        let record = Record::open(path)?;
-        place::check_ours(path)?;
-        let lock = lock(path)?;
-        Self::reopen(path, lock, record, Made::default())
+        let place = Place::open(path)?;
+        let record = Record::read_in(&place.within()?, path)?;
+        place.check_ours()?;
+        let lock = place.lock()?;
+        Self::reopen(place, lock, record, Made::default())
     }
 
-    fn reopen(path: &Path, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
-        let valid_bytes = record.valid_event_bytes;
-        let events = open_events(path)?;
-        events.set_len(valid_bytes).map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
-        let finished = record.summary.is_some();
-        let (path, started, earlier) = (path.into(), Instant::now(), record.events);
-        Ok(Self { path, events, started, earlier, finished, made, _lock: lock })
+    fn reopen(place: Place, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
+        let Record { path, events: earlier, summary, valid_event_bytes, .. } = record;
+        let events = place.open_events()?;
+        events
+            .set_len(valid_event_bytes)
+            .map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
+        let (started, finished) = (Instant::now(), summary.is_some());
+        Ok(Self { path, place, events, started, earlier, finished, made, _lock: lock })
     }
 
     /// Where it is.
@@ -192,10 +198,10 @@ impl RunDirectory {
     /// and a folder that was there before stays.
     pub fn discard_if_empty(self) {
         let untouched = self.earlier.is_empty() && !self.finished;
-        let empty = fs::metadata(self.path.join("events.jsonl")).is_ok_and(|found| found.len() == 0);
+        let empty = self.events.metadata().is_ok_and(|found| found.len() == 0);
         if untouched && empty {
             for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
-                let _ = fs::remove_file(self.path.join(name));
+                let _ = self.place.remove(name);
             }
             self.made.remove();
         }
@@ -224,12 +230,12 @@ impl RunDirectory {
     /// # Errors
     /// A histogram that cannot be encoded; as [`write_atomically`].
     pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
-        let path = self.path.join("histograms").join(format!("{name}.hdr"));
+        let file = format!("{name}.hdr");
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
             .serialize(histogram, &mut bytes)
-            .map_err(|error| RecordError::Io(IoFailure::new("encode", &path, io::Error::other(error.to_string()))))?;
-        write_atomically(&path, &bytes)
+            .map_err(|error| RecordError::Io(IoFailure::new("encode", &file, io::Error::other(error.to_string()))))?;
+        self.place.write_histogram(&file, &bytes)
     }
 
     /// Adds facts to `env.json` (what the target knows about itself).
@@ -238,12 +244,12 @@ impl RunDirectory {
     /// [`RecordError::NotARun`] when the facts that are there cannot be understood; those of reading them; as
     /// [`write_atomically`].
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
-        let path = self.path.join("env.json");
-        let text = input::within(&self.path, "env.json").map_err(io_error("read", &path))?;
+        let name = "env.json";
+        let text = self.place.within()?.read(Path::new(name)).map_err(io_error("read", &self.path.join(name)))?;
         let mut all: Environment =
             serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
-        write_atomically(&path, &pretty(&all))
+        self.place.write(name, &pretty(&all))
     }
 
     /// Completes the run: `summary.json` is written last and atomically.
@@ -252,7 +258,7 @@ impl RunDirectory {
     /// As [`Self::sync`] and [`write_atomically`].
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RecordError> {
         self.sync()?;
-        write_atomically(&self.path.join("summary.json"), &pretty(summary))?;
+        self.place.write("summary.json", &pretty(summary))?;
         self.finished = true;
         Ok(())
     }
@@ -262,10 +268,7 @@ impl RunDirectory {
     /// # Errors
     /// Those of unlink(2).
     pub fn reopen_finished(&mut self) -> Result<(), RecordError> {
-        let path = self.path.join("summary.json");
-        if path.exists() {
-            fs::remove_file(&path).map_err(io_error("remove", &path))?;
-        }
+        self.place.remove("summary.json")?;
         self.finished = false;
         Ok(())
     }
@@ -306,9 +309,7 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
 /// # Errors
 /// Those of making, writing and renaming the file; then the old content stays.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let new = NewFile::beside(path).map_err(io_error("create", path))?;
-    new.file().write_all(bytes).map_err(io_error("write", path))?;
-    new.replace().map_err(io_error("rename into place", path))
+    place::write_new(NewFile::beside(path), path, bytes)
 }
 
 /// A run directory read back; needs neither root nor the device.
@@ -335,9 +336,12 @@ impl Record {
     /// [`RecordError::Damaged`] for a line that is damaged before the end; those of reading. A last line that is torn is left
     /// out.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let folder = overview::open(path)?;
-        let Overview { path, plan, environment, summary } = Overview::read_in(&folder, path)?;
-        let (events, valid_event_bytes) = read_events(&folder, &path)?;
+        Self::read_in(&overview::open(path)?, path)
+    }
+
+    fn read_in(folder: &Within, path: &Path) -> Result<Self, RecordError> {
+        let Overview { path, plan, environment, summary } = Overview::read_in(folder, path)?;
+        let (events, valid_event_bytes) = read_events(folder, &path)?;
         let no_summary =
             |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
         let summary = summary.map(|text| serde_json::from_slice(&text)).transpose().map_err(no_summary)?;

@@ -74,7 +74,8 @@ impl Classify for LayoutError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Io(failure) if failure.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
-            Self::Io(_) | Self::Malformed { .. } => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
+            Self::Malformed { .. } => ExitCode::RunFailed,
             Self::Permission { .. } | Self::NoExtents { .. } => ExitCode::Missing,
             Self::Method { .. } => ExitCode::Usage,
             Self::Target { source, .. } => source.exit_code(),

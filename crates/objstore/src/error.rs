@@ -82,7 +82,7 @@ fn remedy(source: &io::Error) -> &'static str {
 impl Classify for StoreError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io(_) => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
             Self::Foreign(_) | Self::InUse(_) | Self::DestinationNotEmpty(_) => ExitCode::Refused,
             Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSource(_) | Self::NoSnapshot { .. } => {
                 ExitCode::Usage

@@ -77,7 +77,8 @@ impl Classify for PrognosisError {
             Self::Io(failure) if failure.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
             // What is there already is never replaced.
             Self::Io(failure) if failure.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
-            Self::Io(_) | Self::Unsound { .. } => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
+            Self::Unsound { .. } => ExitCode::RunFailed,
             Self::NeedsHistory { .. } => ExitCode::Usage,
             Self::NoTwin { .. } => ExitCode::Missing,
             Self::Interrupted => ExitCode::Interrupted,

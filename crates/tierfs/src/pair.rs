@@ -8,7 +8,9 @@ use crate::nvm::{MappedNvm, lock, open_locked};
 use crate::open::{format_region, identify};
 use crate::repair::{RepairReport, repair};
 use senesce_core::Bytes;
+use senesce_core::output::Folder;
 use senesce_volume::{BlockDevice, ClaimedDevice, guard};
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
@@ -110,12 +112,12 @@ fn is_own_cold(file: &File, path: &Path) -> bool {
 const FOR_THE_OWNER: u32 = 0o600;
 
 /// Files that did not exist before; removed again if making fails.
-struct Created(Vec<PathBuf>);
+struct Created(Vec<(Folder, OsString)>);
 
 impl Drop for Created {
     fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = std::fs::remove_file(path);
+        for (folder, name) in &self.0 {
+            let _ = folder.remove_file(name);
         }
     }
 }
@@ -127,15 +129,18 @@ fn claim_file(
     created: &mut Created,
     word: impl FnOnce(&File) -> Option<String>,
 ) -> Result<File, TierError> {
-    let is_new = !path.exists();
-    let mut options = OpenOptions::new();
-    // A new file is made by name, never through a link that leads nowhere.
-    options.read(true).write(true).create_new(is_new).mode(FOR_THE_OWNER).custom_flags(flags);
-    let file = options.open(path).map_err(io_error("open", path))?;
-    match is_new {
-        true => created.0.push(path.into()),
-        false => guard::check_not_planted(&file, path)?,
-    }
+    let file = if path.exists() {
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+        let file = opened.map_err(io_error("open", path))?;
+        guard::check_not_planted(&file, path)?;
+        file
+    } else {
+        // A new file is made by name, never through a link that leads nowhere.
+        let (folder, name) = Folder::of(path).map_err(io_error("make", path))?;
+        let file = folder.create_new(&name, FOR_THE_OWNER).map_err(io_error("make", path))?;
+        created.0.push((folder, name));
+        file
+    };
     lock(&file, path)?;
     guard::check_image(&file, path, word(&file).as_deref())?;
     file.set_permissions(Permissions::from_mode(FOR_THE_OWNER)).map_err(io_error("set the mode of", path))?;

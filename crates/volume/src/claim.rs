@@ -6,7 +6,7 @@ use crate::{guard, guardian, lock};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use senesce_core::Bytes;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -60,7 +60,7 @@ impl ClaimedDirectory {
     /// for a marker that is a link, no regular file or another user's; those of making and opening the directory and of writing
     /// the marker.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
-        fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
+        guard::create_directory(path)?;
         let (handle, marked) = Self::look(path, erase)?;
         if !marked {
             write_marker(&handle).map_err(TargetError::io("write the marker into", path))?;
@@ -374,6 +374,7 @@ impl ClaimedDevice {
 mod tests {
     use super::*;
     use senesce_core::failure::{Classify, ExitCode};
+    use std::fs;
 
     #[test]
     fn a_foreign_directory_is_refused_until_its_path_is_repeated() {

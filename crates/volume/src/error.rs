@@ -2,6 +2,7 @@
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
+use senesce_core::output::Obstacle;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,14 @@ impl TargetError {
         Self::Refused { target: target.to_string(), found: found.into(), remedy: remedy.into() }
     }
 
+    /// Something stands where a directory belongs.
+    pub(crate) fn of_obstacle(found: &Obstacle) -> Self {
+        match found.planted {
+            true => Self::refused(found.path.display(), format!("it is {}", found.found), "name the place itself"),
+            false => Self::Usage(found.to_string()),
+        }
+    }
+
     /// A requirement is missing.
     pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Missing { what: what.into(), remedy: remedy.into() }
@@ -104,7 +113,8 @@ impl Classify for TargetError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Refused { .. } => ExitCode::Refused,
-            Self::Io(_) | Self::Program { .. } | Self::InvalidTrace { .. } => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
+            Self::Program { .. } | Self::InvalidTrace { .. } => ExitCode::RunFailed,
             Self::Missing { .. } => ExitCode::Missing,
             Self::Usage(_) | Self::Damaged { .. } => ExitCode::Usage,
         }

@@ -6,6 +6,7 @@ use crate::holders::{Opened, writer};
 pub use crate::in_use::use_of;
 use crate::overlay::{self, Known};
 use crate::{in_use, planted, signature, zones};
+use senesce_core::output::Folder;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -213,9 +214,9 @@ fn lies_on_root(path: &Path, found: &fs::Metadata) -> bool {
 /// Makes a directory for a target, because the user asked for it (`--create`); an existing one is kept.
 ///
 /// # Errors
-/// Those of mkdir(2).
+/// Those of mkdir(2); [`TargetError::Io`] for a link on the way to it that root does not follow.
 pub fn create_directory(path: &Path) -> Result<(), TargetError> {
-    fs::create_dir_all(path).map_err(TargetError::io("make directory", path))
+    Folder::make(path).map(drop).map_err(TargetError::io("make directory", path))
 }
 
 /// Refuses an image file that is in use (always), or one that holds something unless `erase` repeats its path. The caller has

@@ -5,8 +5,8 @@ use crate::sparse::{self, CopyBy, Named};
 use crate::{guard, guardian, lock};
 use rustix::fs::{FileType, MemfdFlags};
 use senesce_core::Bytes;
-use senesce_core::output::NewFile;
-use std::fs::{self, File};
+use senesce_core::output::{Folder, NewFile};
+use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -61,18 +61,13 @@ impl ImageFile {
                 path = path.display()
             )));
         }
-        let file = File::options()
-            .read(true)
-            .write(!options.read_only)
-            .create_new(!existed)
-            .truncate(false)
-            .open(path)
-            .map_err(TargetError::io("open the image", path))?;
-        let prepared = Self::prepare(file, path, options);
-        if prepared.is_err() && !existed {
-            let _ = fs::remove_file(path);
+        if existed {
+            let opened = File::options().read(true).write(!options.read_only).open(path);
+            return Self::prepare(opened.map_err(TargetError::io("open the image", path))?, path, options);
         }
-        prepared
+        let (folder, name) = Folder::of(path).map_err(TargetError::io("make the image", path))?;
+        let file = folder.create_new(&name, 0o666).map_err(TargetError::io("make the image", path))?;
+        Self::prepare(file, path, options).inspect_err(|_| drop(folder.remove_file(&name)))
     }
 
     fn prepare(file: File, path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
@@ -173,11 +168,11 @@ fn put_in_place_of(
     new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
     fill(Named { file: new.file(), path })?;
     new.file().sync_all().map_err(TargetError::io("sync", path))?;
-    if is_still_it(file, path) {
+    if is_still_it(file, &new) {
         return new.replace().map_err(TargetError::io("rename into place", path));
     }
-    let result = PathBuf::from(format!("{}.result", path.display()));
-    new.put_as(&result).map_err(|error| put_failed(error, &result))?;
+    let result = path.with_added_extension("result");
+    new.put_as(result.file_name().unwrap_or_default()).map_err(|error| put_failed(error, &result))?;
     Err(TargetError::refused(
         path.display(),
         "another file took its name while its image was used in memory",
@@ -185,10 +180,10 @@ fn put_in_place_of(
     ))
 }
 
-/// Whether a name still leads to the file that was guarded under it.
-fn is_still_it(file: &File, path: &Path) -> bool {
-    let (Ok(ours), Ok(named)) = (file.metadata(), path.symlink_metadata()) else { return false };
-    (ours.dev(), ours.ino()) == (named.dev(), named.ino())
+/// Whether what a new file would replace still is the file that was guarded under that name.
+fn is_still_it(file: &File, new: &NewFile) -> bool {
+    let (Ok(ours), Some(named)) = (rustix::fs::fstat(file), new.in_its_place()) else { return false };
+    (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)
 }
 
 /// Copies an image to `path` so that a reader sees the old content or the new, never a part. Returns the bytes copied.
@@ -201,7 +196,7 @@ pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> R
 pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_other_kinds(path)?;
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
-    if let Ok(old) = rustix::fs::lstat(path)
+    if let Some(old) = new.in_its_place()
         && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
     {
         new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
@@ -304,6 +299,7 @@ fn available_memory() -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     const NEW: ImageOptions = ImageOptions {
         size: Some(Bytes::mib(8)),

@@ -2,30 +2,55 @@
 
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
+use senesce_core::output::{Folder, Planted};
+use std::ffi::OsString;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Links that are followed, as the kernel does at most.
 const MOST_LINKS: usize = 40;
 
 /// Refuses to write into an open file that lies where others may make files and belongs to one of them, has further names,
-/// or was reached by a link of theirs. Files of a user in a folder of his own are used by root too.
+/// or was reached by a link of theirs, also by one above it. Files of a user in a folder of his own are used by root too.
 pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
     let found = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
     let me = rustix::process::geteuid().as_raw();
     let mut at = path.to_path_buf();
     for _ in 0..MOST_LINKS {
-        let link = rustix::fs::lstat(&at).map_err(TargetError::errno("look at", &at))?;
-        if FileType::from_raw_mode(link.st_mode) != FileType::Symlink {
-            break;
+        let (folder, name) = place(&at)?;
+        let there = rustix::fs::statat(&folder, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(TargetError::errno("look at", &at))?;
+        if FileType::from_raw_mode(there.st_mode) != FileType::Symlink {
+            return check_place(&found, &there, &folder, path);
         }
-        if let Some(problem) = Place::of(&link, folder(&at))?.problem(me) {
+        if let Some(problem) = Place::of(&there, &folder, &at)?.problem(me) {
             return Err(refused(path, format!("the link {} leads to it, which {problem}", at.display())));
         }
+        Planted::refuse(&at, &there, &found).map_err(|planted| TargetError::io("use", path)(planted.into()))?;
         let to = at.read_link().map_err(TargetError::io("read link", &at))?;
-        at = folder(&at).join(to);
+        at = at.parent().unwrap_or(Path::new("")).join(to);
     }
-    match Place::of(&found, folder(&at))?.problem(me) {
+    Err(TargetError::errno("look at", path)(rustix::io::Errno::LOOP))
+}
+
+/// The folder of a file or directory, and its name there.
+fn place(path: &Path) -> Result<(Folder, OsString), TargetError> {
+    let open = |path: &Path| Folder::open(path).map_err(TargetError::io("look at", path));
+    match path.file_name() {
+        Some(name) => {
+            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+            Ok((open(above.unwrap_or(Path::new(".")))?, name.into()))
+        }
+        None => Ok((open(path)?, ".".into())),
+    }
+}
+
+/// Judges the file that was opened and is `there` at the end of its name.
+fn check_place(found: &Stat, there: &Stat, folder: &Folder, path: &Path) -> Result<(), TargetError> {
+    if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino) {
+        return Err(refused(path, "its name was given to another file meanwhile".into()));
+    }
+    match Place::of(found, folder, path)?.problem(rustix::process::geteuid().as_raw()) {
         Some(problem) => Err(refused(path, format!("it {problem}"))),
         None => Ok(()),
     }
@@ -40,13 +65,6 @@ fn refused(path: &Path, found: String) -> TargetError {
     )
 }
 
-fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
-        _ => ".".into(),
-    }
-}
-
 /// A file or link, and the folder that it lies in.
 struct Place {
     owner: u32,
@@ -56,8 +74,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(found: &Stat, folder: PathBuf) -> Result<Self, TargetError> {
-        let around = rustix::fs::stat(&folder).map_err(TargetError::errno("look at", &folder))?;
+    fn of(found: &Stat, folder: &Folder, path: &Path) -> Result<Self, TargetError> {
+        let around = rustix::fs::fstat(folder).map_err(TargetError::errno("look at the folder of", path))?;
         #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
         let names = match FileType::from_raw_mode(found.st_mode) {
             // Those of a directory are its own and its children's.

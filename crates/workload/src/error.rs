@@ -87,7 +87,7 @@ impl Classify for WorkloadError {
         match self {
             Self::Language(_) | Self::Usage(_) | Self::Unit(_) => ExitCode::Usage,
             Self::Outside { .. } => ExitCode::Refused,
-            Self::Io(_) => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
             Self::Missing { .. } => ExitCode::Missing,
             Self::Interrupted(_) => ExitCode::Interrupted,
             Self::Target(error) => error.exit_code(),

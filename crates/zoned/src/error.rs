@@ -71,7 +71,8 @@ impl Classify for ZonedError {
             Self::Usage(_) | Self::Job { .. } | Self::Import { .. } => ExitCode::Usage,
             Self::Refused { .. } => ExitCode::Refused,
             Self::Missing { .. } => ExitCode::Missing,
-            Self::Io(_) | Self::Zone { .. } => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
+            Self::Zone { .. } => ExitCode::RunFailed,
             Self::Target(error) => error.exit_code(),
         }
     }

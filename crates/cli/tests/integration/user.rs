@@ -84,3 +84,43 @@ fn neither_open_files_nor_the_environment_of_root_are_left_to_a_user() {
     let told = told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ended.stderr)));
     assert!(told.contains("LC_ALL=C") && !told.contains("secret") && !told.contains("ROOTS_TOKEN"), "{told}");
 }
+
+/// What root would be led to write elsewhere by a link in a folder of another user's, above what is named.
+const LED: &[&[&str]] = &[
+    &["export", "run", "--csv", "theirs/results/out"],
+    &["export", "run", "--files", "theirs/results/out"],
+    &["report", "run", "--out", "theirs/results/out", "--force"],
+    &["report", "run", "--site", "theirs/results"],
+    &["bundle", "run", "--out", "theirs/results/out"],
+    &["compare", "run", "run", "--markdown", "theirs/results/out"],
+    &["layout", ".", "--svg", "theirs/results/out"],
+    &["profile", "capture", ".", "--out", "theirs/results/out"],
+    &["trace", ".", "--save", "theirs/results/out", "--", "true"],
+    &["man", "--dir", "theirs/results/out"],
+    &["objects", "commit", "theirs/results/out", "run"],
+    &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "theirs/results/out"],
+    &["bench", "theirs/results/work", "append", "--create", "--out", "new"],
+];
+
+#[test]
+#[ignore = "needs root"]
+fn root_is_not_led_elsewhere_by_a_link_of_another_user() {
+    let (directory, nobody) = scene();
+    let folder = directory.path();
+    let record = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
+    assert_eq!(said(folder, &record).0, Some(0));
+    let results = folder.join("theirs/results");
+    fs::create_dir(folder.join("ours")).unwrap();
+    std::os::unix::fs::symlink(folder.join("ours"), &results).unwrap();
+    std::os::unix::fs::lchown(&results, Some(nobody), None).unwrap();
+    for words in LED {
+        let (code, message) = said(folder, words);
+        assert_eq!(code, Some(3), "{words:?}: {message}");
+        assert!(message.contains(&format!("link of user {nobody}")), "{words:?}: {message}");
+        assert_eq!(fs::read_dir(folder.join("ours")).unwrap().count(), 0, "{words:?}");
+    }
+    // Where the maker of the link may write too, it is followed.
+    chown(folder.join("ours"), Some(nobody), None).unwrap();
+    assert_eq!(said(folder, LED[0]), (Some(0), String::new()));
+    assert!(folder.join("ours/out").is_file());
+}

@@ -27,6 +27,15 @@ impl Within {
         Ok(Self { folder: rustix::fs::openat(CWD, path, flags, Mode::empty())? })
     }
 
+    /// The same of one that is written into.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(crate) fn of(folder: &crate::output::Folder) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(Self { folder: rustix::fs::openat(folder, ".", flags, Mode::empty())? })
+    }
+
     /// Opens a folder in it.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! A directory that a user named to be written into.
 
+use super::folder::{Folder, Planted};
 use super::{OutputError, io_error};
-use std::fs;
+use crate::failure::ExitCode;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,34 @@ pub struct Obstacle {
     /// The directory itself, or one above it.
     pub path: PathBuf,
     /// What it is ("a file").
-    pub found: &'static str,
+    pub found: String,
+    /// Whether it is a link to a directory that root does not follow.
+    pub planted: bool,
 }
 
-/// What hinders a directory `path` from being used or made. A link to a directory is one. `None`: nothing does.
+impl Obstacle {
+    /// What it is to those who call the program.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.planted { ExitCode::Refused } else { ExitCode::Usage }
+    }
+}
+
+impl From<&Planted> for Obstacle {
+    fn from(planted: &Planted) -> Self {
+        let Planted { link, owner, behind } = planted;
+        let found = format!("a symbolic link of user {owner} to a folder of user {behind}, which root does not follow");
+        Self { path: link.clone(), found, planted: true }
+    }
+}
+
+/// What hinders a directory `path` from being used or made. A link to a directory is one, for root if the owner of the link may
+/// write there too. `None`: nothing does.
 pub fn obstacle(path: &Path) -> Option<Obstacle> {
+    if let Err(error) = Folder::open(path)
+        && let Some(planted) = Planted::in_error(&error)
+    {
+        return Some(planted.into());
+    }
     let (at, found) = path.ancestors().find_map(|at| Some((at, at.symlink_metadata().ok()?)))?;
     if at.is_dir() {
         return None;
@@ -30,7 +54,7 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
         () if kind.is_fifo() => "a pipe",
         () => "a socket or of an unknown kind",
     };
-    Some(Obstacle { path: at.into(), found })
+    Some(Obstacle { path: at.into(), found: found.into(), planted: false })
 }
 
 /// Makes a directory with those above it, where it is not there.
@@ -38,17 +62,22 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
 /// # Errors
 /// [`OutputError::NoDirectory`] where something else has its name.
 pub fn directory(path: &Path) -> Result<(), OutputError> {
+    // The folder of a plain name.
+    if path.as_os_str().is_empty() {
+        return Ok(());
+    }
     if let Some(found) = obstacle(path) {
         return Err(OutputError::NoDirectory(found));
     }
-    fs::create_dir_all(path).map_err(io_error("make directory", path))
+    Folder::make(path).map(drop).map_err(io_error("make directory", path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::{Classify, ExitCode};
-    use std::os::unix::fs::symlink;
+    use crate::failure::Classify;
+    use std::fs;
+    use std::os::unix::fs::{lchown, symlink};
 
     #[test]
     fn what_is_no_directory_is_named() {
@@ -73,6 +102,24 @@ mod tests {
         symlink(temporary.path(), at("to-directory")).unwrap();
         directory(&at("to-directory/new/one")).unwrap();
         assert!(at("new/one").is_dir());
+        directory(Path::new("")).unwrap();
         assert_eq!((obstacle(Path::new("")), obstacle(Path::new("no-such-directory/x"))), (None, None));
+    }
+
+    #[test]
+    fn a_link_that_root_does_not_follow_is_refused_and_nothing_is_made_behind_it() {
+        let room = tempfile::tempdir().unwrap();
+        let at = |name: &str| room.path().join(name);
+        [at("theirs"), at("ours")].iter().for_each(|path| fs::create_dir(path).unwrap());
+        symlink(at("ours"), at("theirs/link")).unwrap();
+        if !rustix::process::geteuid().is_root() || lchown(at("theirs/link"), Some(65534), None).is_err() {
+            return eprintln!("files cannot be given away here");
+        }
+        for name in ["theirs/link", "theirs/link/new/one"] {
+            let error = directory(&at(name)).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+            assert!(error.to_string().contains("link of user 65534 to a folder of user 0"), "{error}");
+        }
+        assert_eq!(fs::read_dir(at("ours")).unwrap().count(), 0);
     }
 }

@@ -1,34 +1,41 @@
 //! A file that is not there until it is complete.
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, XattrFlags};
+use super::folder::Folder;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::{Builder, TempPath};
 
 /// The attribute that holds an access list, and the longest value of any.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 const MOST_LIST: usize = 64 << 10;
 
+/// Random names that are tried until one is free.
+const MOST_NAMES: usize = 64;
+
 /// A new file without a name (open(2), O_TMPFILE), so that `kill -9` leaves nothing; where the file system knows no such
-/// files, one with a random name, made anew and never through a link. It gets its name when it is complete.
+/// files, one with a random name, made anew and never through a link. It gets its name when it is complete, in the folder that was
+/// opened in the beginning.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    path: PathBuf,
-    named: Option<TempPath>,
+    folder: Folder,
+    name: OsString,
+    hidden: Option<OsString>,
 }
 
 impl NewFile {
     /// A file that will be called `path`; it lies in the same folder.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// Those of open(2), and [`super::Planted`] for a link above it that root does not follow.
     pub fn beside(path: &Path) -> io::Result<Self> {
-        Self::with_mode(path, 0o666)
+        let (folder, name) = Folder::of(path)?;
+        Self::with_mode(folder, name, 0o666)
     }
 
     /// The same for what its owner alone may read and write, from the first moment on.
@@ -36,31 +43,43 @@ impl NewFile {
     /// # Errors
     /// As [`Self::beside`].
     pub fn private(path: &Path) -> io::Result<Self> {
-        Self::with_mode(path, 0o600)
+        let (folder, name) = Folder::of(path)?;
+        Self::with_mode(folder, name, 0o600)
     }
 
-    fn with_mode(path: &Path, mode: u32) -> io::Result<Self> {
+    /// A file in a folder that is open.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub(crate) fn within(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<Self> {
+        Self::with_mode(folder.try_clone()?, name.into(), mode)
+    }
+
+    fn with_mode(folder: Folder, name: OsString, mode: u32) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match rustix::fs::openat(CWD, folder(path), flags, Mode::from_raw_mode(mode)) {
-            Ok(file) => Ok(Self { file: file.into(), path: path.into(), named: None }),
+        match rustix::fs::openat(&folder, ".", flags, Mode::from_raw_mode(mode)) {
+            Ok(file) => Ok(Self { file: file.into(), folder, name, hidden: None }),
             // Kernels without O_TMPFILE take it for the opening of a directory.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::with_name(path, mode),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::with_name(folder, name, mode),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    fn with_name(path: &Path, mode: u32) -> io::Result<Self> {
-        let flags = OFlags::NOFOLLOW.bits() as i32;
-        let make = |name: &Path| {
-            File::options().read(true).write(true).create_new(true).mode(mode).custom_flags(flags).open(name)
-        };
-        let (file, named) = builder(&hidden(path)).make_in(folder(path), make)?.into_parts();
-        Ok(Self { file, path: path.into(), named: Some(named) })
+    fn with_name(folder: Folder, name: OsString, mode: u32) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let make = |hidden: &OsStr| rustix::fs::openat(&folder, hidden, flags, Mode::from_raw_mode(mode));
+        let (file, hidden) = under_random_name(&name, make)?;
+        Ok(Self { file: file.into(), folder, name, hidden: Some(hidden) })
     }
 
     /// The file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// What stat(2) tells of what has its name, of a link itself; `None`: nothing has, or it cannot be told.
+    pub fn in_its_place(&self) -> Option<Stat> {
+        self.folder.stat_of(&self.name).ok()
     }
 
     /// Gives it mode (without special bits) and access list (acl(5)) and, as root, the owner of the regular file in whose place it
@@ -70,7 +89,7 @@ impl NewFile {
     /// # Errors
     /// Those of fchown(2) and fchmod(2).
     pub fn take_after(&self, old: &Stat) -> io::Result<()> {
-        if !may_keep_owner(&self.path, old) {
+        if !may_keep_owner(&self.folder, old) {
             return self.file.set_permissions(Permissions::from_mode(old.st_mode & 0o700));
         }
         if rustix::process::geteuid().is_root() {
@@ -84,7 +103,8 @@ impl NewFile {
     /// Whether it has the access list of what has its name, or none as that; a folder may have given it one.
     fn take_access_list(&self) -> bool {
         let mut list = vec![0; MOST_LIST];
-        match rustix::fs::lgetxattr(&self.path, ACCESS_LIST, list.as_mut_slice()) {
+        let old = by_descriptor(&self.folder).join(&self.name);
+        match rustix::fs::lgetxattr(old, ACCESS_LIST, list.as_mut_slice()) {
             Ok(length) => rustix::fs::fsetxattr(&self.file, ACCESS_LIST, &list[..length], XattrFlags::empty()).is_ok(),
             Err(Errno::NODATA | Errno::OPNOTSUPP) => matches!(
                 rustix::fs::fremovexattr(&self.file, ACCESS_LIST),
@@ -98,69 +118,100 @@ impl NewFile {
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] when something has that name; it stays.
-    pub fn put(self) -> io::Result<()> {
+    pub fn put(mut self) -> io::Result<()> {
         self.file.sync_all()?;
-        match self.named {
-            Some(named) => named.persist_noclobber(&self.path).map_err(|failed| failed.error),
-            None => link(&self.file, &self.path),
+        let Some(hidden) = &self.hidden else { return Ok(link(&self.file, &self.folder, &self.name)?) };
+        match rustix::fs::renameat_with(&self.folder, hidden, &self.folder, &self.name, RenameFlags::NOREPLACE) {
+            Ok(()) => self.hidden = None,
+            // What has no O_TMPFILE may not know this either; the random name goes with this value.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::linkat(&self.folder, hidden, &self.folder, &self.name, AtFlags::empty())?;
+            }
+            Err(errno) => return Err(errno.into()),
         }
+        Ok(())
     }
 
     /// The same under another name in its folder.
     ///
     /// # Errors
     /// As [`Self::put`].
-    pub fn put_as(self, path: &Path) -> io::Result<()> {
-        Self { path: path.into(), ..self }.put()
+    pub fn put_as(mut self, name: &OsStr) -> io::Result<()> {
+        self.name = name.into();
+        self.put()
     }
 
     /// The same, in the place of what has that name: the file or link itself, never what a link leads to.
     ///
     /// # Errors
     /// Those of rename(2); then what was there stays.
-    pub fn replace(self) -> io::Result<()> {
+    pub fn replace(mut self) -> io::Result<()> {
         self.file.sync_all()?;
-        let named = match self.named {
-            Some(named) => named,
-            None => {
-                // For the moment between the two calls it has a random name.
-                let make = |name: &Path| link(&self.file, name);
-                builder(&hidden(&self.path)).make_in(folder(&self.path), make)?.into_temp_path()
-            }
-        };
-        named.persist(&self.path).map_err(|failed| failed.error)
+        if self.hidden.is_none() {
+            // For the moment between the two calls it has a random name.
+            let make = |hidden: &OsStr| link(&self.file, &self.folder, hidden);
+            self.hidden = Some(under_random_name(&self.name, make)?.1);
+        }
+        let Some(hidden) = &self.hidden else { return Ok(()) };
+        rustix::fs::renameat(&self.folder, hidden, &self.folder, &self.name)?;
+        self.hidden = None;
+        Ok(())
     }
 }
 
-/// The folder of a file.
-pub(super) fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(hidden) = &self.hidden {
+            let _ = rustix::fs::unlinkat(&self.folder, hidden, AtFlags::empty());
+        }
     }
 }
 
-/// Whether the result may be left to the owner of the `old` file at `path` that it replaces. It may not when root writes it and others
+/// Makes something under names that nobody can guess, until one of them is free.
+fn under_random_name<T>(name: &OsStr, make: impl Fn(&OsStr) -> Result<T, Errno>) -> io::Result<(T, OsString)> {
+    let begin: String = name.to_string_lossy().chars().take(100).collect();
+    for _ in 0..MOST_NAMES {
+        let hidden = OsString::from(format!(".{begin}.{:016x}.part", random()?));
+        match make(&hidden) {
+            Err(Errno::EXIST) => {}
+            made => return Ok((made?, hidden)),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+fn random() -> Result<u64, Errno> {
+    let mut bytes = [0; 8];
+    let length = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if length == bytes.len() { Ok(u64::from_ne_bytes(bytes)) } else { Err(Errno::IO) }
+}
+
+/// The name by which this process finds what it has open.
+pub(super) fn by_descriptor(open: impl AsFd) -> PathBuf {
+    format!("/proc/self/fd/{}", open.as_fd().as_raw_fd()).into()
+}
+
+/// Whether the result may be left to the owner of the `old` file in a folder that it replaces. It may not when root writes it and others
 /// may make files there: one of them may have made this one, to own what root puts into it.
-pub(super) fn may_keep_owner(path: &Path, old: &Stat) -> bool {
-    !rustix::process::geteuid().is_root() || !may_be_planted(path, old)
+pub(super) fn may_keep_owner(folder: &Folder, old: &Stat) -> bool {
+    !rustix::process::geteuid().is_root() || !may_be_planted(folder, old)
 }
 
-/// Whether somebody else may have made what is at `path`: it is neither root's nor ours, and others may make files there.
-pub(super) fn may_be_planted(path: &Path, old: &Stat) -> bool {
+/// Whether somebody else may have made what is in a folder: it is neither root's nor ours, and others may make files there.
+fn may_be_planted(folder: &Folder, old: &Stat) -> bool {
     if old.st_uid == 0 || old.st_uid == rustix::process::geteuid().as_raw() {
         return false;
     }
-    !rustix::fs::stat(folder(path)).is_ok_and(|folder| belongs_there(old.st_uid, folder.st_uid, folder.st_mode))
+    !rustix::fs::fstat(folder).is_ok_and(|folder| belongs_there(old.st_uid, folder.st_uid, folder.st_mode))
 }
 
 /// Whether a pipe is neither root's nor ours and was not put there by root: whoever made it would read the output, or let us wait for
 /// a reader for ever.
-pub(super) fn is_pipe_of_another(path: &Path, pipe: &Stat) -> bool {
+pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
     let of_root_alone = |folder: &Stat| folder.st_uid == 0 && folder.st_mode & 0o022 == 0;
     pipe.st_uid != 0
         && pipe.st_uid != rustix::process::geteuid().as_raw()
-        && !rustix::fs::stat(folder(path)).is_ok_and(|folder| of_root_alone(&folder))
+        && !rustix::fs::fstat(folder).is_ok_and(|folder| of_root_alone(&folder))
 }
 
 /// Whether a file of this owner lies where nobody else but root can have put it. In a folder of their own a group that may write
@@ -172,25 +223,13 @@ fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
     }
 }
 
-fn hidden(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    format!(".{}.", name.chars().take(100).collect::<String>())
-}
-
-fn builder(prefix: &str) -> Builder<'_, '_> {
-    let mut builder = Builder::new();
-    builder.prefix(prefix).suffix(".part").rand_bytes(12);
-    builder
-}
-
 /// linkat(2): by the descriptor with the right to read everything, through /proc without it.
-fn link(file: &File, path: &Path) -> io::Result<()> {
-    match rustix::fs::linkat(file.as_fd(), "", CWD, path, AtFlags::EMPTY_PATH) {
+fn link(file: &File, folder: &Folder, name: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::linkat(file.as_fd(), "", folder, name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM) => {
-            let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-            rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+            rustix::fs::linkat(CWD, by_descriptor(file), folder, name, AtFlags::SYMLINK_FOLLOW)
         }
-        other => other.map_err(Into::into),
+        other => other,
     }
 }
 
@@ -199,9 +238,15 @@ mod tests {
     use super::*;
     use std::fs;
     use std::io::Write;
+    use std::os::unix::fs::symlink;
 
     /// Without a name and, as on file systems without O_TMPFILE, with one.
-    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::beside, |path| NewFile::with_name(path, 0o666)];
+    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::beside, |path| named(path, 0o666)];
+
+    fn named(path: &Path, mode: u32) -> io::Result<NewFile> {
+        let (folder, name) = Folder::of(path)?;
+        NewFile::with_name(folder, name, mode)
+    }
 
     fn names(folder: &Path) -> Vec<String> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -232,7 +277,7 @@ mod tests {
         fs::write(&precious, "precious").unwrap();
         for make in WAYS {
             let new = make(&path).unwrap();
-            std::os::unix::fs::symlink(&precious, &path).unwrap();
+            symlink(&precious, &path).unwrap();
             new.replace().unwrap();
             assert!(path.symlink_metadata().unwrap().is_file());
             fs::remove_file(&path).unwrap();
@@ -242,10 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn it_gets_its_name_in_the_folder_that_was_opened() {
+        type Put = fn(NewFile) -> io::Result<()>;
+        for make in WAYS {
+            for put in [NewFile::put as Put, NewFile::replace, |new| new.put_as(OsStr::new("out"))] {
+                let room = tempfile::tempdir().unwrap();
+                let at = |name: &str| room.path().join(name);
+                [at("folder"), at("elsewhere")].iter().for_each(|path| fs::create_dir(path).unwrap());
+                let new = make(&at("folder/out")).unwrap();
+                fs::rename(at("folder"), at("moved")).unwrap();
+                symlink(at("elsewhere"), at("folder")).unwrap();
+                put(new).unwrap();
+                assert_eq!((names(&at("moved")), names(&at("elsewhere"))), (vec!["out".to_string()], vec![]));
+            }
+        }
+    }
+
+    #[test]
     fn what_is_private_never_was_for_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        for new in [NewFile::private(&path), NewFile::with_name(&path, 0o600)] {
+        for new in [NewFile::private(&path), named(&path, 0o600)] {
             assert_eq!(new.unwrap().file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
     }

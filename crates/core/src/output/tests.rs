@@ -1,8 +1,10 @@
 //! Twenty kinds of places for an output: what is there keeps its bytes and its inode unless it may be replaced.
 
+mod planted;
+
 use super::*;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 
 const HTML: &[u8] = b"<!doctype html><title>new</title>";
 
@@ -186,54 +188,6 @@ fn a_descriptor_that_is_open_for_reading_alone_is_not_written_to() {
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
 }
 
-#[test]
-fn root_leaves_no_result_to_the_owner_of_a_planted_file() {
-    const NOBODY: Option<u32> = Some(65534);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.html");
-    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    let owner = |path: &Path| (path.metadata().unwrap().uid(), path.metadata().unwrap().mode() & 0o777);
-    fs::write(&path, "").unwrap();
-    mode(&path, 0o666);
-    if !rustix::process::geteuid().is_root() || std::os::unix::fs::chown(&path, NOBODY, NOBODY).is_err() {
-        return eprintln!("files cannot be given away here");
-    }
-    mode(folder.path(), 0o1777);
-    assert_refused(&path, "belongs to user 65534", false);
-    assert_eq!(append(&path).unwrap_err().exit_code(), ExitCode::Refused);
-    html(&path, Replace::Anything).unwrap();
-    assert_eq!(owner(&path), (0, 0o600));
-
-    // A user's report in the user's own folder stays theirs.
-    mode(&path, 0o640);
-    mode(folder.path(), 0o775);
-    [folder.path(), path.as_path()].iter().for_each(|path| std::os::unix::fs::chown(path, NOBODY, NOBODY).unwrap());
-    html(&path, Replace::SameFormat).unwrap();
-    assert_eq!(owner(&path), (65534, 0o640));
-}
-
-#[test]
-fn nothing_is_written_into_a_planted_pipe() {
-    const NOBODY: Option<u32> = Some(65534);
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("report.html");
-    let made = rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, rustix::fs::Mode::RUSR, 0);
-    if made.is_err() || std::os::unix::fs::chown(&pipe, NOBODY, NOBODY).is_err() {
-        return eprintln!("files cannot be given away here");
-    }
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-    assert_refused(&pipe, "pipe of user 65534", true);
-    assert_eq!(append(&pipe).unwrap_err().exit_code(), ExitCode::Refused);
-    // In a folder of its owner nobody may ever read it.
-    std::os::unix::fs::chown(folder.path(), NOBODY, NOBODY).unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    assert_refused(&pipe, "pipe of user 65534", true);
-    std::os::unix::fs::chown(folder.path(), Some(0), Some(0)).unwrap();
-    // In a folder of root's alone it was put there by root, or with its leave.
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    check(&pipe, Format::Html, HTML, Replace::SameFormat).unwrap();
-}
-
 /// An access list (linux/posix_acl_xattr.h): the owner and user 65534 read and write, the group nothing.
 fn access_list() -> Vec<u8> {
     let entry = |tag: u16, permissions: u16, id: u32| {
@@ -344,16 +298,4 @@ fn a_log_grows_and_nothing_else_does() {
         assert_eq!(append(&at(name)).unwrap_err().exit_code(), ExitCode::Refused, "{name}");
     }
     assert_eq!(fs::read(at("disk.img")).unwrap(), vec![0; 4096]);
-}
-
-#[test]
-fn a_planted_name_of_a_temporary_file_is_not_written_through() {
-    let folder = tempfile::tempdir().unwrap();
-    let precious = folder.path().join("precious");
-    fs::write(&precious, "precious").unwrap();
-    for planted in ["report.part", "report.html.part", ".report.html.part"] {
-        symlink(&precious, folder.path().join(planted)).unwrap();
-    }
-    html(&folder.path().join("report.html"), Replace::SameFormat).unwrap();
-    assert_eq!(fs::read(&precious).unwrap(), b"precious");
 }

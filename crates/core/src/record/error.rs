@@ -49,8 +49,10 @@ pub enum RecordError {
         /// What is wrong.
         problem: String,
     },
-    /// Another process writes it.
-    #[error("{path} is in use by another senesce process; wait for it or choose another directory with --out")]
+    /// A process holds its lock.
+    #[error(
+        "{path} is in use: a process, most likely a senesce that runs it, holds the lock of its file 'lock'; wait for it (`fuser {path}/lock` tells who it is) or choose another directory with --out"
+    )]
     InUse {
         /// The directory.
         path: PathBuf,
@@ -97,11 +99,11 @@ fn remedy(source: &io::Error) -> &'static str {
 impl Classify for RecordError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io(_) | Self::Damaged { .. } => ExitCode::RunFailed,
+            Self::Io(failure) => failure.exit_code(),
+            Self::NoDirectory(found) => found.exit_code(),
+            Self::Damaged { .. } => ExitCode::RunFailed,
             Self::InUse { .. } | Self::NotEmpty { .. } | Self::Foreign { .. } => ExitCode::Refused,
-            Self::NotARun { .. } | Self::NoDirectory(_) | Self::OtherPlan { .. } | Self::OtherFormat { .. } => {
-                ExitCode::Usage
-            }
+            Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
         }
     }
 }

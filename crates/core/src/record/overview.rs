@@ -69,7 +69,12 @@ const FIRST: &str = "file 'format'";
 
 /// Opens a run directory, to read its files.
 pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
-    Within::open(path).map_err(|error| RecordError::NotARun { path: path.into(), missing: unread(FIRST, &error) })
+    Within::open(path).map_err(|error| not_a_run(path, &error))
+}
+
+/// A directory that cannot be opened is none of a run.
+pub(super) fn not_a_run(path: &Path, error: &io::Error) -> RecordError {
+    RecordError::NotARun { path: path.into(), missing: unread(FIRST, error) }
 }
 
 /// What is missing, and why it cannot be read where it is there.

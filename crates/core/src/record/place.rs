@@ -1,31 +1,32 @@
 //! Where a run is kept: its folder, its lock, and that nothing else lies there.
 
 use super::error::{RecordError, io_error};
-use crate::output;
-use rustix::fs::OFlags;
+use super::overview;
+use crate::input::Within;
+use crate::output::{self, Folder, NewFile, Planted};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use senesce_sys::lock::Locked;
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+const HISTOGRAMS: &str = "histograms";
 
 /// Folders that were made, the innermost first.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<PathBuf>);
 
 impl Made {
-    /// Makes a folder and those above it that are not there.
-    pub(super) fn folder(path: &Path) -> Result<Self, RecordError> {
-        let is_missing = |above: &&Path| !above.as_os_str().is_empty() && above.symlink_metadata().is_err();
-        let missing = path.ancestors().take_while(is_missing).map(PathBuf::from).collect();
-        fs::create_dir_all(path).map_err(io_error("make run directory", path))?;
-        Ok(Self(missing))
-    }
-
     /// Removes those that are empty.
     pub(super) fn remove(&self) {
-        self.0.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+        for folder in &self.0 {
+            if let Ok((above, name)) = Folder::of(folder) {
+                let _ = rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR);
+            }
+        }
     }
 }
 
@@ -33,69 +34,161 @@ impl Made {
 pub(super) fn check(path: &Path) -> Result<(), RecordError> {
     match output::obstacle(path) {
         Some(found) => Err(RecordError::NoDirectory(found)),
-        None if path.join("plan.toml").symlink_metadata().is_ok() => check_ours(path),
-        None => refuse_foreign(path),
+        None if path.symlink_metadata().is_ok() => Place::open(path)?.check(),
+        None => Ok(()),
     }
 }
 
-/// A directory that is there must be a run's, or hold no more than the beginning of one. Its folder is no link.
-pub(super) fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(io_error("list", path))?,
-    };
-    let is_run = path.join("plan.toml").exists();
-    let is_ours = |entry: fs::DirEntry| match &*entry.file_name().to_string_lossy() {
-        "histograms" => entry.file_type().is_ok_and(|kind| kind.is_dir()),
-        "lock" => true,
-        _ => is_run,
-    };
-    if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
+/// The folder of a run, opened once: what takes its name meanwhile is neither believed nor written into.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: Folder,
+    path: PathBuf,
 }
 
-/// Refuses to go on with a run that somebody else than root and this user may have written: its folder, a link to it, its plan or
-/// its events are another's, or everybody may write there.
-pub(super) fn check_ours(path: &Path) -> Result<(), RecordError> {
-    let me = rustix::process::geteuid().as_raw();
-    let look = |found: io::Result<fs::Metadata>, at: &Path| {
-        let found = found.map_err(io_error("look at", at))?;
-        let foreign = |found: String| Err(RecordError::Foreign { path: at.into(), found });
-        match found.uid() {
-            owner if owner != 0 && owner != me => foreign(format!("it belongs to user {owner}")),
-            _ if !found.is_symlink() && found.mode() & 0o002 != 0 => foreign("everybody may write there".into()),
-            _ => Ok(()),
+impl Place {
+    /// Opens one that is there.
+    pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
+        let folder = Folder::open(path).map_err(|error| match Planted::in_error(&error) {
+            Some(planted) => RecordError::NoDirectory(planted.into()),
+            None => overview::not_a_run(path, &error),
+        })?;
+        Ok(Self { folder, path: path.into() })
+    }
+
+    /// Makes it with those above it that are not there.
+    pub(super) fn make(path: &Path) -> Result<(Self, Made), RecordError> {
+        let is_missing = |above: &&Path| !above.as_os_str().is_empty() && above.symlink_metadata().is_err();
+        let missing = |path: &Path| path.ancestors().take_while(is_missing).map(PathBuf::from).collect();
+        let made = Made(missing(&path.join(HISTOGRAMS)));
+        let folder = Folder::make(path).map_err(io_error("make run directory", path))?;
+        match rustix::fs::mkdirat(&folder, HISTOGRAMS, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => Ok((Self { folder, path: path.into() }, made)),
+            Err(errno) => Err(io_error("make folder", &path.join(HISTOGRAMS))(errno.into())),
         }
-    };
-    look(fs::symlink_metadata(path), path)?;
-    look(fs::metadata(path), path)?;
-    let files = ["plan.toml", "events.jsonl"].map(|name| path.join(name));
-    files.iter().filter(|file| file.symlink_metadata().is_ok()).try_for_each(|file| look(file.symlink_metadata(), file))
+    }
+
+    /// The same folder, to read in it.
+    pub(super) fn within(&self) -> Result<Within, RecordError> {
+        Within::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
+    }
+
+    /// Whether something has this name in it.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.folder.stat_of(OsStr::new(name)).is_ok()
+    }
+
+    fn check(&self) -> Result<(), RecordError> {
+        if self.holds("plan.toml") { self.check_ours() } else { self.refuse_foreign() }
+    }
+
+    /// It must be a run's, or hold no more than the beginning of one. Its folder of histograms is no link.
+    pub(super) fn refuse_foreign(&self) -> Result<(), RecordError> {
+        let is_run = self.holds("plan.toml");
+        let entries = self.within()?.entries().map_err(io_error("list", &self.path))?;
+        let is_ours = |(name, kind): (std::ffi::OsString, FileType)| match name.to_str() {
+            Some(HISTOGRAMS) => kind == FileType::Directory,
+            Some("lock") => true,
+            _ => is_run,
+        };
+        if entries.into_iter().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: self.path.clone() }) }
+    }
+
+    /// Refuses to go on with a run that somebody else than root and this user may have written: its folder, a link to it, its plan or
+    /// its events are another's, or everybody may write there.
+    pub(super) fn check_ours(&self) -> Result<(), RecordError> {
+        let look = |found: Result<Stat, Errno>, at: &Path| {
+            check_owner(&found.map_err(|errno| io_error("look at", at)(errno.into()))?, at)
+        };
+        look(rustix::fs::lstat(&self.path), &self.path)?;
+        look(rustix::fs::fstat(&self.folder), &self.path)?;
+        let files = ["plan.toml", "events.jsonl"].into_iter().filter(|name| self.holds(name));
+        files.into_iter().try_for_each(|name| look(self.folder.stat_of(OsStr::new(name)), &self.path.join(name)))
+    }
+
+    /// The file of the events, to write behind what it holds.
+    pub(super) fn open_events(&self) -> Result<File, RecordError> {
+        self.open_own("events.jsonl", OFlags::APPEND, 0o666)
+    }
+
+    /// Takes its lock.
+    pub(super) fn lock(&self) -> Result<Locked, RecordError> {
+        let name = self.path.join("lock");
+        let file = self.open_own("lock", OFlags::empty(), LOCK_MODE)?;
+        keep_from_others(&file).map_err(|errno| io_error("set the mode of", &name)(errno.into()))?;
+        let locked = Locked::within(file, LOCK_PATIENCE).map_err(|errno| io_error("lock", &name)(errno.into()))?;
+        locked.ok_or_else(|| RecordError::InUse { path: self.path.clone() })
+    }
+
+    /// A run directory may come from somebody else: its files are not written through links, and a pipe in their place is not waited
+    /// for.
+    fn open_own(&self, name: &str, how: OFlags, mode: u32) -> Result<File, RecordError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = rustix::fs::openat(&self.folder, name, how | flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode));
+        let is_own = |file: File| match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::other("it is no regular file")),
+        };
+        opened
+            .map_err(io::Error::from)
+            .and_then(|file| is_own(file.into()))
+            .map_err(io_error("open", &self.path.join(name)))
+    }
+
+    /// Writes a file so that a reader sees the old content or the new, never a part.
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+        write_new(NewFile::within(&self.folder, OsStr::new(name), 0o666), &self.path.join(name), bytes)
+    }
+
+    /// The same in its folder of histograms, which is no link.
+    pub(super) fn write_histogram(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
+        let path = self.path.join(HISTOGRAMS).join(name);
+        let new = self
+            .folder
+            .below(OsStr::new(HISTOGRAMS))
+            .and_then(|folder| NewFile::within(&folder, OsStr::new(name), 0o666));
+        write_new(new, &path, bytes)
+    }
+
+    /// Removes a file, where it is there.
+    pub(super) fn remove(&self, name: &str) -> Result<(), RecordError> {
+        match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(io_error("remove", &self.path.join(name))(errno.into())),
+        }
+    }
 }
 
-/// The file of the events, to write behind what it holds.
-pub(super) fn open_events(path: &Path) -> Result<File, RecordError> {
-    open_own(OpenOptions::new().append(true), &path.join("events.jsonl"))
+/// Writes what becomes the file `path` when it is complete.
+pub(super) fn write_new(new: io::Result<NewFile>, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let new = new.map_err(io_error("create", path))?;
+    new.file().write_all(bytes).map_err(io_error("write", path))?;
+    new.replace().map_err(io_error("rename into place", path))
 }
 
-/// A run directory may come from somebody else: its files are not written through links, and a pipe in their place is not waited
-/// for.
-fn open_own(options: &mut OpenOptions, path: &Path) -> Result<File, RecordError> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = options.create(true).custom_flags(flags.bits() as i32).open(path);
-    let is_own = |file: File| match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
-    };
-    opened.and_then(is_own).map_err(io_error("open", path))
+fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {
+    let foreign = |found: String| Err(RecordError::Foreign { path: at.into(), found });
+    let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+    match found.st_uid {
+        owner if owner != 0 && owner != rustix::process::geteuid().as_raw() => {
+            foreign(format!("it belongs to user {owner}"))
+        }
+        _ if !is_link && found.st_mode & 0o002 != 0 => foreign("everybody may write there".into()),
+        _ => Ok(()),
+    }
 }
 
 /// A child that a killed run was about to start holds its lock until its program begins.
 const LOCK_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Takes the lock of a run directory.
-pub(super) fn lock(path: &Path) -> Result<Locked, RecordError> {
-    let name = path.join("lock");
-    let file = open_own(OpenOptions::new().write(true).truncate(false), &name)?;
-    let locked = Locked::within(file, LOCK_PATIENCE).map_err(|errno| io_error("lock", &name)(errno.into()))?;
-    locked.ok_or_else(|| RecordError::InUse { path: path.into() })
+/// Who can open a file for reading can hold its lock too.
+const LOCK_MODE: u32 = 0o600;
+
+/// Takes a lock of our own that an earlier version made from everybody else.
+fn keep_from_others(lock: &File) -> Result<(), Errno> {
+    let found = rustix::fs::fstat(lock)?;
+    match found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o777 != LOCK_MODE {
+        true => rustix::fs::fchmod(lock, Mode::from_raw_mode(LOCK_MODE)),
+        false => Ok(()),
+    }
 }

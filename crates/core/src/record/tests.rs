@@ -3,6 +3,7 @@ use crate::failure::{ExitCode, Failure};
 use crate::seed::Seed;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fs;
 
 fn plan(size: &str) -> Plan {
     Plan::of_spec("age", Seed(42), &BTreeMap::from([("size", size)])).unwrap()
@@ -321,5 +322,76 @@ fn a_run_that_somebody_else_may_have_written_is_not_gone_on_with() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     drop(open(&link, "1G").unwrap());
     give(&link, 65534).unwrap();
-    assert!(open(&link, "1G").unwrap_err().to_string().contains("belongs to user 65534"));
+    let error = open(&link, "1G").unwrap_err();
+    assert!(error.to_string().contains("link of user 65534"), "{error}");
+    assert_eq!(Failure::from(error).exit_code(), ExitCode::Refused);
+}
+
+#[test]
+fn root_keeps_no_run_behind_a_link_above_that_another_user_planted() {
+    use std::os::unix::fs::{lchown, symlink};
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    [at("theirs"), at("ours")].iter().for_each(|path| fs::create_dir(path).unwrap());
+    drop(open(&at("ours/old"), "1G").unwrap());
+    symlink(at("ours"), at("theirs/results")).unwrap();
+    if !rustix::process::geteuid().is_root() || lchown(at("theirs/results"), Some(65534), None).is_err() {
+        return eprintln!("files cannot be given away here");
+    }
+    let (new, old) = (at("theirs/results/new/run"), at("theirs/results/old"));
+    for refused in [
+        RunDirectory::check(&new),
+        open(&new, "1G").map(drop),
+        open(&old, "1G").map(drop),
+        RunDirectory::resume(&old).map(drop),
+        RunDirectory::hold(&old).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.to_string().contains("link of user 65534 to a folder of user 0"), "{error}");
+        assert_eq!(Failure::from(error).exit_code(), ExitCode::Refused);
+    }
+    assert_eq!(fs::read_dir(at("ours")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_run_is_written_where_it_was_opened() {
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    let mut run = open(&at("run"), "1G").unwrap();
+    fs::create_dir_all(at("elsewhere/histograms")).unwrap();
+    fs::write(at("elsewhere/summary.json"), "precious").unwrap();
+    fs::rename(at("run"), at("moved")).unwrap();
+    std::os::unix::fs::symlink(at("elsewhere"), at("run")).unwrap();
+    run.append("sample", &json!(1)).unwrap();
+    run.write_histogram("write", &Histogram::new(3).unwrap()).unwrap();
+    run.add_environment(&Environment::default()).unwrap();
+    run.finish(&json!({"answer": 1})).unwrap();
+    run.reopen_finished().unwrap();
+    run.finish(&json!({"answer": 2})).unwrap();
+    assert_eq!(fs::read(at("elsewhere/summary.json")).unwrap(), b"precious");
+    assert_eq!(fs::read_dir(at("elsewhere/histograms")).unwrap().count(), 0);
+    let record = Record::open(&at("moved")).unwrap();
+    assert_eq!((record.summary.clone(), record.events.len()), (Some(json!({"answer": 2})), 1));
+    assert_eq!(record.histogram("write").unwrap().len(), 0);
+}
+
+#[test]
+fn nobody_else_can_open_the_lock_of_a_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let (path, lock) = (directory.path().join("run"), directory.path().join("run/lock"));
+    let mode = || fs::metadata(&lock).unwrap().permissions().mode() & 0o777;
+    drop(open(&path, "1G").unwrap());
+    assert_eq!(mode(), 0o600);
+    for earlier in [0o644, 0o666, 0o640] {
+        for again in [|path: &Path| open(path, "1G").map(drop), |path: &Path| RunDirectory::hold(path).map(drop)] {
+            fs::set_permissions(&lock, fs::Permissions::from_mode(earlier)).unwrap();
+            again(&path).unwrap();
+            assert_eq!(mode(), 0o600, "{earlier:o}");
+        }
+    }
+    let held = RunDirectory::hold(&path).unwrap();
+    let said = open(&path, "1G").unwrap_err().to_string();
+    assert!(said.contains("holds the lock") && said.contains("run/lock`"), "{said}");
+    drop(held);
 }

@@ -288,7 +288,7 @@ fn make_directory(path: &Path) -> Result<(), StoreError> {
         return Err(output::OutputError::NoDirectory(found).into());
     }
     if let Some(above) = path.parent() {
-        fs::create_dir_all(above).map_err(io("make directory", above))?;
+        output::directory(above)?;
     }
     match fs::DirBuilder::new().mode(FOLDER_MODE).create(path) {
         Err(_) if path.is_dir() => {

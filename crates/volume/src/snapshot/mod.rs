@@ -117,7 +117,7 @@ impl Snapshots {
         let medium = Medium::open(spec)?;
         let folder = folder.map_or_else(|| medium.default_folder(), Path::to_path_buf);
         if let Some(found) = senesce_core::output::obstacle(&folder) {
-            return Err(TargetError::Usage(found.to_string()));
+            return Err(TargetError::of_obstacle(&found));
         }
         Ok(Self { folder, medium, erase: erase.map(str::to_string) })
     }

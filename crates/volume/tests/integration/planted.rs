@@ -106,7 +106,7 @@ fn a_folder_of_snapshots_of_another_user_is_not_believed() {
     fs::rename(scene.folder(), scene.path("elsewhere")).unwrap();
     symlink(scene.path("elsewhere"), scene.folder()).unwrap();
     std::os::unix::fs::lchown(scene.folder(), Some(STRANGER), None).unwrap();
-    refused(scene.snapshots().rollback("one", false), "belongs to user 1234");
+    refused(Snapshots::of(&scene.spec, None), "link of user 1234 to a folder of user 0");
     assert!(scene.is_untouched());
     // Whose the image is may alter it anyway.
     chown(scene.path("elsewhere"), Some(STRANGER), None).unwrap();
@@ -197,4 +197,34 @@ fn no_image_is_copied_through_a_link_that_another_user_made() {
     refused(copy(&at("a.img"), &at("copy.img"), Extent::Used, None), "the link");
     drop(stick);
     assert_eq!(fs::read(at("blank")).unwrap(), vec![0; SIZE]);
+}
+
+#[test]
+#[ignore = "needs root, loop devices"]
+fn no_image_is_made_or_written_behind_a_link_of_another_user() {
+    let directory = temporary_directory();
+    let at = |name: &str| directory.path().join(name);
+    let make = |path: &Path| open(&image_spec(path, "64M"), &OpenOptions::default()).map(drop);
+    let give = |path: &Path, user| std::os::unix::fs::lchown(path, Some(user), None).unwrap();
+    [at("theirs"), at("ours")].iter().for_each(|path| fs::create_dir(path).unwrap());
+    symlink(at("ours"), at("theirs/images")).unwrap();
+    symlink(at("ours/old.img"), at("theirs/a.img")).unwrap();
+    [at("theirs"), at("theirs/images"), at("theirs/a.img")].iter().for_each(|path| give(path, STRANGER));
+    fs::write(at("ours/old.img"), "").unwrap();
+    for (path, said) in [
+        ("theirs/images/new.img", "user 1234 that leads to what is user 0's"),
+        ("theirs/images/old.img", "user 1234 that leads to what is user 0's"),
+        ("theirs/a.img", "user 1234 that leads to what is user 0's"),
+    ] {
+        refused(make(&at(path)), said);
+    }
+    let found: Vec<_> = fs::read_dir(at("ours")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((found, fs::metadata(at("ours/old.img")).unwrap().len()), (vec!["old.img".into()], 0));
+    // A link of theirs to a file of theirs in their folder.
+    fs::write(at("theirs/own.img"), "").unwrap();
+    fs::remove_file(at("theirs/a.img")).unwrap();
+    symlink("own.img", at("theirs/a.img")).unwrap();
+    [at("theirs/own.img"), at("theirs/a.img")].iter().for_each(|path| give(path, STRANGER));
+    make(&at("theirs/a.img")).unwrap();
+    assert_eq!(fs::metadata(at("theirs/own.img")).unwrap().len(), 64 << 20);
 }

@@ -1,0 +1,371 @@
+//! The folder that an output lies in, opened once: what is exchanged above it afterwards leads nowhere else.
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Links that are followed, as the kernel does at most.
+const MOST_LINKS: usize = 40;
+
+/// A link that root does not follow: who made it could have root write where only root may.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{link} is a symbolic link of user {owner} that leads to what is user {behind}'s, and root follows none of those; name the place itself"
+)]
+pub struct Planted {
+    /// The link.
+    pub link: PathBuf,
+    /// Whose it is.
+    pub owner: u32,
+    /// Whose it is what it leads to.
+    pub behind: u32,
+}
+
+impl Planted {
+    /// Refuses a `link` at a path by what stat(2) tells of it and of what is `behind` it, both as it was opened.
+    ///
+    /// # Errors
+    /// For root, when the link is neither root's, nor the caller's, nor that of the owner of what it leads to, who may write there anyway.
+    pub fn refuse(path: &Path, link: &Stat, behind: &Stat) -> Result<(), Self> {
+        let me = (rustix::process::geteuid().as_raw(), rustix::process::getuid().as_raw());
+        match is_followed(me, link.st_uid, behind.st_uid) {
+            true => Ok(()),
+            false => Err(Self { link: path.into(), owner: link.st_uid, behind: behind.st_uid }),
+        }
+    }
+
+    /// What of this kind made an operation fail.
+    pub fn in_error(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl From<Planted> for io::Error {
+    fn from(planted: Planted) -> Self {
+        Self::other(planted)
+    }
+}
+
+/// Whether a link is followed by who has these rights and began the program.
+fn is_followed((rights, caller): (u32, u32), owner: u32, behind: u32) -> bool {
+    rights != 0 || [0, caller, behind].contains(&owner)
+}
+
+/// A folder that is written into.
+#[derive(Debug)]
+pub struct Folder(OwnedFd);
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Folder {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Those of open(2); [`Planted`] for a link in its name or above that root does not follow.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Walk { links: 0, makes: false }.begin(path)
+    }
+
+    /// Opens it; what is missing of it and above is made.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; those of mkdir(2).
+    pub fn make(path: &Path) -> io::Result<Self> {
+        Walk { links: 0, makes: true }.begin(path)
+    }
+
+    /// Opens the one that a file is to lie in; with the file's name there.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; EISDIR for what can be no file's name.
+    pub fn of(file: &Path) -> io::Result<(Self, OsString)> {
+        let whole = file.as_os_str().as_bytes();
+        match file.file_name() {
+            _ if whole.is_empty() => Err(Errno::NOENT.into()),
+            Some(name) if whole.ends_with(name.as_bytes()) => {
+                Ok((Self::open(&whole_or_here(file.parent()))?, name.into()))
+            }
+            _ => Err(Errno::ISDIR.into()),
+        }
+    }
+
+    /// Makes a file in it that is not there yet, never through a link, and opens it for reading and writing.
+    ///
+    /// # Errors
+    /// Those of open(2): EEXIST where something has the name.
+    pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(mode))?.into())
+    }
+
+    /// Removes a file or link in it.
+    ///
+    /// # Errors
+    /// Those of unlink(2).
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Opens what has this name in it with the rights to look at it alone (O_PATH), a link itself; `None`: nothing has.
+    pub(super) fn look(&self, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
+        match rustix::fs::openat(&self.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(there) => Ok(Some(there)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Opens a folder in it, which is no link.
+    pub(crate) fn below(&self, name: &OsStr) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(&self.0, name, STEP | OFlags::NOFOLLOW, Mode::empty())?))
+    }
+
+    /// What stat(2) tells of what has this name in it, of a link itself.
+    pub(crate) fn stat_of(&self, name: &OsStr) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Another descriptor of it.
+    ///
+    /// # Errors
+    /// Those of dup(2).
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+}
+
+/// An empty path is that of the current folder.
+fn whole_or_here(path: Option<&Path>) -> PathBuf {
+    match path {
+        Some(path) if !path.as_os_str().is_empty() => path.into(),
+        _ => ".".into(),
+    }
+}
+
+/// The way to a folder, one name after the other.
+struct Walk {
+    links: usize,
+    makes: bool,
+}
+
+/// How far it came, and what that is called.
+struct At {
+    folder: OwnedFd,
+    path: PathBuf,
+}
+
+const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+impl At {
+    fn open(path: &str) -> Result<Self, Errno> {
+        let folder = rustix::fs::openat(CWD, path, STEP, Mode::empty())?;
+        Ok(Self { folder, path: if path == "." { PathBuf::new() } else { path.into() } })
+    }
+}
+
+impl Walk {
+    fn begin(mut self, path: &Path) -> io::Result<Folder> {
+        if path.as_os_str().is_empty() {
+            return Err(Errno::NOENT.into());
+        }
+        Ok(Folder(self.walk(At::open(".")?, path)?.folder))
+    }
+
+    fn walk(&mut self, mut at: At, path: &Path) -> io::Result<At> {
+        for part in path.components() {
+            at = match part {
+                Component::RootDir => At::open("/")?,
+                Component::Normal(name) => self.step(at, name)?,
+                Component::ParentDir => self.step(at, OsStr::new(".."))?,
+                Component::CurDir | Component::Prefix(_) => at,
+            };
+        }
+        Ok(at)
+    }
+
+    fn step(&mut self, at: At, name: &OsStr) -> io::Result<At> {
+        let open = || rustix::fs::openat(&at.folder, name, STEP | OFlags::NOFOLLOW, Mode::empty());
+        let opened = match open() {
+            Err(Errno::NOENT) if self.makes => {
+                match rustix::fs::mkdirat(&at.folder, name, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => open(),
+                    Err(errno) => Err(errno),
+                }
+            }
+            opened => opened,
+        };
+        match opened {
+            Err(Errno::NOTDIR | Errno::LOOP) => self.follow(at, name),
+            opened => Ok(At { folder: opened?, path: at.path.join(name) }),
+        }
+    }
+
+    fn follow(&mut self, at: At, name: &OsStr) -> io::Result<At> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let link = rustix::fs::openat(&at.folder, name, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&link)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
+            return Err(Errno::NOTDIR.into());
+        }
+        self.links += 1;
+        if self.links > MOST_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        let path = at.path.join(name);
+        let behind = match is_of_processes(&link)? {
+            // The text of such a link is a description.
+            true => At { folder: rustix::fs::openat(&at.folder, name, STEP, Mode::empty())?, path: path.clone() },
+            false => {
+                let to = rustix::fs::readlinkat(&link, "", Vec::new())?.into_bytes();
+                // mkdir(2) makes nothing behind a link that leads nowhere.
+                let makes = std::mem::replace(&mut self.makes, false);
+                let behind = self.walk(at, Path::new(&OsString::from_vec(to)))?;
+                self.makes = makes;
+                behind
+            }
+        };
+        Planted::refuse(&path, &found, &rustix::fs::fstat(&behind.folder)?)?;
+        Ok(behind)
+    }
+}
+
+/// Whether it lies in /proc.
+fn is_of_processes(link: &OwnedFd) -> Result<bool, Errno> {
+    Ok(rustix::fs::fstatfs(link)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    const STRANGER: u32 = 65534;
+
+    fn same(folder: &Folder, path: &Path) -> bool {
+        let (found, there) = (rustix::fs::fstat(folder).unwrap(), fs::metadata(path).unwrap());
+        (found.st_dev, found.st_ino) == (there.dev(), there.ino())
+    }
+
+    /// Two folders, and a link of another user's to the second in the first; `None` where files cannot be given away.
+    fn scene() -> Option<(tempfile::TempDir, PathBuf, PathBuf)> {
+        let room = tempfile::tempdir().unwrap();
+        let (theirs, ours) = (room.path().join("theirs"), room.path().join("ours"));
+        [&theirs, &ours].iter().for_each(|path| fs::create_dir(path).unwrap());
+        symlink(&ours, theirs.join("link")).unwrap();
+        let given = [&theirs, &theirs.join("link")]
+            .iter()
+            .try_for_each(|path| std::os::unix::fs::lchown(path, Some(STRANGER), Some(STRANGER)));
+        match rustix::process::geteuid().is_root() && given.is_ok() {
+            true => Some((room, theirs, ours)),
+            false => {
+                eprintln!("files cannot be given away here");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn links_of_root_of_the_caller_and_of_the_owner_behind_are_followed() {
+        for (who, owner, behind) in
+            [((0, 0), 0, 1000), ((0, 1000), 1000, 0), ((0, 0), 1000, 1000), ((1000, 1000), 7, 8)]
+        {
+            assert!(is_followed(who, owner, behind), "{who:?} {owner} {behind}");
+        }
+        for (who, owner, behind) in [((0, 0), 1000, 0), ((0, 0), 1000, 2000), ((0, 2000), 1000, 2000)] {
+            assert!(!is_followed(who, owner, behind), "{who:?} {owner} {behind}");
+        }
+    }
+
+    #[test]
+    fn the_way_is_that_of_the_kernel() {
+        let room = tempfile::tempdir().unwrap();
+        let at = |name: &str| room.path().join(name);
+        fs::create_dir_all(at("a/b")).unwrap();
+        fs::write(at("a/file"), "").unwrap();
+        symlink("b", at("a/near")).unwrap();
+        symlink(at("a/near"), at("far")).unwrap();
+        symlink("../a/b/..", at("a/up")).unwrap();
+        symlink("round", at("round")).unwrap();
+        let held = fs::File::open(at("a")).unwrap();
+        let by_descriptor = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        for path in [at("a/b"), at("a/./b/../near/"), at("far/../b"), at("a/up/b"), by_descriptor.join("b")] {
+            assert!(same(&Folder::open(&path).unwrap(), &at("a/b")), "{}", path.display());
+        }
+        for path in [".", "..", "/", "/proc/self/cwd", "/dev/.."] {
+            assert!(same(&Folder::open(Path::new(path)).unwrap(), Path::new(path)), "{path}");
+        }
+        for path in [at("none"), at("a/file"), at("a/file/x"), at("round"), at("none/../a"), PathBuf::new()] {
+            let expected = fs::read_dir(&path).unwrap_err().raw_os_error();
+            assert_eq!(Folder::open(&path).unwrap_err().raw_os_error(), expected, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_made_and_nothing_behind_a_link_that_leads_nowhere() {
+        let room = tempfile::tempdir().unwrap();
+        let at = |name: &str| room.path().join(name);
+        assert!(same(&Folder::make(&at("a/b/c")).unwrap(), &at("a/b/c")));
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        symlink(at("a"), at("link")).unwrap();
+        assert!(Folder::make(&at("dangling/x")).is_err() && Folder::make(&at("dangling")).is_err());
+        assert!(!at("nowhere").exists());
+        assert!(same(&Folder::make(&at("link/new")).unwrap(), &at("a/new")));
+    }
+
+    #[test]
+    fn names_that_can_be_no_files_are_told() {
+        let room = tempfile::tempdir().unwrap();
+        let (folder, name) = Folder::of(&room.path().join("out")).unwrap();
+        assert!(same(&folder, room.path()) && name == "out");
+        assert!(same(&Folder::of(Path::new("out")).unwrap().0, Path::new(".")));
+        for path in ["/", "..", ".", "a/", "a/..", "a/."] {
+            assert_eq!(Folder::of(Path::new(path)).unwrap_err().raw_os_error(), Some(21), "{path}");
+        }
+        assert_eq!(Folder::of(Path::new("")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn root_follows_no_link_of_another_user_to_where_that_one_may_not_write() {
+        let Some((_room, theirs, ours)) = scene() else { return };
+        for path in [theirs.join("link"), theirs.join("link/sub"), theirs.join("../theirs/link/x/y")] {
+            for opened in [Folder::open(&path), Folder::make(&path)] {
+                let error = opened.unwrap_err();
+                let found = Planted::in_error(&error).expect("it is the link");
+                assert_eq!((found.owner, found.behind), (STRANGER, 0), "{error}");
+                assert!(found.link.ends_with("theirs/link"), "{error}");
+            }
+        }
+        assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
+        // Nor where a link of root's leads by theirs.
+        symlink(theirs.join("link"), ours.join("by")).unwrap();
+        assert!(Planted::in_error(&Folder::open(&ours.join("by")).unwrap_err()).is_some());
+        // What is theirs behind it they could write to anyway.
+        std::os::unix::fs::chown(&ours, Some(STRANGER), None).unwrap();
+        assert!(same(&Folder::make(&theirs.join("link/new")).unwrap(), &ours.join("new")));
+        std::os::unix::fs::chown(&ours, Some(0), None).unwrap();
+        std::os::unix::fs::lchown(theirs.join("link"), Some(0), None).unwrap();
+        assert!(same(&Folder::open(&theirs.join("link")).unwrap(), &ours));
+    }
+
+    #[test]
+    fn a_folder_that_is_open_stays_whatever_takes_its_name() {
+        let room = tempfile::tempdir().unwrap();
+        let at = |name: &str| room.path().join(name);
+        [at("folder"), at("elsewhere")].iter().for_each(|path| fs::create_dir(path).unwrap());
+        let folder = Folder::open(&at("folder")).unwrap();
+        fs::rename(at("folder"), at("moved")).unwrap();
+        symlink(at("elsewhere"), at("folder")).unwrap();
+        assert!(same(&folder, &at("moved")));
+    }
+}
