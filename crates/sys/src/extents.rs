@@ -4,9 +4,6 @@ use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::os::fd::AsFd;
 
 const FS_IOC_FIEMAP: Opcode = opcode::read_write::<Head>(b'f', 11);
-/// Extents that one call gives at most.
-const AT_ONCE: usize = 256;
-
 /// `struct fiemap` without its array.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,21 +52,21 @@ impl Extent {
 }
 
 #[repr(C)]
-struct Request {
+struct Request<const AT_ONCE: usize> {
     head: Head,
     extents: [Extent; AT_ONCE],
 }
 
-/// A buffer for calls, reused from file to file.
-pub struct ExtentMap(Box<Request>);
+/// A buffer for calls, reused from file to file, with space for as many extents as one call is to give at most.
+pub struct ExtentMap<const AT_ONCE: usize = 256>(Box<Request<AT_ONCE>>);
 
-impl Default for ExtentMap {
+impl<const AT_ONCE: usize> Default for ExtentMap<AT_ONCE> {
     fn default() -> Self {
         Self(Box::new(Request { head: Head::default(), extents: [Extent::default(); AT_ONCE] }))
     }
 }
 
-impl ExtentMap {
+impl<const AT_ONCE: usize> ExtentMap<AT_ONCE> {
     /// The next extents of an open file from byte `start` on, ascending; empty behind the last one.
     ///
     /// # Errors
@@ -77,7 +74,7 @@ impl ExtentMap {
     pub fn read(&mut self, file: impl AsFd, start: u64) -> crate::Result<&[Extent]> {
         self.0.head = Head { start, length: u64::MAX - start, count: AT_ONCE as u32, ..Head::default() };
         // SAFETY: the kernel reads the head and writes it and at most `count` extents, all of which the structure has.
-        unsafe { ioctl(file, Updater::<FS_IOC_FIEMAP, Request>::new(&mut self.0)) }?;
+        unsafe { ioctl(file, Updater::<FS_IOC_FIEMAP, Request<AT_ONCE>>::new(&mut self.0)) }?;
         Ok(&self.0.extents[..(self.0.head.mapped as usize).min(AT_ONCE)])
     }
 }
@@ -89,6 +86,23 @@ mod tests {
     #[test]
     fn numbers_are_the_headers() {
         assert_eq!(FS_IOC_FIEMAP, 0xC020_660B);
-        assert_eq!(size_of::<Request>(), 32 + 56 * AT_ONCE);
+        assert_eq!(size_of::<Request<256>>(), 32 + 56 * 256);
+        assert_eq!(size_of::<Request<1>>(), 32 + 56);
+    }
+
+    #[test]
+    fn no_more_extents_are_given_than_there_is_space_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // Pieces with holes between them are extents of their own.
+        for piece in 0..8u64 {
+            std::os::unix::fs::FileExt::write_all_at(file.as_file(), &[1; 4096], piece << 20).unwrap();
+        }
+        file.as_file().sync_all().unwrap();
+        match ExtentMap::<256>::default().read(&file, 0) {
+            Ok(all) => assert_eq!(all.len(), 8),
+            Err(errno) => return eprintln!("this file system does not tell: {errno}"),
+        }
+        assert_eq!(ExtentMap::<3>::default().read(&file, 0).unwrap().len(), 3);
+        assert_eq!(ExtentMap::<3>::default().read(&file, 6 << 20).unwrap().len(), 2);
     }
 }

@@ -2,9 +2,10 @@
 
 use rustix::fs::{AtFlags, FallocateFlags, Gid, Mode, OFlags, RawDir, Uid, XattrFlags};
 use rustix::io::Errno;
+use senesce_sys::extents::ExtentMap;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Where one batch of instances of an operation is done: an own directory with names made beforehand.
 pub struct BatchDirectory<'a> {
@@ -183,19 +184,9 @@ pub fn all() -> impl Iterator<Item = &'static Operation> + Clone {
 const ATTRIBUTE: &str = "user.senesce";
 const ATTRIBUTE_VALUE: [u8; 64] = [0x5a; 64];
 
-/// Asks for the extents of a file (FS_IOC_FIEMAP, include/uapi/linux/fiemap.h): at most 16 of them. Returns how many.
-fn extents(file: &OwnedFd) -> Result<u32, Errno> {
-    const FIEMAP: libc::c_ulong = 0xc020_660b;
-    const MOST: usize = 16;
-    // struct fiemap: start, length, flags and mapped extents, space and reserved; then extents of seven words each.
-    let mut words = [0u64; 4 + 7 * MOST];
-    words[1] = u64::MAX;
-    words[3] = MOST as u64;
-    // SAFETY: the header says that there is space for 16 extents, which the array has; the descriptor is open.
-    match unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, words.as_mut_ptr()) } {
-        0 => Ok((words[2] >> 32) as u32),
-        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
-    }
+/// Asks for the extents of a file: at most 16 of them. Returns how many.
+fn extents(file: &OwnedFd) -> Result<usize, Errno> {
+    Ok(ExtentMap::<16>::default().read(file, 0)?.len())
 }
 
 impl Operation {
