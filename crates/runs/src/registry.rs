@@ -22,6 +22,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("slow-disk", include_str!("../docs/tutorials/slow-disk.md")),
     ("troubleshooting", include_str!("../docs/guide/troubleshooting.md")),
     ("glossary", include_str!("../docs/guide/glossary.md")),
+    ("security", include_str!("../docs/security.md")),
     ("packages", include_str!("../docs/guide/packages.md")),
     ("demo", include_str!("../docs/verbs/demo.md")),
     ("runs", include_str!("../docs/verbs/runs.md")),
@@ -117,5 +118,18 @@ impl Registry {
             let hint = suggest(name, self.pages());
             Failure::usage(format!("there is no page '{name}'{hint}; `senesce doc` lists them"))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_program_trusts_is_a_page_and_in_the_list() {
+        let registry = Registry { experiments: &[], verbs: &[] };
+        assert!(registry.pages().contains(&"security"));
+        assert!(registry.page("security").unwrap().starts_with("# Security"));
+        assert!(registry.page("securty").unwrap_err().to_string().contains("security"));
     }
 }
