@@ -1,9 +1,11 @@
 //! Claims: proof that the guard found a directory or device to be ours. Destructive functions take one.
 
+mod beneath;
+
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::{guard, guardian, lock};
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_core::Bytes;
 use std::fs::File;
@@ -105,25 +107,18 @@ impl ClaimedDirectory {
     /// Whether what has this path, if anything, is in it: no directory above it is a link or the root of another file system.
     ///
     /// # Errors
-    /// [`TargetError::Refused`] where one is; those of openat2(2).
+    /// [`TargetError::Refused`] where one is; those of openat2(2) or, where that may not be asked, of openat(2).
     pub fn check_beneath(&self, path: &Path) -> Result<(), TargetError> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         let below = path.strip_prefix(&self.path).unwrap_or(path);
-        for above in below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-            match rustix::fs::openat2(&self.handle, above, flags, Mode::empty(), resolve) {
-                Ok(_) => return Ok(()),
-                // Before Linux 5.6, or below a filter, it cannot be asked.
-                Err(Errno::NOENT | Errno::NOSYS | Errno::PERM) => {}
-                Err(Errno::LOOP | Errno::XDEV) => {
-                    let reason = format!("{} leads out of it, by a link or onto another file system", above.display());
-                    let remedy = "name the directory that it leads to as the target; no flag allows it";
-                    return Err(TargetError::refused(self.path.display(), reason, remedy));
-                }
-                Err(errno) => return Err(TargetError::errno("look at", &self.path.join(above))(errno)),
+        match beneath::above(&self.handle, below) {
+            Ok(()) => Ok(()),
+            Err((above, Errno::LOOP | Errno::XDEV)) => {
+                let reason = format!("{} leads out of it, by a link or onto another file system", above.display());
+                let remedy = "name the directory that it leads to as the target; no flag allows it";
+                Err(TargetError::refused(self.path.display(), reason, remedy))
             }
+            Err((above, errno)) => Err(TargetError::errno("look at", &self.path.join(above))(errno)),
         }
-        Ok(())
     }
 
     /// Its descriptor, for `openat` and its relatives.
