@@ -1,7 +1,7 @@
 //! Kernel modules in the order in which they must be loaded, resolved from their own `.modinfo`.
 
 use crate::error::{LabError, io_error};
-use crate::payload::unpack_xz;
+use crate::payload::{unpack_gzip, unpack_xz, unpack_zstd};
 use object::{Object, ObjectSection};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,9 @@ fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), La
         let path = entry.path();
         if path.is_dir() && !path.is_symlink() {
             collect(&path, files)?;
-        } else if let Some((stem, "ko" | "ko.xz" | "ko.zst")) = entry.file_name().to_string_lossy().split_once('.') {
+        } else if let Some((stem, "ko" | "ko.xz" | "ko.zst" | "ko.gz")) =
+            entry.file_name().to_string_lossy().split_once('.')
+        {
             files.insert(canonical(stem), path);
         }
     }
@@ -180,7 +182,8 @@ pub fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
     let damaged = |problem: String| LabError::Kernel { path: path.into(), problem };
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => unpack_xz(&bytes).map_err(damaged),
-        Some("zst") => zstd::stream::decode_all(&bytes[..]).map_err(|error| damaged(format!("zstd: {error}"))),
+        Some("zst") => unpack_zstd(&bytes).map_err(damaged),
+        Some("gz") => unpack_gzip(&bytes).map_err(damaged),
         _ => Ok(bytes),
     }
 }

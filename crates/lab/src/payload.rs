@@ -9,27 +9,65 @@ const PROTOCOL: usize = 0x206;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
+/// The build of a kernel appends the unpacked size to the payload, for the boot header's own use (arch/x86/boot/compressed/mkpiggy.c);
+/// gzip ends with the same four bytes by itself.
+const SIZE: usize = 4;
+
+/// More than any kernel or module has: what is damaged, or made to, unpacks to no more than this.
+const LARGEST: usize = 1 << 30;
+
+/// Of the legacy format of lz4, which the kernel's build writes (lz4_Frame_format.md): what a block unpacks to at most.
+const LZ4_BLOCK: usize = 8 << 20;
+const LZ4_MAGIC: [u8; 4] = 0x184c_2102_u32.to_le_bytes();
+
 /// Extracts `vmlinux` from a `vmlinuz`; an ELF file is returned as it is.
 ///
 /// # Errors
-/// In words, what is no kernel image, or a compression that is not known here.
+/// In words, what is no kernel image, a damaged one, or a compression that is not known here.
 pub fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
     if image.starts_with(b"\x7fELF") {
         return Ok(image.to_vec());
     }
-    let payload = payload(image)?;
-    let unpacked = match payload {
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => unpack_xz(payload)?,
-        // The kernel's build appends the unpacked size as four bytes after the zstd frame.
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack_zstd(&payload[..payload.len().saturating_sub(4)])?,
-        // The same size follows a gzip member, where it is left alone.
-        [0x1f, 0x8b, ..] => unpack_gzip(payload)?,
-        [first, second, ..] => {
-            return Err(format!("payload compression {first:02x} {second:02x} is not gzip, xz or zstd"));
-        }
-        _ => return Err("the payload is empty".into()),
-    };
+    let unpacked = unpack(payload(image)?)?;
     if unpacked.starts_with(b"\x7fELF") { Ok(unpacked) } else { Err("the payload is not an ELF image".into()) }
+}
+
+fn unpack(payload: &[u8]) -> Result<Vec<u8>, String> {
+    let (packed, size) = payload.split_last_chunk::<SIZE>().ok_or("the payload is empty")?;
+    let size = u32::from_le_bytes(*size) as usize;
+    if size > LARGEST {
+        return Err(format!(
+            "the payload is to unpack to {size} bytes, more than any kernel has: it is cut or damaged"
+        ));
+    }
+    let unpacked = match payload {
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => unpack_xz_within(packed, size)?,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack_zstd_within(packed, size)?,
+        [0x1f, 0x8b, ..] => unpack_gzip_within(payload, size)?,
+        [magic @ .., _, _, _, _] if magic.starts_with(&LZ4_MAGIC) => unpack_lz4(&packed[LZ4_MAGIC.len()..], size)?,
+        _ => return Err(unknown(payload)),
+    };
+    if unpacked.len() != size {
+        return Err(format!("the payload unpacks to {} bytes in place of {size}: it is damaged", unpacked.len()));
+    }
+    Ok(unpacked)
+}
+
+/// The other compressions with which a kernel can be built (scripts/Makefile.lib).
+fn unknown(payload: &[u8]) -> String {
+    let name = match payload {
+        [b'B', b'Z', b'h', ..] => "bzip2",
+        [0x5d, 0, 0, ..] => "lzma",
+        [0x89, b'L', b'Z', b'O', ..] => "lzo",
+        _ => {
+            let magic: Vec<String> = payload.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            return format!("the payload begins with {}, which is no compression that is known here", magic.join(" "));
+        }
+    };
+    format!(
+        "the payload is compressed by {name}, and only gzip, xz, zstd and lz4 are unpacked here; scripts/extract-vmlinux of the \
+         kernel's source makes an ELF image of it, which is taken too"
+    )
 }
 
 fn payload(image: &[u8]) -> Result<&[u8], String> {
@@ -52,23 +90,69 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
     image.get(start..start + length).ok_or_else(|| "the image is cut before the end of its payload".to_string())
 }
 
-fn unpack_zstd(payload: &[u8]) -> Result<Vec<u8>, String> {
-    zstd::stream::decode_all(payload).map_err(|error| format!("zstd: {error}"))
-}
-
-fn unpack_gzip(payload: &[u8]) -> Result<Vec<u8>, String> {
-    let mut unpacked = Vec::with_capacity(payload.len() * 4);
-    flate2::read::GzDecoder::new(payload).read_to_end(&mut unpacked).map_err(|error| format!("gzip: {error}"))?;
-    Ok(unpacked)
-}
-
 /// Unpacks one xz stream; bytes after it are ignored.
 ///
 /// # Errors
 /// In words, where the stream is damaged.
-pub fn unpack_xz(payload: &[u8]) -> Result<Vec<u8>, String> {
-    let mut unpacked = Vec::with_capacity(payload.len() * 4);
-    liblzma::read::XzDecoder::new(payload).read_to_end(&mut unpacked).map_err(|error| format!("xz: {error}"))?;
+pub fn unpack_xz(packed: &[u8]) -> Result<Vec<u8>, String> {
+    unpack_xz_within(packed, LARGEST)
+}
+
+/// Unpacks zstd frames.
+///
+/// # Errors
+/// In words, where one is damaged.
+pub fn unpack_zstd(packed: &[u8]) -> Result<Vec<u8>, String> {
+    unpack_zstd_within(packed, LARGEST)
+}
+
+/// Unpacks one gzip member; bytes after it are ignored.
+///
+/// # Errors
+/// In words, where it is damaged.
+pub fn unpack_gzip(packed: &[u8]) -> Result<Vec<u8>, String> {
+    unpack_gzip_within(packed, LARGEST)
+}
+
+fn unpack_xz_within(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    read(liblzma::read::XzDecoder::new(packed), most).map_err(|problem| format!("xz: {problem}"))
+}
+
+fn unpack_zstd_within(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    let decoder = zstd::stream::Decoder::with_buffer(packed).map_err(|error| error.to_string());
+    decoder.and_then(|decoder| read(decoder, most)).map_err(|problem| format!("zstd: {problem}"))
+}
+
+fn unpack_gzip_within(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    read(flate2::read::GzDecoder::new(packed), most).map_err(|problem| format!("gzip: {problem}"))
+}
+
+/// Reads to the end, but not far beyond `most`: a small file may unpack to more than there is memory.
+fn read(decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
+    let mut unpacked = Vec::new();
+    decoder.take(most as u64 + 1).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
+    if unpacked.len() > most {
+        return Err(format!("it unpacks to more than {most} bytes"));
+    }
+    Ok(unpacked)
+}
+
+/// The blocks of a legacy frame, each behind its length.
+fn unpack_lz4(mut packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    let mut unpacked = Vec::new();
+    let mut buffer = vec![0; LZ4_BLOCK.min(most)];
+    while !packed.is_empty() {
+        let (length, rest) =
+            packed.split_first_chunk::<4>().ok_or("lz4: the payload is cut in the length of a block")?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (block, rest) = rest.split_at_checked(length).ok_or("lz4: the payload is cut in a block")?;
+        let size = lz4_flex::block::decompress_into(block, &mut buffer).map_err(|error| format!("lz4: {error}"))?;
+        if unpacked.len() + size > most {
+            return Err(format!("lz4: it unpacks to more than {most} bytes"));
+        }
+        unpacked.extend_from_slice(&buffer[..size]);
+        packed = rest;
+    }
     Ok(unpacked)
 }
 
@@ -90,20 +174,87 @@ mod tests {
         bytes
     }
 
+    /// What a build makes of a kernel: packed, and the size behind it.
+    fn sized(mut packed: Vec<u8>, size: usize) -> Vec<u8> {
+        packed.extend((size as u32).to_le_bytes());
+        packed
+    }
+
+    fn lz4(content: &[u8], block: usize) -> Vec<u8> {
+        let packed = content.chunks(block).flat_map(|chunk| {
+            let block = lz4_flex::block::compress(chunk);
+            [(block.len() as u32).to_le_bytes().to_vec(), block].concat()
+        });
+        sized(LZ4_MAGIC.into_iter().chain(packed).collect(), content.len())
+    }
+
+    fn packed(content: &[u8]) -> [(&'static str, Vec<u8>); 4] {
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        xz.write_all(content).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(content).unwrap();
+        [
+            ("xz", sized(xz.finish().unwrap(), content.len())),
+            ("zstd", sized(zstd::stream::encode_all(content, 1).unwrap(), content.len())),
+            ("gzip", gzip.finish().unwrap()),
+            ("lz4", lz4(content, 10_000)),
+        ]
+    }
+
+    /// Long enough for several blocks, and not the same everywhere.
+    fn kernel() -> Vec<u8> {
+        let numbers = (0..9_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes());
+        b"\x7fELF".iter().copied().chain(numbers).collect()
+    }
+
     #[test]
     fn payloads_of_every_known_compression_come_out() {
-        let elf = b"\x7fELF and the rest of a kernel".to_vec();
-        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
-        xz.write_all(&elf).unwrap();
-        assert_eq!(extract(&image(&xz.finish().unwrap())).unwrap(), elf);
-        let mut zstd = zstd::stream::encode_all(&elf[..], 1).unwrap();
-        zstd.extend(30u32.to_le_bytes());
-        assert_eq!(extract(&image(&zstd)).unwrap(), elf);
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(&elf).unwrap();
-        let gzip = gzip.finish().unwrap();
-        assert_eq!(extract(&image(&gzip)).unwrap(), elf);
-        assert!(extract(&image(&gzip[..gzip.len() - 9])).unwrap_err().starts_with("gzip"), "it is cut");
+        let elf = kernel();
+        for (name, payload) in packed(&elf) {
+            assert!(extract(&image(&payload)).unwrap() == elf, "{name}");
+        }
+        let large = [b"\x7fELF".to_vec(), vec![7; LZ4_BLOCK]].concat();
+        assert!(extract(&image(&lz4(&large, LZ4_BLOCK))).unwrap() == large, "two blocks, the first as large as can be");
+    }
+
+    #[test]
+    fn a_payload_that_is_cut_or_changed_is_refused() {
+        for (name, payload) in packed(&kernel()) {
+            let cuts = [5, payload.len() / 2, payload.len() - 9, payload.len() - 5, payload.len() - 1];
+            for cut in cuts {
+                assert!(extract(&image(&payload[..cut])).is_err(), "{name}, cut to {cut} of {}", payload.len());
+            }
+            let mut changed = payload.clone();
+            let last = changed.len() - 4;
+            changed[last] ^= 1;
+            let problem = extract(&image(&changed)).unwrap_err();
+            assert!(problem.contains("in place of") || problem.contains("more than") || name == "gzip", "{problem}");
+        }
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_it_says_is_not_kept_in_memory() {
+        for (name, mut payload) in packed(&vec![0; 4 << 20]) {
+            let size = payload.len() - SIZE;
+            payload[size..].copy_from_slice(&1000_u32.to_le_bytes());
+            let problem = extract(&image(&payload)).unwrap_err();
+            assert!(problem.starts_with(name), "{name}: {problem}");
+        }
+        let endless = extract(&image(&sized(LZ4_MAGIC.to_vec(), u32::MAX as usize))).unwrap_err();
+        assert!(endless.contains("more than any kernel has"), "{endless}");
+    }
+
+    #[test]
+    fn other_compressions_of_kernels_are_named() {
+        for (magic, name) in [
+            (&b"BZh91AY&SY"[..], "compressed by bzip2"),
+            (b"\x5d\0\0\x80\0\xff\xff", "compressed by lzma"),
+            (b"\x89LZO\0\r\n\x1a\n", "compressed by lzo"),
+            (b"\x01\x02\x03\x04 and so on", "begins with 01 02 03 04"),
+        ] {
+            let problem = extract(&image(&sized(magic.to_vec(), 100))).unwrap_err();
+            assert!(problem.contains(name), "{problem}");
+        }
     }
 
     proptest! {
@@ -111,6 +262,18 @@ mod tests {
         fn foreign_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
             let _ = extract(&bytes);
             let _ = extract(&image(&bytes));
+            for magic in [&LZ4_MAGIC[..], b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"] {
+                let _ = extract(&image(&sized([magic, &bytes].concat(), 3000)));
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_never_panics(at in 0_usize..30_000, byte in any::<u8>()) {
+            for (_, mut payload) in packed(&kernel()) {
+                let at = at % payload.len();
+                payload[at] = byte;
+                let _ = extract(&image(&payload));
+            }
         }
     }
 }
