@@ -1,8 +1,8 @@
 //! The guest's kernel: fetched once from Debian without installing anything, or given as files; kept in the cache.
 
 use crate::error::{LabError, io_error};
+use crate::image;
 use crate::modules::{ModuleIndex, canonical, read_module};
-use crate::payload;
 use senesce_volume::ScratchDirectory;
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +33,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The bootable ELF image.
+    /// What QEMU boots: an ELF image, or a `vmlinuz`.
     pub fn image(&self) -> PathBuf {
         self.folder.join("vmlinux")
     }
@@ -130,7 +130,7 @@ fn fetch_and_unpack(
         KernelSource::Files { image, modules } => (image.clone(), modules.clone()),
         KernelSource::Debian => unpack_debian(work, tell)?,
     };
-    let version = modules.file_name().unwrap_or(OsStr::new("kernel")).to_string_lossy().into_owned();
+    let version = version_of(&modules);
     tell(&format!("unpacking kernel {version}"));
     let staged = work.join("staged");
     stage(&image, &modules, wanted, &staged)?;
@@ -140,14 +140,19 @@ fn fetch_and_unpack(
     Ok(Kernel { version, folder })
 }
 
+fn version_of(modules: &Path) -> String {
+    modules.file_name().unwrap_or(OsStr::new("kernel")).to_string_lossy().into_owned()
+}
+
 /// Writes `vmlinux`, the modules that the guest may need (unpacked, flat) and their index.
 fn stage(image: &Path, modules: &Path, wanted: &[String], staged: &Path) -> Result<(), LabError> {
     let target = staged.join("modules");
     fs::create_dir_all(&target).map_err(io_error("make folder", &target))?;
     let bytes = fs::read(image).map_err(io_error("read kernel image", image))?;
-    let elf = payload::extract(&bytes).map_err(|problem| LabError::Kernel { path: image.into(), problem })?;
+    let major = release_key(&version_of(modules)).first().copied();
+    let kernel = image::bootable(bytes, major).map_err(|problem| LabError::Kernel { path: image.into(), problem })?;
     let path = staged.join("vmlinux");
-    fs::write(&path, elf).map_err(io_error("write", &path))?;
+    fs::write(&path, kernel).map_err(io_error("write", &path))?;
     let mut index = ModuleIndex::resolve(modules, wanted)?;
     for files in index.load.values_mut() {
         for file in files {

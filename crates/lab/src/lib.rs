@@ -4,6 +4,7 @@
 pub mod drive;
 pub mod error;
 pub mod guest;
+pub mod image;
 pub mod initramfs;
 pub mod kernel;
 pub mod modules;

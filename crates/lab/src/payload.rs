@@ -157,12 +157,12 @@ fn unpack_lz4(mut packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::io::Write;
 
-    fn image(payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn bz_image(payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0u8; 1024];
         bytes[SETUP_SECTORS] = 1;
         bytes[HEADER_MAGIC..HEADER_MAGIC + 4].copy_from_slice(b"HdrS");
@@ -188,15 +188,19 @@ mod tests {
         sized(LZ4_MAGIC.into_iter().chain(packed).collect(), content.len())
     }
 
+    pub(crate) fn packed_gzip(content: &[u8]) -> Vec<u8> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(content).unwrap();
+        gzip.finish().unwrap()
+    }
+
     fn packed(content: &[u8]) -> [(&'static str, Vec<u8>); 4] {
         let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
         xz.write_all(content).unwrap();
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(content).unwrap();
         [
             ("xz", sized(xz.finish().unwrap(), content.len())),
             ("zstd", sized(zstd::stream::encode_all(content, 1).unwrap(), content.len())),
-            ("gzip", gzip.finish().unwrap()),
+            ("gzip", packed_gzip(content)),
             ("lz4", lz4(content, 10_000)),
         ]
     }
@@ -211,10 +215,13 @@ mod tests {
     fn payloads_of_every_known_compression_come_out() {
         let elf = kernel();
         for (name, payload) in packed(&elf) {
-            assert!(extract(&image(&payload)).unwrap() == elf, "{name}");
+            assert!(extract(&bz_image(&payload)).unwrap() == elf, "{name}");
         }
         let large = [b"\x7fELF".to_vec(), vec![7; LZ4_BLOCK]].concat();
-        assert!(extract(&image(&lz4(&large, LZ4_BLOCK))).unwrap() == large, "two blocks, the first as large as can be");
+        assert!(
+            extract(&bz_image(&lz4(&large, LZ4_BLOCK))).unwrap() == large,
+            "two blocks, the first as large as can be"
+        );
     }
 
     #[test]
@@ -222,12 +229,12 @@ mod tests {
         for (name, payload) in packed(&kernel()) {
             let cuts = [5, payload.len() / 2, payload.len() - 9, payload.len() - 5, payload.len() - 1];
             for cut in cuts {
-                assert!(extract(&image(&payload[..cut])).is_err(), "{name}, cut to {cut} of {}", payload.len());
+                assert!(extract(&bz_image(&payload[..cut])).is_err(), "{name}, cut to {cut} of {}", payload.len());
             }
             let mut changed = payload.clone();
             let last = changed.len() - 4;
             changed[last] ^= 1;
-            let problem = extract(&image(&changed)).unwrap_err();
+            let problem = extract(&bz_image(&changed)).unwrap_err();
             assert!(problem.contains("in place of") || problem.contains("more than") || name == "gzip", "{problem}");
         }
     }
@@ -237,10 +244,10 @@ mod tests {
         for (name, mut payload) in packed(&vec![0; 4 << 20]) {
             let size = payload.len() - SIZE;
             payload[size..].copy_from_slice(&1000_u32.to_le_bytes());
-            let problem = extract(&image(&payload)).unwrap_err();
+            let problem = extract(&bz_image(&payload)).unwrap_err();
             assert!(problem.starts_with(name), "{name}: {problem}");
         }
-        let endless = extract(&image(&sized(LZ4_MAGIC.to_vec(), u32::MAX as usize))).unwrap_err();
+        let endless = extract(&bz_image(&sized(LZ4_MAGIC.to_vec(), u32::MAX as usize))).unwrap_err();
         assert!(endless.contains("more than any kernel has"), "{endless}");
     }
 
@@ -252,7 +259,7 @@ mod tests {
             (b"\x89LZO\0\r\n\x1a\n", "compressed by lzo"),
             (b"\x01\x02\x03\x04 and so on", "begins with 01 02 03 04"),
         ] {
-            let problem = extract(&image(&sized(magic.to_vec(), 100))).unwrap_err();
+            let problem = extract(&bz_image(&sized(magic.to_vec(), 100))).unwrap_err();
             assert!(problem.contains(name), "{problem}");
         }
     }
@@ -261,9 +268,9 @@ mod tests {
         #[test]
         fn foreign_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2048)) {
             let _ = extract(&bytes);
-            let _ = extract(&image(&bytes));
+            let _ = extract(&bz_image(&bytes));
             for magic in [&LZ4_MAGIC[..], b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"] {
-                let _ = extract(&image(&sized([magic, &bytes].concat(), 3000)));
+                let _ = extract(&bz_image(&sized([magic, &bytes].concat(), 3000)));
             }
         }
 
@@ -272,7 +279,7 @@ mod tests {
             for (_, mut payload) in packed(&kernel()) {
                 let at = at % payload.len();
                 payload[at] = byte;
-                let _ = extract(&image(&payload));
+                let _ = extract(&bz_image(&payload));
             }
         }
     }

@@ -1,0 +1,84 @@
+//! What the guest boots of a kernel's image. QEMU starts an unpacked kernel at its PVH entry, which spares an emulated processor the
+//! unpacking at each boot; a kernel without that entry is booted as any loader would.
+
+use crate::payload;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadRef};
+
+/// `XEN_ELFNOTE_PHYS32_ENTRY` (include/xen/interface/elfnote.h of the kernel).
+const PVH_ENTRY: u32 = 18;
+
+/// Kernels before it have no CONFIG_PVH: their entry is one for Xen alone.
+const FIRST_PVH_RELEASE: u64 = 5;
+
+/// The unpacked kernel where QEMU boots that, else the image as it is. `major` is the first number of its release, if that is known.
+///
+/// # Errors
+/// In words, what is no kernel image, a damaged one, or one that QEMU boots in neither form.
+pub fn bootable(image: Vec<u8>, major: Option<u64>) -> Result<Vec<u8>, String> {
+    let unpacked = payload::extract(&image)?;
+    if has_pvh_entry(&unpacked[..]) && major.is_none_or(|major| major >= FIRST_PVH_RELEASE) {
+        return Ok(unpacked);
+    }
+    if unpacked == image {
+        return Err(
+            "QEMU boots no such ELF image: it has no PVH entry (CONFIG_PVH, since Linux 5.0); give its vmlinuz".into(),
+        );
+    }
+    Ok(image)
+}
+
+fn has_pvh_entry<'data>(elf: impl ReadRef<'data>) -> bool {
+    let find = || -> object::Result<bool> {
+        let header = FileHeader64::<Endianness>::parse(elf)?;
+        let endian = header.endian()?;
+        for segment in header.program_headers(endian, elf)? {
+            let Some(mut notes) = segment.notes(endian, elf)? else { continue };
+            while let Some(note) = notes.next()? {
+                if note.n_type(endian) == PVH_ENTRY && note.name() == b"Xen" {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    };
+    find().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::tests::{bz_image, packed_gzip};
+
+    /// An ELF file of one segment with one note of Xen (elf(5)).
+    fn elf(kind: u32) -> Vec<u8> {
+        let (header, segment, note) = (64_u64, 56_u64, 20_u64);
+        let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+        bytes.resize(16, 0);
+        bytes.extend([2_u16, 62].map(u16::to_le_bytes).concat());
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend([0, header, 0].map(u64::to_le_bytes).concat());
+        bytes.extend(0_u32.to_le_bytes());
+        bytes.extend([header as u16, segment as u16, 1, 0, 0, 0].map(u16::to_le_bytes).concat());
+        bytes.extend([4_u32, 4].map(u32::to_le_bytes).concat());
+        bytes.extend([header + segment, 0, 0, note, note, 4].map(u64::to_le_bytes).concat());
+        bytes.extend([4_u32, 4, kind].map(u32::to_le_bytes).concat());
+        bytes.extend(b"Xen\0\0\0\0\x01");
+        bytes
+    }
+
+    #[test]
+    fn a_kernel_is_unpacked_only_where_qemu_boots_it_so() {
+        let (with, without) = (elf(PVH_ENTRY), elf(6));
+        let image = bz_image(&packed_gzip(&with));
+        assert_eq!(bootable(image.clone(), Some(6)).unwrap(), with);
+        assert_eq!(bootable(image.clone(), None).unwrap(), with);
+        assert_eq!(bootable(image.clone(), Some(4)).unwrap(), image, "its entry is for Xen");
+        let image = bz_image(&packed_gzip(&without));
+        assert_eq!(bootable(image.clone(), Some(6)).unwrap(), image);
+        assert_eq!(bootable(with.clone(), Some(6)).unwrap(), with);
+        assert!(bootable(without, Some(6)).unwrap_err().contains("give its vmlinuz"));
+        assert!(bootable(with[..70].to_vec(), Some(6)).unwrap_err().contains("give its vmlinuz"), "it is cut");
+    }
+}
