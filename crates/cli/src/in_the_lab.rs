@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_lab::LabRun;
+use senesce_lab::{Keep, LabRun};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let lab = LabRun {
         kernel: senesce_lab::kernel::choose(None)?,
         drives: Vec::new(),
+        keep: Keep::default(),
         memory: Bytes::gib(2),
         cpus: 2,
         accelerator: None,

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span, Table};
-use senesce_lab::{Drive, LabRun, kernel};
+use senesce_lab::{Drive, Keep, LabRun, kernel};
 use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -181,6 +181,7 @@ fn lab(names: &[String], limit: Duration) -> Result<LabRun, Failure> {
     Ok(LabRun {
         kernel: kernel::choose(None)?,
         drives: DRIVES.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
+        keep: Keep::default(),
         memory: senesce_core::Bytes::gib(1),
         cpus: 2,
         accelerator: None,

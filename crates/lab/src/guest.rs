@@ -29,6 +29,8 @@ pub struct Job {
     pub shares: Vec<(String, PathBuf)>,
     /// Folder of kernel modules on the host.
     pub modules: PathBuf,
+    /// Whether drives stay: what the command left in the guest's cache is written to them.
+    pub sync: bool,
 }
 
 /// Runs as the guest's first process or as its module loader when this process is one of them; else returns.
@@ -70,6 +72,9 @@ fn serve() -> Result<(), String> {
     // What the command's leftovers still hold in the guest's cache must be in the shares before the guest is ended.
     for (_, path) in &job.shares {
         let _ = File::open(path).map(|folder| rustix::fs::syncfs(&folder));
+    }
+    if job.sync {
+        rustix::fs::sync();
     }
     report_exit(status);
     Ok(())

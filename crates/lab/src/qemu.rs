@@ -8,6 +8,7 @@ use senesce_volume::guest::SERIAL;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,8 +53,33 @@ pub struct Machine<'a> {
     pub console: &'a Path,
     /// Shared folders: tag, path, whether the guest may write.
     pub shares: Vec<(String, PathBuf, bool)>,
-    /// Drives with their backing files.
-    pub drives: Vec<(&'a Drive, PathBuf)>,
+    /// Drives with their images.
+    pub drives: Vec<(&'a Drive, Image)>,
+}
+
+/// What holds the content of a drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Image {
+    /// A file that goes with the run.
+    Scratch(PathBuf),
+    /// An open file that stays. QEMU gets the descriptor: by its name something else could be found.
+    Kept(RawFd),
+}
+
+impl Image {
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Scratch(path) => path.clone(),
+            Self::Kept(descriptor) => format!("/proc/self/fd/{descriptor}").into(),
+        }
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        match self {
+            Self::Scratch(_) => None,
+            Self::Kept(descriptor) => Some(*descriptor),
+        }
+    }
 }
 
 impl Machine<'_> {
@@ -67,12 +93,16 @@ impl Machine<'_> {
         let mut command = Command::new(QEMU);
         command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let parent = std::process::id();
-        // SAFETY: prctl and getppid are async-signal-safe and touch no memory of the parent.
+        let passed: Vec<RawFd> = self.drives.iter().filter_map(|(_, image)| image.descriptor()).collect();
+        // SAFETY: prctl, fcntl and getppid are async-signal-safe and touch no memory of the parent.
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 // A session of its own: Ctrl-C reaches senesce alone, which ends the guest itself.
                 libc::setsid();
+                for descriptor in &passed {
+                    libc::fcntl(*descriptor, libc::F_SETFD, 0);
+                }
                 if libc::getppid() as u32 != parent {
                     return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
                 }
@@ -122,12 +152,15 @@ impl Machine<'_> {
             );
         }
         let (mut controller, mut namespaces) = (0, 0);
-        for (number, (drive, file)) in self.drives.iter().enumerate() {
+        for (number, (drive, image)) in self.drives.iter().enumerate() {
             let name = format!("{}{number}", drive.word());
-            // The image is scratch, thrown away with the guest: no flush needs to reach the host's disk.
+            // No flush needs to reach the host's disk: an image is thrown away with the guest, or synced at its end.
             pair(
                 "-drive",
-                format!("file={},id={name},format=raw,if=none,cache=unsafe,discard=unmap,aio=threads", escape(file)),
+                format!(
+                    "file={},id={name},format=raw,if=none,cache=unsafe,discard=unmap,aio=threads",
+                    escape(&image.path())
+                ),
             );
             if !drive.same_controller {
                 (controller, namespaces) = (number, 0);

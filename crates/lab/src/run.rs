@@ -1,20 +1,23 @@
 //! One run of a command in a guest, from boot to exit status.
 
-use crate::drive::Drive;
+use crate::drive::{Drive, DriveKind};
 use crate::error::{GuestEnd, LabError, io_error};
 use crate::guest::Job;
 use crate::initramfs;
+use crate::keep::{Keep, Kept};
 use crate::kernel::Kernel;
-use crate::qemu::{Accelerator, Machine, kvm_refused, probe_accelerator};
+use crate::qemu::{Accelerator, Image, Machine, kvm_refused, probe_accelerator};
 use crate::scratch::Scratch;
+use crate::space::{self, Growth};
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, machine};
-use senesce_volume::Guardian;
 use senesce_volume::guest::{CONTROL, CONTROL_TAG};
+use senesce_volume::{Guardian, KeptDrive};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,8 @@ pub struct LabRun {
     pub kernel: Kernel,
     /// Drives to emulate.
     pub drives: Vec<Drive>,
+    /// Those of them that stay.
+    pub keep: Keep,
     /// Guest memory.
     pub memory: Bytes,
     /// Virtual processors.
@@ -57,6 +62,16 @@ pub struct LabOutcome {
     pub kernel: String,
     /// Its drives.
     pub drives: Vec<Drive>,
+    /// The files of those that stay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<PathBuf>,
+}
+
+/// What every boot of a run uses.
+struct Prepared {
+    scratch: Scratch,
+    accelerator: Accelerator,
+    kept: Kept,
 }
 
 /// So many boots are tried.
@@ -89,11 +104,29 @@ impl LabRun {
             Some(chosen) => chosen,
             None => self.probe(scratch.path(), errors)?,
         };
+        let prepared = Prepared { scratch, accelerator, kept: self.keep.open(&self.drives)? };
+        let ended = self.boot_until_it_ends(&prepared, &mut limit, interrupt, out, errors);
+        if !ended.as_ref().is_ok_and(|outcome| outcome.exit_status == 0) {
+            self.tell_of_full_places(errors);
+        }
+        let synced = prepared.kept.values().try_for_each(KeptDrive::sync);
+        ended.and_then(|outcome| synced.map(|()| outcome).map_err(Into::into))
+    }
+
+    fn boot_until_it_ends(
+        &self,
+        prepared: &Prepared,
+        limit: &mut Option<Limit>,
+        interrupt: &Interrupt,
+        out: &mut dyn Write,
+        errors: &mut dyn Write,
+    ) -> Result<LabOutcome, LabError> {
         let mut boots = 1;
         loop {
-            match self.boot(&scratch, accelerator, &mut limit, interrupt, out, errors) {
+            match self.boot(prepared, limit, interrupt, out, errors) {
                 Err(LabError::Guest { end, what, .. })
-                    if boots < BOOTS && may_boot_again(end, accelerator, started(&scratch.control())) =>
+                    if boots < BOOTS
+                        && may_boot_again(end, prepared.accelerator, started(&prepared.scratch.control())) =>
                 {
                     boots += 1;
                     let _ = writeln!(errors, "senesce: before it started the command the guest {what}; booted again");
@@ -105,18 +138,18 @@ impl LabRun {
 
     fn boot(
         &self,
-        scratch: &Scratch,
-        accelerator: Accelerator,
+        prepared: &Prepared,
         limit: &mut Option<Limit>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<LabOutcome, LabError> {
+        let Prepared { scratch, accelerator, .. } = prepared;
         let control = scratch.control();
         self.prepare_control(&control)?;
         let initramfs = scratch.path().join("initramfs");
-        initramfs::write(&initramfs, &self.kernel, &self.job(accelerator))?;
-        let machine = self.machine(scratch, &initramfs, accelerator, &control)?;
+        initramfs::write(&initramfs, &self.kernel, &self.job(*accelerator))?;
+        let machine = self.machine(prepared, &initramfs, &control)?;
         let begin = Instant::now();
         let mut child = machine.start()?;
         let _guardian = Guardian::of_child(&mut child)?;
@@ -135,9 +168,10 @@ impl LabRun {
             boot_seconds: watched.boot_seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64()),
             total_seconds: begin.elapsed().as_secs_f64(),
             exit_status,
-            accelerator,
+            accelerator: *accelerator,
             kernel: self.kernel.version.clone(),
             drives: self.drives.clone(),
+            kept: self.keep.files.clone(),
         })
     }
 
@@ -171,18 +205,35 @@ impl LabRun {
                 "--drive: the first one has a controller of its own; controller=same belongs to those behind it";
             return Err(LabError::Usage(message.into()));
         }
-        let wanted: u64 = self.drives.iter().map(|drive| drive.size.0).sum();
-        let place = std::env::temp_dir();
-        let free = rustix::fs::statvfs(&place)
-            .map(|stat| stat.f_bavail * stat.f_frsize)
-            .map_err(|errno| io_error("look at", &place)(errno.into()))?;
-        if wanted > free {
-            return Err(LabError::Missing {
-                what: format!("the drives take {}, {} has {} free", Bytes(wanted), place.display(), Bytes(free)),
-                remedy: "make them smaller, or set TMPDIR to a larger place".into(),
-            });
+        space::check(&self.growth()?)
+    }
+
+    /// By how much the images of the drives may grow, and where.
+    fn growth(&self) -> Result<Vec<Growth>, LabError> {
+        let kept = self.keep.growth(&self.drives)?;
+        // Of the conventional drives the first ones are kept.
+        let mut to_keep = kept.len();
+        let is_scratch = |drive: &&Drive| {
+            let keeps = drive.kind == DriveKind::Nvme && to_keep > 0;
+            to_keep -= usize::from(keeps);
+            !keeps
+        };
+        let scratch = self.drives.iter().filter(is_scratch).map(|drive| drive.size.0).sum();
+        let temporary = Growth { folder: std::env::temp_dir(), bytes: scratch, remedy: "set TMPDIR to a larger place" };
+        let of_kept = |(folder, bytes)| Growth { folder, bytes, remedy: "name a larger place with --keep-drive" };
+        Ok(std::iter::once(temporary).chain(kept.into_iter().map(of_kept)).collect())
+    }
+
+    /// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive.
+    fn tell_of_full_places(&self, errors: &mut dyn Write) {
+        let places = self.growth().unwrap_or_default();
+        if let Some(place) = space::full(places.iter().map(|growth| growth.folder.as_path())) {
+            let place = place.display();
+            let _ = writeln!(
+                errors,
+                "senesce: {place} is full: drives of the guest could not grow there; free some space and try again"
+            );
         }
-        Ok(())
     }
 
     fn probe(&self, work: &Path, errors: &mut dyn Write) -> Result<Accelerator, LabError> {
@@ -209,6 +260,7 @@ impl LabRun {
             environment,
             shares: [(CONTROL_TAG.to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
             modules: self.kernel.modules(),
+            sync: !self.keep.files.is_empty(),
         }
     }
 
@@ -231,17 +283,20 @@ impl LabRun {
 
     fn machine<'a>(
         &'a self,
-        scratch: &'a Scratch,
+        prepared: &'a Prepared,
         initramfs: &'a Path,
-        accelerator: Accelerator,
         control: &Path,
     ) -> Result<Machine<'a>, LabError> {
+        let Prepared { scratch, accelerator, kept } = prepared;
         let mut drives = Vec::new();
         for (number, drive) in self.drives.iter().enumerate() {
-            let file = scratch.path().join(format!("drive{number}"));
-            let open = File::create(&file).map_err(io_error("create drive", &file))?;
-            open.set_len(drive.size.0).map_err(io_error("size drive", &file))?;
-            drives.push((drive, file));
+            drives.push((
+                drive,
+                match kept.get(&number) {
+                    Some(kept) => Image::Kept(kept.as_fd().as_raw_fd()),
+                    None => Image::Scratch(scratch_image(scratch, number, drive)?),
+                },
+            ));
         }
         let mut shares =
             vec![("root".to_string(), PathBuf::from("/"), false), (CONTROL_TAG.to_string(), control.into(), true)];
@@ -254,12 +309,19 @@ impl LabRun {
             initramfs,
             memory_mib: self.memory.0 >> 20,
             cpus: self.cpus,
-            accelerator,
+            accelerator: *accelerator,
             console: scratch.console(),
             shares,
             drives,
         })
     }
+}
+
+fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<PathBuf, LabError> {
+    let file = scratch.path().join(format!("drive{number}"));
+    let open = File::create(&file).map_err(io_error("create drive", &file))?;
+    open.set_len(drive.size.0).map_err(io_error("size drive", &file))?;
+    Ok(file)
 }
 
 #[cfg(test)]

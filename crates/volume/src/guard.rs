@@ -227,14 +227,7 @@ pub fn create_directory(path: &Path) -> Result<(), TargetError> {
 /// device of somebody else, or holds something that `erase` does not name; those of reading it.
 pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     let metadata = check_regular(file, path)?;
-    let known = Known::of(file).map_err(TargetError::io("look at", path))?;
-    if let Some(swap) = in_use::swap_file(&known) {
-        return Err(TargetError::refused(
-            path.display(),
-            format!("it is swap space ({})", swap.display()),
-            "turn it off first (swapoff); no flag allows using swap space that is in use",
-        ));
-    }
+    check_no_swap(file, path)?;
     crate::open::release_stale_loops(file, path)?;
     if crate::sparse::is_all_zero(file, metadata.size(), path)? {
         return Ok(());
@@ -245,6 +238,19 @@ pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), 
     let mut identities = vec![path.display().to_string(), real.display().to_string()];
     identities.dedup();
     allow_erase(&identities, &found, erase)
+}
+
+/// Refuses an image that the kernel swaps to; no flag allows it.
+pub(crate) fn check_no_swap(file: &File, path: &Path) -> Result<(), TargetError> {
+    let known = Known::of(file).map_err(TargetError::io("look at", path))?;
+    match in_use::swap_file(&known) {
+        None => Ok(()),
+        Some(swap) => Err(TargetError::refused(
+            path.display(),
+            format!("it is swap space ({})", swap.display()),
+            "turn it off first (swapoff); no flag allows using swap space that is in use",
+        )),
+    }
 }
 
 /// Devices, directories and pipes are no images.

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use senesce_core::output::Format;
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_lab::{Accelerator, Drive, KernelSource, LabRun, cached_kernels, setup};
+use senesce_lab::{Accelerator, Drive, Keep, KernelSource, LabRun, cached_kernels, setup};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,9 @@ struct Run {
     /// Emulated drive: zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096 or nvme,size=2G
     #[arg(long = "drive", value_name = "KIND,KEY=VALUE")]
     drives: Vec<String>,
+    /// Keep the first conventional drive in FILE, and go on with what is there; given again, the second, and so on
+    #[arg(long = "keep-drive", value_name = "FILE")]
+    keep: Vec<PathBuf>,
     /// Guest memory
     #[arg(long, default_value = "2G")]
     memory: String,
@@ -151,6 +154,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let lab = LabRun {
         kernel: senesce_lab::kernel::choose(options.kernel.as_deref())?,
         drives,
+        keep: Keep { files: options.keep, foreign: options.output.replaces() },
         memory,
         cpus: options.cpus,
         accelerator: options.accelerator.map(|word| if word == "kvm" { Accelerator::Kvm } else { Accelerator::Tcg }),

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::recorded::{Common, Entry, GuestBooted, Recorded};
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Record};
-use senesce_lab::{Drive, LabRun, kernel};
+use senesce_lab::{Drive, Keep, LabRun, kernel};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     let lab = LabRun {
         kernel: kernel::choose(guest.kernel.as_deref())?,
         drives: guest.drives.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
+        keep: Keep::default(),
         memory: guest.memory,
         cpus: 2,
         accelerator: None,

@@ -1,0 +1,94 @@
+//! Drives that stay when the guest ends.
+
+use crate::drive::{Drive, DriveKind};
+use crate::error::LabError;
+use senesce_volume::KeptDrive;
+use senesce_volume::kept_drive::{Wanted, growth};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The files in which conventional drives stay, in the order of these drives.
+#[derive(Debug, Clone, Default)]
+pub struct Keep {
+    /// The files, as the user named them.
+    pub files: Vec<PathBuf>,
+    /// Also files that the lab did not make are used as drives.
+    pub foreign: bool,
+}
+
+/// The open files by the number of their drive.
+pub type Kept = BTreeMap<usize, KeptDrive>;
+
+impl Keep {
+    /// Opens or makes the files.
+    ///
+    /// # Errors
+    /// When there is no conventional drive for one of them, no folder, or something else has its name.
+    pub fn open(&self, drives: &[Drive]) -> Result<Kept, LabError> {
+        let open = |(number, path): (usize, &Path)| {
+            let drive = &drives[number];
+            let kind = format!("lba={}", drive.lba);
+            let wanted = Wanted { size: drive.size, kind: &kind, foreign: self.foreign };
+            Ok((number, KeptDrive::open(path, wanted)?))
+        };
+        self.of(drives)?.into_iter().map(open).collect()
+    }
+
+    /// By how many bytes each file may grow.
+    ///
+    /// # Errors
+    /// As [`Self::open`], but for what is there.
+    pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, LabError> {
+        let of = |(number, path): (usize, &Path)| (folder(path).to_path_buf(), growth(path, drives[number].size).0);
+        Ok(self.of(drives)?.into_iter().map(of).collect())
+    }
+
+    /// The number of the drive for each file.
+    fn of(&self, drives: &[Drive]) -> Result<Vec<(usize, &Path)>, LabError> {
+        let mut conventional = drives.iter().enumerate().filter(|(_, drive)| drive.kind == DriveKind::Nvme);
+        let drive_of = |path: &PathBuf| match conventional.next() {
+            None => Err(no_drive(path)),
+            Some(_) if !folder(path).is_dir() => {
+                let (file, folder) = (path.display(), folder(path).display());
+                Err(LabError::Usage(format!("--keep-drive {file}: there is no folder {folder}; make it first")))
+            }
+            Some((number, _)) => Ok(number),
+        };
+        let numbers = self.files.iter().map(drive_of).collect::<Result<Vec<_>, _>>()?;
+        Ok(numbers.into_iter().zip(self.files.iter().map(PathBuf::as_path)).collect())
+    }
+}
+
+fn no_drive(path: &Path) -> LabError {
+    LabError::Usage(format!(
+        "--keep-drive {}: there is no conventional drive for it, give one with --drive nvme,size=2G; a zoned one cannot be kept, because \
+         QEMU forgets the state of its zones when the guest ends: do in one run what needs it",
+        path.display()
+    ))
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_those_of_the_conventional_drives() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let drives = ["zns,size=1G", "nvme,size=1M", "zns,size=1G", "nvme,size=2M,lba=512"];
+        let drives = drives.map(|text| Drive::parse(text).unwrap());
+        let keep = |names: &[&str]| Keep { files: names.iter().map(|name| at(name)).collect(), foreign: false };
+        assert_eq!(keep(&["a", "b"]).open(&drives).unwrap().into_keys().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(at("b").metadata().unwrap().len(), 2 << 20);
+        let refused = |keep: Keep, drives: &[Drive]| keep.open(drives).unwrap_err().to_string();
+        assert!(refused(keep(&["a", "b", "c"]), &drives).contains("forgets the state of its zones"));
+        assert!(refused(keep(&["c"]), &drives[..1]).contains("no conventional drive"));
+        assert!(refused(keep(&["missing/c"]), &drives).contains("make it first"));
+        assert!(refused(keep(&["c", "c"]), &drives).contains("c is another drive"), "one file for two drives");
+        assert!(refused(keep(&["b"]), &drives).contains("it has 2 MiB, and the drive has 1 MiB"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Whether what a run may write finds room. Images are sparse: where there is too little, the guest would hear of it in the middle of
+//! its work, as an error of its drive.
+
+use crate::error::{LabError, io_error};
+use senesce_core::Bytes;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// With no more left a place counts as full: file systems keep back a few blocks that nobody gets.
+const FULL: u64 = 64 << 10;
+
+/// By how much the files in a folder may grow.
+#[derive(Debug, Clone)]
+pub struct Growth {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The bytes.
+    pub bytes: u64,
+    /// What helps when that is too much.
+    pub remedy: &'static str,
+}
+
+/// Refuses what is more than there is; folders of one file system share it.
+///
+/// # Errors
+/// [`LabError::Missing`] with the folder and the numbers; those of statvfs(3).
+pub fn check(all: &[Growth]) -> Result<(), LabError> {
+    let device = |growth: &Growth| {
+        growth.folder.metadata().map(|found| found.dev()).map_err(io_error("look at", &growth.folder))
+    };
+    let devices = all.iter().map(device).collect::<Result<Vec<_>, _>>()?;
+    for (growth, place) in all.iter().zip(&devices) {
+        let wanted =
+            all.iter().zip(&devices).filter(|(_, other)| *other == place).map(|(growth, _)| growth.bytes).sum();
+        let free = free(&growth.folder)?;
+        if wanted > free {
+            let (wanted, free) = (Bytes(wanted), Bytes(free));
+            return Err(LabError::Missing {
+                what: format!("the drives may grow by {wanted}, {} has {free} free", growth.folder.display()),
+                remedy: format!("make them smaller, free some space, or {}", growth.remedy),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The first of these folders that has no room left.
+pub fn full<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
+    let mut folders = folders;
+    folders.find(|folder| free(folder).is_ok_and(|free| free < FULL))
+}
+
+fn free(folder: &Path) -> Result<u64, LabError> {
+    let found = rustix::fs::statvfs(folder).map_err(|errno| io_error("look at", folder)(errno.into()))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_on_one_file_system_is_counted_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let growth = |bytes| Growth { folder: folder.path().into(), bytes, remedy: "go elsewhere" };
+        let half = free(folder.path()).unwrap() / 2;
+        check(&[growth(half / 2), growth(half / 2)]).unwrap();
+        let refused = check(&[growth(half + half / 2), growth(half)]).unwrap_err().to_string();
+        assert!(
+            refused.contains(&folder.path().display().to_string()) && refused.ends_with("go elsewhere"),
+            "{refused}"
+        );
+        assert!(check(&[Growth { folder: folder.path().join("missing"), ..growth(0) }]).is_err());
+        assert_eq!(full([folder.path()].into_iter()), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! Files of the user's that are drives of the lab's guest and stay when it ends.
+
+use crate::error::TargetError;
+use crate::{guard, guardian, lock};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use senesce_core::Bytes;
+use senesce_core::output::NewFile;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The attribute that says of a file that the lab made it, and what kind of drive it is.
+const MARK: &str = "user.senesce.drive";
+
+/// What a drive in a file must be.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Its size.
+    pub size: Bytes,
+    /// What makes it another drive although the size is the same: `lba=4096`.
+    pub kind: &'a str,
+    /// Also a file without our mark is taken.
+    pub foreign: bool,
+}
+
+/// One such file, locked against other runs while it lives.
+#[derive(Debug)]
+pub struct KeptDrive {
+    file: File,
+    path: PathBuf,
+}
+
+impl KeptDrive {
+    /// The file at `path`, made where nothing has the name. What is there is used only if it is a drive that was made here, of the
+    /// size and kind that are wanted; its content stays.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] for a file that was not made here (which `foreign` allows), that somebody uses, or may have planted;
+    /// [`TargetError::Usage`] for one of another size or kind, and for what is no regular file; those of making and reading it.
+    pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TargetError> {
+        // What a killed process left on it goes first.
+        guardian::sweep();
+        let file = match path.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => make(path, wanted)?,
+            _ => existing(path, wanted)?,
+        };
+        Ok(Self { file, path: path.into() })
+    }
+
+    /// Waits until what the guest wrote is on the host's disk.
+    ///
+    /// # Errors
+    /// Those of fsync(2).
+    pub fn sync(&self) -> Result<(), TargetError> {
+        self.file.sync_all().map_err(TargetError::io("sync", &self.path))
+    }
+}
+
+impl AsFd for KeptDrive {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn make(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
+    let failed = |error| TargetError::io("make the drive", path)(error);
+    let new = NewFile::private(path).map_err(failed)?;
+    new.file().set_len(wanted.size.0).map_err(failed)?;
+    let file = new.file().try_clone().map_err(failed)?;
+    lock::lock(&file, path)?;
+    match rustix::fs::fsetxattr(&file, MARK, wanted.kind.as_bytes(), XattrFlags::empty()) {
+        Err(Errno::OPNOTSUPP) if !wanted.foreign => {
+            return Err(TargetError::refused(
+                path.display(),
+                "the file system there has no extended attributes, by which the next run would know the drive",
+                "choose another place, or do without them: --force",
+            ));
+        }
+        Err(Errno::OPNOTSUPP) | Ok(()) => {}
+        Err(errno) => return Err(TargetError::errno("mark the drive", path)(errno)),
+    }
+    new.put().map_err(failed)?;
+    Ok(file)
+}
+
+fn existing(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
+    let (file, size) = guard::open_image(path, true)?;
+    if size != wanted.size.0 {
+        return Err(other_drive(path, format!("it has {}, and the drive has {}", Bytes(size), wanted.size)));
+    }
+    lock::lock(&file, path)?;
+    guard::check_not_planted(&file, path)?;
+    guard::check_no_writer(&file, path)?;
+    guard::check_no_swap(&file, path)?;
+    crate::open::release_stale_loops(&file, path)?;
+    match mark(&file, path)? {
+        Some(kind) if kind == wanted.kind => Ok(file),
+        Some(kind) => Err(other_drive(path, format!("it is one of {kind}, and the drive one of {}", wanted.kind))),
+        None if wanted.foreign => Ok(file),
+        None => Err(TargetError::refused(
+            path.display(),
+            "it was not made by --keep-drive, or its mark was lost in copying, and the guest may overwrite what it holds",
+            "name a file that is not there yet, or allow it: --force",
+        )),
+    }
+}
+
+fn other_drive(path: &Path, difference: String) -> TargetError {
+    TargetError::Usage(format!(
+        "{} is another drive: {difference}; change --drive, or name another file",
+        path.display()
+    ))
+}
+
+fn mark(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
+    let mut value = [0; 256];
+    match rustix::fs::fgetxattr(file, MARK, &mut value[..]) {
+        Ok(length) => Ok(Some(String::from_utf8_lossy(&value[..length]).into_owned())),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(TargetError::errno("look at the mark of", path)(errno)),
+    }
+}
+
+/// Bytes by which the file may grow until it is a whole drive of this size.
+pub fn growth(path: &Path, size: Bytes) -> Bytes {
+    Bytes(size.0.saturating_sub(path.metadata().map_or(0, |found| found.blocks() * 512)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{FileExt, PermissionsExt};
+
+    const WANTED: Wanted = Wanted { size: Bytes(1 << 20), kind: "lba=4096", foreign: false };
+
+    fn refusal(path: &Path, wanted: Wanted) -> String {
+        KeptDrive::open(path, wanted).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_drive_is_made_once_and_then_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        let drive = KeptDrive::open(&path, WANTED).unwrap();
+        drive.file.write_at(b"kept", 4096).unwrap();
+        assert!(refusal(&path, WANTED).contains("is using it"), "it is locked");
+        drop(drive);
+        let again = KeptDrive::open(&path, WANTED).unwrap();
+        let mut found = [0; 4];
+        again.file.read_at(&mut found, 4096).unwrap();
+        assert_eq!(&found, b"kept");
+        let metadata = path.metadata().unwrap();
+        assert_eq!((metadata.len(), metadata.permissions().mode() & 0o777), (1 << 20, 0o600));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(growth(&path, WANTED.size).0 + metadata.blocks() * 512, 1 << 20);
+    }
+
+    #[test]
+    fn what_is_no_such_drive_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        KeptDrive::open(&at("ours"), WANTED).unwrap();
+        let larger = Wanted { size: Bytes(2 << 20), ..WANTED };
+        assert!(refusal(&at("ours"), Wanted { foreign: true, ..larger }).contains("1 MiB, and the drive has 2 MiB"));
+        let blocks = Wanted { kind: "lba=512", ..WANTED };
+        assert!(refusal(&at("ours"), Wanted { foreign: true, ..blocks }).contains("it is one of lba=4096"));
+        fs::write(at("precious"), vec![7; 1 << 20]).unwrap();
+        assert!(refusal(&at("precious"), WANTED).contains("--force"));
+        KeptDrive::open(&at("precious"), Wanted { foreign: true, ..WANTED }).unwrap();
+        assert_eq!(fs::read(at("precious")).unwrap(), vec![7; 1 << 20]);
+        fs::write(at("empty"), "").unwrap();
+        assert!(refusal(&at("empty"), WANTED).contains("it has 0 B"));
+        assert!(refusal(folder.path(), WANTED).contains("not a regular file"));
+        std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+        for name in ["dangling", "missing/disk"] {
+            assert!(refusal(&at(name), WANTED).contains("No such file or directory"), "{name}");
+        }
+        assert!(!at("nowhere").exists());
+    }
+
+    #[test]
+    #[ignore = "needs loop devices"]
+    fn one_that_the_host_uses_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        KeptDrive::open(&path, WANTED).unwrap();
+        let losetup = |words: &[&str]| {
+            let output = std::process::Command::new("losetup").args(words).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap().trim().to_string()
+        };
+        let device = losetup(&["--find", "--show", path.to_str().unwrap()]);
+        let said = refusal(&path, Wanted { foreign: true, ..WANTED });
+        losetup(&["-d", &device]);
+        assert!(said.contains(&format!("it is attached to {device}")), "{said}");
+        KeptDrive::open(&path, WANTED).unwrap();
+    }
+}
