@@ -1,16 +1,19 @@
 //! `--lab`: the same command in the lab's guest, where it is root; and the hint where root is missing.
 
+mod shares;
+
 use crate::Exit;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use clap::ArgMatches;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_lab::{Keep, LabRun};
+use shares::Shares;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Runs the words of this process in a guest, without `--lab`. What the guest writes into `./senesce-runs` and beside `--out` stays.
+/// Runs the words of this process in a guest, without `--lab`. What the guest writes to `--out`, or into `./senesce-runs`, stays.
 pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     if verb == "lab" {
         return Err(Failure::usage("'senesce lab' boots guests itself; leave out --lab"));
@@ -18,7 +21,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let mut command = vec![senesce_runs::run::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
-    let shares = shares(arguments).into_iter().map(|share| here.join(share));
+    let shares = Shares::of(verb, arguments, &here)?;
     let lab = LabRun {
         kernel: senesce_lab::kernel::choose(None)?,
         drives: Vec::new(),
@@ -27,7 +30,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         cpus: 2,
         accelerator: None,
         command,
-        shares: shares.collect(),
+        shares: shares.folders.clone(),
         time_limit: None,
     };
     session.clear();
@@ -54,14 +57,6 @@ fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>,
         }
     }
     Ok(kept)
-}
-
-/// Folders that the guest may write: where runs are kept, and where `--out` is.
-fn shares(arguments: &ArgMatches) -> Vec<PathBuf> {
-    let innermost = std::iter::successors(Some(arguments), |matches| Some(matches.subcommand()?.1)).last();
-    let out = innermost.and_then(|matches| matches.try_get_one::<PathBuf>("out").ok().flatten());
-    let beside = out.and_then(|out| out.parent()).filter(|folder| !folder.as_os_str().is_empty());
-    std::iter::once(runs_directory()).chain(beside.map(PathBuf::from)).collect()
 }
 
 /// A failure for want of root says that the lab could do it, where there is one.

@@ -41,7 +41,7 @@ pub struct LabRun {
     pub accelerator: Option<Accelerator>,
     /// The command.
     pub command: Vec<String>,
-    /// Folders of the host that the guest may write, seen at the same paths.
+    /// Folders of the host that the guest may write, seen at the same paths. They are there: none is made.
     pub shares: Vec<PathBuf>,
     /// Ends the guest after this long.
     pub time_limit: Option<Duration>,
@@ -200,6 +200,9 @@ impl LabRun {
         {
             return Err(LabError::Missing { what, remedy: "or leave out --accelerator kvm".into() });
         }
+        if let Some(share) = self.shares.iter().find(|share| !share.is_dir()) {
+            return Err(LabError::Usage(format!("there is no folder {} for what the guest writes", share.display())));
+        }
         if self.drives.first().is_some_and(|drive| drive.same_controller) {
             let message =
                 "--drive: the first one has a controller of its own; controller=same belongs to those behind it";
@@ -301,7 +304,6 @@ impl LabRun {
         let mut shares =
             vec![("root".to_string(), PathBuf::from("/"), false), (CONTROL_TAG.to_string(), control.into(), true)];
         for (number, share) in self.shares.iter().enumerate() {
-            fs::create_dir_all(share).map_err(io_error("make folder", share))?;
             shares.push((format!("share{number}"), share.clone(), true));
         }
         Ok(Machine {

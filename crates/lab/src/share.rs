@@ -14,6 +14,9 @@ pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, LabError
 fn existing_folder(share: &Path, here: &Path) -> Result<PathBuf, LabError> {
     let path = here.join(share);
     match path.canonicalize() {
+        Ok(real) if real == Path::new("/") => {
+            Err(LabError::Usage(format!("--share {}: the guest may not write the whole tree", share.display())))
+        }
         Ok(_) if path.is_dir() => Ok(path),
         Ok(_) => Err(LabError::Usage(format!("--share {}: this is no folder", share.display()))),
         Err(error) => Err(LabError::Usage(format!("--share {}: {error}; make the folder first", share.display()))),
@@ -36,6 +39,7 @@ mod tests {
         for name in ["missing/deep", "dangling", "../nowhere-beside/it", "file"] {
             assert!(share(name).unwrap_err().contains(&format!("--share {name}")), "{name}");
         }
+        assert!(share("/").unwrap_err().contains("the whole tree"));
         let names = std::fs::read_dir(here.path()).unwrap().count();
         assert_eq!(names, 3, "nothing was made");
     }

@@ -5,7 +5,7 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::{Args, Subcommand};
-use senesce_core::output::Format;
+use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_lab::{Accelerator, Drive, Keep, KernelSource, LabRun, cached_kernels, setup};
@@ -138,13 +138,20 @@ fn status(as_json: bool) -> Result<Exit, Failure> {
     Ok(ExitCode::Done.into())
 }
 
+/// Where runs are kept, made as any verb that leaves a record makes it.
+fn runs_folder(here: &Path) -> Result<PathBuf, Failure> {
+    let folder = here.join(crate::session::runs_directory());
+    output::directory(&folder)?;
+    Ok(folder)
+}
+
 fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let drives = options.drives.iter().map(|text| Drive::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let memory: Bytes = options.memory.parse()?;
     let time_limit = options.time_limit.as_deref().map(parse_duration).transpose()?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let shares = match options.shares.is_empty() {
-        true => vec![here.join(crate::session::runs_directory())],
+        true => vec![runs_folder(&here)?],
         false => senesce_lab::share::existing(&options.shares, &here)?,
     };
     if let Some(folder) = options.json.as_deref().and_then(Path::parent).filter(|folder| !here.join(folder).is_dir()) {

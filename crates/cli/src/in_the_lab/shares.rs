@@ -1,0 +1,155 @@
+//! What a command in the guest may write here: its run, its output, or where runs are kept. No folder is made that the command would not
+//! make in its place, but those above.
+
+use crate::session::runs_directory;
+use clap::{ArgMatches, Command};
+use senesce_core::failure::failed;
+use senesce_core::output::OutputError;
+use senesce_core::{Failure, output};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Folders for the guest. One that was made for it is removed if nothing came into it.
+#[derive(Debug, Default)]
+pub struct Shares {
+    /// The folders, as absolute paths.
+    pub folders: Vec<PathBuf>,
+    made: Vec<PathBuf>,
+}
+
+impl Drop for Shares {
+    fn drop(&mut self) {
+        self.made.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+impl Shares {
+    /// The folders for this verb with these words, called in the folder `here`.
+    ///
+    /// # Errors
+    /// When there is no folder for what the command is to write, or something else in its place.
+    pub fn of(verb: &str, arguments: &ArgMatches, here: &Path) -> Result<Self, Failure> {
+        let innermost = std::iter::successors(Some(arguments), |matches| Some(matches.subcommand()?.1)).last();
+        let named = |id| innermost.and_then(|matches| matches.try_get_one::<PathBuf>(id).ok().flatten());
+        let (runs, mut shares) = (here.join(runs_directory()), Self::default());
+        match named("out").or_else(|| named("resume")) {
+            Some(out) if !is_below(&here.join(out), &runs) => {
+                // Other runs may be read and written, too.
+                if runs.is_dir() {
+                    shares.folders.push(runs);
+                }
+                shares.output(out, here, is_file(verb, arguments))?;
+            }
+            _ => shares.run(&runs)?,
+        }
+        Ok(shares)
+    }
+
+    fn output(&mut self, out: &Path, here: &Path, is_file: bool) -> Result<(), Failure> {
+        let path = here.join(out);
+        let folder = path.parent().unwrap_or(&path);
+        if !folder.is_dir() {
+            let (out, folder) = (out.display(), folder.display());
+            return Err(Failure::usage(format!("--out {out}: there is no folder {folder}; with --lab make it first")));
+        }
+        if !is_file {
+            return self.run(&path);
+        }
+        self.push(folder)
+    }
+
+    fn push(&mut self, folder: &Path) -> Result<(), Failure> {
+        if folder.canonicalize().map_err(failed("find", folder))? == Path::new("/") {
+            return Err(Failure::usage("the guest may not write the whole tree; name a place in a folder for --out"));
+        }
+        self.folders.push(folder.into());
+        Ok(())
+    }
+
+    /// A folder for runs or the one of a run.
+    fn run(&mut self, folder: &Path) -> Result<(), Failure> {
+        if let Some(found) = output::obstacle(folder) {
+            return Err(OutputError::NoDirectory(found).into());
+        }
+        if !folder.is_dir() {
+            fs::create_dir(folder).map_err(failed("make folder", folder))?;
+            self.made.push(folder.into());
+        }
+        self.push(folder)
+    }
+}
+
+fn is_below(path: &Path, folder: &Path) -> bool {
+    path.starts_with(folder) && !path.components().any(|part| part == Component::ParentDir)
+}
+
+/// Whether `--out` of this verb names a file; else it names the folder of a run.
+fn is_file(verb: &str, arguments: &ArgMatches) -> bool {
+    let mut root = crate::command();
+    root.build();
+    let below =
+        std::iter::successors(arguments.subcommand(), |(_, matches)| matches.subcommand()).map(|(name, _)| name);
+    let find = |command: &Command, name| command.find_subcommand(name).cloned();
+    let innermost = std::iter::once(verb).chain(below).try_fold(root, |command, name| find(&command, name));
+    let names = |command: Command| {
+        let out = command.get_arguments().find(|argument| argument.get_id() == "out")?;
+        Some(out.get_value_names()? == ["FILE"])
+    };
+    innermost.and_then(names).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The folders that are shared for these words, and what there is in `here` meanwhile and afterwards.
+    fn shared(here: &Path, words: &[&str]) -> Result<[Vec<String>; 3], String> {
+        let matches = crate::command().try_get_matches_from([&["senesce", "--lab"], words].concat()).unwrap();
+        let (verb, arguments) = matches.subcommand().unwrap();
+        let names = || {
+            let mut names: Vec<String> =
+                fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        let shares = Shares::of(verb, arguments, here).map_err(|failure| {
+            assert_eq!(failure.exit_code(), senesce_core::ExitCode::Usage);
+            failure.to_string()
+        })?;
+        let relative = |folder: &PathBuf| folder.strip_prefix(here).unwrap().display().to_string();
+        let (folders, meanwhile) = (shares.folders.iter().map(relative).collect(), names());
+        drop(shares);
+        Ok([folders, meanwhile, names()])
+    }
+
+    #[test]
+    fn no_folder_is_made_but_that_of_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = &folder.path().canonicalize().unwrap();
+        let bench = ["bench", "auto", "webserver", "--out"];
+        let with = |out| shared(here, &[&bench[..], &[out]].concat());
+        let (run, runs) = ("run".to_string(), "senesce-runs".to_string());
+        assert_eq!(with("run").unwrap(), [vec![run.clone()], vec![run], vec![]]);
+        assert_eq!(with("senesce-runs/a/b").unwrap(), [vec![runs.clone()], vec![runs.clone()], vec![]]);
+        assert_eq!(shared(here, &bench[..3]).unwrap(), [vec![runs.clone()], vec![runs], vec![]]);
+        assert_eq!(with("senesce-runs/../run").unwrap_err().matches("senesce-runs/..").count(), 2);
+        assert!(with("/").unwrap_err().contains("the whole tree"));
+        assert!(with("deep/er/run").unwrap_err().contains("make it first"));
+        fs::write(here.join("file"), "").unwrap();
+        assert!(with("file").unwrap_err().contains("file is a file"));
+        assert!(with("file/run").unwrap_err().contains("make it first"));
+        fs::create_dir(here.join("there")).unwrap();
+        let [folders, _, left] = with("there").unwrap();
+        assert_eq!((folders, left), (vec!["there".to_string()], vec!["file".to_string(), "there".to_string()]));
+    }
+
+    #[test]
+    fn a_file_is_written_into_a_folder_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = &folder.path().canonicalize().unwrap();
+        let with = |out| shared(here, &["report", "run", "--out", out]);
+        assert_eq!(with("page.html").unwrap(), [vec![String::new()], vec![], vec![]]);
+        assert!(with("missing/page.html").unwrap_err().contains("make it first"));
+        assert!(with("/page.html").unwrap_err().contains("the whole tree"));
+    }
+}
