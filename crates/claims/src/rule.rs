@@ -100,6 +100,8 @@ pub enum Rule {
         of: Selection,
         /// Along which condition.
         along: String,
+        /// Whether the line rises or falls.
+        shape: Shape,
         /// Share of the variance that the line explains, at least.
         explains: f64,
     },
@@ -275,9 +277,12 @@ impl fmt::Display for Rule {
                 }
                 if each.is_empty() { Ok(()) } else { write!(f, ", for each {}", each.join(" and ")) }
             }
-            Self::Linear { of, along, explains } => {
-                write!(f, "a line along {along} explains {:.0} % of the variance of [{of}] at least", explains * 100.0)
-            }
+            Self::Linear { of, along, shape, explains } => write!(
+                f,
+                "a line that {} along {along} explains {:.0} % of the variance of [{of}] at least",
+                if *shape == Shape::Falls { "falls" } else { "rises" },
+                explains * 100.0
+            ),
             Self::Rank { from, to, systems, changes } => {
                 let verb = if *changes { "differs" } else { "is the same" };
                 write!(f, "the order of {systems} {verb} between [{from}] and [{to}]")
@@ -336,6 +341,9 @@ impl Rule {
             Self::Step { share, .. } if !(0.0..=1.0).contains(share) => Some("'share' lies between 0 and 1".into()),
             Self::Linear { explains, .. } if !(0.0..1.0).contains(explains) => {
                 Some("'explains' lies between 0 and 1".into())
+            }
+            Self::Linear { shape, .. } if !matches!(shape, Shape::Rises | Shape::Falls) => {
+                Some("a line rises or falls".into())
             }
             Self::Table { mean_error, worst_error, .. } if !(*mean_error > 0.0 && worst_error >= mean_error) => {
                 Some("errors are positive and the worst is not below the mean".into())

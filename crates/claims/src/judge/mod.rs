@@ -41,7 +41,7 @@ pub fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
         Rule::Rank { from, to, systems, changes } => pairs::rank(from, to, systems, *changes, context),
         Rule::Trend { of, along, shape, by } => series::trend(of, along, *shape, *by, context),
         Rule::Step { of, along, from, to, by, share } => series::step(of, along, (*from, *to), (*by, *share), context),
-        Rule::Linear { of, along, explains } => series::linear(of, along, *explains, context),
+        Rule::Linear { of, along, shape, explains } => series::linear(of, along, *shape, *explains, context),
         Rule::Table { rows, beside, mean_error, worst_error } => {
             table::table(rows, beside, (*mean_error, *worst_error), context)
         }

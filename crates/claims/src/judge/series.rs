@@ -161,18 +161,21 @@ fn stepped(
     Ok((truth, quotient(after, before, alpha)?))
 }
 
-/// One case per series of at least four places.
-pub fn linear(of: &Selection, along: &str, explains: f64, context: &Context<'_>) -> Vec<Case> {
+/// One case per series of at least four places. Values that are all the same neither rise nor fall.
+pub fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
     let line = |(key, series): (Condition, Series)| {
         let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
-        let Some(found) = pearson(&x, &y).filter(|found| found.count >= LEAST_PAIRS) else {
-            let why = format!("{} places, or values that do not vary; it takes {LEAST_PAIRS} that do", x.len());
+        if x.len() < LEAST_PAIRS {
+            let why = format!("{} places; it takes {LEAST_PAIRS}", x.len());
             return Case { key, truth: Truth::Open(why), measured: String::new() };
+        }
+        let Some(found) = pearson(&x, &y) else {
+            return Case { key, truth: Truth::No, measured: "the same everywhere".into() };
         };
         let found = of_correlation(&found);
         let mirrored = Interval { value: -found.value, low: -found.high, high: -found.low, ..found };
-        let upward = if found.value < 0.0 { mirrored } else { found };
-        let truth = Truth::within(&upward, (explains.sqrt(), 1.0));
+        let along_it = if shape == Shape::Falls { mirrored } else { found };
+        let truth = Truth::within(&along_it, (explains.sqrt(), 1.0));
         Case { key, truth, measured: format!("correlation {}", crate::text::interval(&found, "")) }
     };
     series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).map(line).collect()

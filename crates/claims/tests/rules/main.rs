@@ -212,6 +212,27 @@ fn what_differs_from_itself_decides_nothing() {
     assert!(alone.note.contains("nobody knows what the machine alone does"), "{alone:?}");
 }
 
+/// A line that goes the other way and values that are all the same are no line of the claim.
+#[test]
+fn lines_the_other_way_and_level_ones_are_not_seen() {
+    let lines = testable().into_iter().filter(|(.., claim)| matches!(claim.rule, Rule::Linear { .. }));
+    let mut judgements = 0;
+    for (name, set, claim) in lines {
+        let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSeen };
+        let world = synthetic::measurements(&claim, &set, World::True);
+        let most = world.iter().map(|one| one.value.get()).fold(0.0, f64::max);
+        let changed = |value: &dyn Fn(f64) -> f64| -> Vec<Measurement> {
+            let one =
+                |one: &Measurement| Measurement { value: Finite::new(value(one.value.get())).unwrap(), ..one.clone() };
+            world.iter().map(one).collect()
+        };
+        expect(&name, "mirrored", &judged(&set, &claim, &changed(&|value| most - value)), wanted);
+        expect(&name, "level", &judged(&set, &claim, &changed(&|_| most)), wanted);
+        judgements += 2;
+    }
+    assert!(judgements >= 10, "{judgements}");
+}
+
 /// A model that knows one value of an operating point is not tested by another of its values, in whatever table it stands.
 #[test]
 fn operating_points_are_fitted_or_held_out_as_a_whole() {

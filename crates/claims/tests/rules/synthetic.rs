@@ -67,7 +67,7 @@ pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurem
         Rule::Step { of, along, from, to, by, share } => {
             maker.step(of, along, &claim.holds, (*from, *to), (*by, *share));
         }
-        Rule::Linear { of, along, .. } => maker.line(of, along, &claim.holds),
+        Rule::Linear { of, along, shape, .. } => maker.line(of, along, *shape, &claim.holds),
         Rule::Correlation { of, with, each, within } => {
             maker.cloud(of, with, each, within.resolve(&published).unwrap(), published.first().copied());
         }
@@ -211,14 +211,15 @@ impl Maker<'_> {
         });
     }
 
-    fn line(&mut self, of: &Selection, along: &str, holds: &Holds) {
+    fn line(&mut self, of: &Selection, along: &str, shape: Shape, holds: &Holds) {
         let few: &[f64] = &[1.0, 2.0, 3.0, 4.0];
         let many: Vec<f64> = (1..=40u8).map(f64::from).collect();
         let places = places(of, along, if self.world == World::Noisy { few } else { &many });
         let noisy = self.world == World::Noisy;
-        self.along(of, along, holds, &places, |inside, place, way| match (inside, noisy) {
-            (_, true) => 100.0 * (way + if (place as u64).is_multiple_of(2) { 0.4 } else { 0.0 }) + 1.0,
-            (true, _) => 100.0 * way + 1.0,
+        let way = |way: f64| if shape == Shape::Falls { 1.0 - way } else { way };
+        self.along(of, along, holds, &places, |inside, place, along| match (inside, noisy) {
+            (_, true) => 100.0 * (way(along) + if (place as u64).is_multiple_of(2) { 0.4 } else { 0.0 }) + 1.0,
+            (true, _) => 100.0 * way(along) + 1.0,
             (false, _) => {
                 if (place as u64).is_multiple_of(2) {
                     200.0
