@@ -18,6 +18,9 @@ pub struct Facts {
     /// The simulator or device model that values came from ("sim:zn540"); claims that it was fitted to or told are agreed
     /// with at most.
     pub model: Option<String>,
+    /// Whether that model is the user's own, of which nobody knows here what it was fitted to: all claims are agreed with
+    /// at most.
+    pub own_model: bool,
     /// Whether every value is that of a deterministic program, so that repetitions would say the same.
     pub deterministic: bool,
     /// Whether every time is that of an emulated processor (TCG) or drive and decides nothing; where only some are, their
@@ -37,6 +40,7 @@ impl Facts {
         Self {
             level,
             model: None,
+            own_model: false,
             deterministic: false,
             emulated: false,
             root: true,
@@ -123,10 +127,12 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let absent = absent(claim, measurements);
     let alone = alone(claim, measurements, facts);
     let (verdict, why) = match truth {
-        Truth::Yes if claim.fitted && facts.model.is_some() => (Verdict::ModelAgrees, told_model(facts)),
-        Truth::No if claim.fitted && facts.model.is_some() => (Verdict::ModelDiffers, told_model(facts)),
-        Truth::Yes => (Verdict::Seen, String::new()),
-        Truth::No => (Verdict::NotSeen, String::new()),
+        Truth::Yes => {
+            told_model(claim, facts).map_or((Verdict::Seen, String::new()), |why| (Verdict::ModelAgrees, why))
+        }
+        Truth::No => {
+            told_model(claim, facts).map_or((Verdict::NotSeen, String::new()), |why| (Verdict::ModelDiffers, why))
+        }
         Truth::Open(why) if facts.level == Level::Smoke => (Verdict::Undecided, format!("{why} (at smoke scale)")),
         Truth::Open(why) => (Verdict::Undecided, why),
     };
@@ -150,8 +156,13 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     }
 }
 
-fn told_model(facts: &Facts) -> String {
-    format!("{} was fitted to this or told it", facts.model.as_deref().unwrap_or("the model"))
+/// Why what the model says of a claim is no evidence; `None` where it is.
+fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
+    let model = facts.model.as_deref()?;
+    if facts.own_model {
+        return Some(format!("{model} is a model of your own: what it was fitted to or told is not known here"));
+    }
+    claim.fitted.then(|| format!("{model} was fitted to this or told it"))
 }
 
 /// The values that say something, and those that the clock of an emulated processor told.

@@ -157,8 +157,9 @@ impl Survey {
     pub fn published_name(&self) -> Option<&'static str> {
         let capacity = self.geometry.capacity_bytes();
         match self.nature {
-            Nature::Simulated if self.model == "zn540" => Some("WD ZN540"),
-            Nature::Simulated if self.model == "nvme-a" => Some("nvme-a"),
+            // A file may hold any constants, whatever it calls itself.
+            Nature::Simulated if self.name == "sim:zn540" => Some("WD ZN540"),
+            Nature::Simulated if self.name == "sim:nvme-a" => Some("nvme-a"),
             // The order numbers of the series begin so.
             Nature::Real if self.model.contains("WZS4C8T") && capacity == 1077 << 20 => Some("WD ZN540"),
             _ => None,
@@ -199,6 +200,8 @@ mod tests {
         assert_eq!(of("sim:zn540").published_name(), Some("WD ZN540"));
         assert_eq!(of("sim:nvme-a").published_name(), Some("nvme-a"));
         assert_eq!(of("null").published_name(), None);
+        let file = concat!("sim:", env!("CARGO_MANIFEST_DIR"), "/../../data/zoned/zn540.toml");
+        assert_eq!(of(file).published_name(), None);
         let mut drive = of("sim:zn540");
         (drive.nature, drive.model) = (Nature::Real, "WZS4C8T1TDSP303".into());
         assert_eq!(drive.published_name(), Some("WD ZN540"));

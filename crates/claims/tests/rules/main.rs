@@ -233,6 +233,21 @@ fn lines_the_other_way_and_level_ones_are_not_seen() {
     assert!(judgements >= 10, "{judgements}");
 }
 
+/// Of a model that the user brings nobody knows what it was fitted to, so that its agreement is never evidence.
+#[test]
+fn a_model_of_the_users_own_only_agrees_or_differs() {
+    for (name, set, claim) in testable() {
+        let model = Some("sim:mine.toml".to_string());
+        let drives = claim.drive.iter().cloned().collect();
+        let facts = Facts { model, own_model: true, drives, ..Facts::of(Level::Paper) };
+        for (world, wanted) in [(World::True, Verdict::ModelAgrees), (World::False, Verdict::ModelDiffers)] {
+            let found = judge(&claim, &set, &synthetic::measurements(&claim, &set, world), &facts);
+            expect(&name, "modelled", &found, wanted);
+            assert!(found.note.contains("sim:mine.toml is a model of your own"), "{name}: {found:?}");
+        }
+    }
+}
+
 /// A model that knows one value of an operating point is not tested by another of its values, in whatever table it stands.
 #[test]
 fn operating_points_are_fitted_or_held_out_as_a_whole() {

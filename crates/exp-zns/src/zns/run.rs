@@ -217,8 +217,10 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
 /// What claims must know of the drives of a run.
 pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
     let simulated = |drive: &&Used| drive.nature == "simulated";
+    let own = drives.iter().filter(simulated).find(|drive| drive.called.is_empty());
     Facts {
-        model: drives.iter().find(simulated).map(|drive| drive.name.clone()).or(facts.model),
+        model: own.or(drives.iter().find(simulated)).map(|drive| drive.name.clone()).or(facts.model),
+        own_model: own.is_some() || facts.own_model,
         deterministic: !drives.is_empty() && drives.iter().all(|drive| simulated(&drive)),
         emulated: facts.emulated && !drives.iter().all(|drive| simulated(&drive))
             || drives.iter().any(|drive| drive.nature == "emulated"),
@@ -268,12 +270,22 @@ mod tests {
     }
 
     #[test]
+    fn a_model_that_is_not_the_published_one_is_the_users_own() {
+        let drive =
+            |name: &str, called: &str| Used { name: name.into(), nature: "simulated".into(), called: called.into() };
+        let published = drive("sim:nvme-a", "nvme-a");
+        let facts = facts_of(&[published, drive("sim:./mine.toml", "")], Facts::of(Level::Quick));
+        assert!(facts.own_model);
+        assert_eq!(facts.model.as_deref(), Some("sim:./mine.toml"));
+    }
+
+    #[test]
     fn only_a_simulator_is_deterministic_and_only_emulated_times_are_not_judged() {
         let drive =
             |nature: &str, called: &str| Used { name: "x".into(), nature: nature.into(), called: called.into() };
         let facts = |drives: &[Used]| facts_of(drives, Facts::of(Level::Quick));
         let simulated = facts(&[drive("simulated", "WD ZN540")]);
-        assert!(simulated.deterministic && !simulated.emulated && simulated.model.is_some());
+        assert!(simulated.deterministic && !simulated.emulated && simulated.model.is_some() && !simulated.own_model);
         assert_eq!(simulated.drives, ["WD ZN540"]);
         let emulated = facts(&[drive("emulated", "")]);
         assert!(emulated.emulated && !emulated.deterministic && emulated.model.is_none() && emulated.drives.is_empty());
