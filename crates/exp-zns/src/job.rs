@@ -59,13 +59,13 @@ impl Run for ZnsJob {
         }
         for actor in &checked.actors {
             let spec = &actor.spec;
+            let workers = if actor.jobs == 1 { "one worker".into() } else { format!("{} workers", actor.jobs) };
             let words = format!(
-                "{}: {} of {} at depth {}, {} workers, zones {}..{}",
+                "{}: {} of {} at depth {}, {workers}, zones {}..{}",
                 spec.name,
                 spec.op.name(),
                 spec.bs,
                 spec.qd,
-                actor.jobs,
                 actor.zones.start,
                 actor.zones.end
             );
@@ -112,10 +112,12 @@ fn bytes_written(actor: &senesce_zoned::job::CheckedActor, geometry: &senesce_zo
     if spec.op.reads() {
         return 0;
     }
-    let by_count = spec.count.map(|count| count * spec.bs.0 * u64::from(actor.jobs));
+    let by_count = spec.count.map(|count| count.saturating_mul(spec.bs.0).saturating_mul(u64::from(actor.jobs)));
     let by_rate = spec.rate.zip(spec.time).map(|(rate, time)| (rate.0.0 as f64 * time.0.as_secs_f64()) as u64);
     let zones = u64::from(actor.zones.end - actor.zones.start);
-    by_count.or(by_rate.map(|bytes| bytes * u64::from(actor.jobs))).unwrap_or(zones * geometry.capacity_bytes())
+    by_count
+        .or(by_rate.map(|bytes| bytes.saturating_mul(u64::from(actor.jobs))))
+        .unwrap_or(zones * geometry.capacity_bytes())
 }
 
 fn longest(job: &Job) -> f64 {

@@ -258,6 +258,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     gather(&mut result, checked, workers, device.now_ns());
     result.say_when_it_ended();
     result.say_what_was_lost();
+    result.say_what_was_not_measured();
     Ok(Costed { result, cpu_ns })
 }
 

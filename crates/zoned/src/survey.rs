@@ -126,6 +126,15 @@ impl Survey {
         best
     }
 
+    /// How many zones in a row are usable, in words.
+    pub fn usable_words(&self) -> String {
+        match self.usable().len() {
+            0 => "no usable zone".into(),
+            1 => "one usable zone".into(),
+            count => format!("{count} usable zones side by side"),
+        }
+    }
+
     /// Bytes per block that a job may ask for: all formats where the format is chosen per run, else the one in use.
     pub fn block_sizes(&self) -> Vec<u32> {
         match self.nature {
@@ -191,6 +200,9 @@ mod tests {
         assert_eq!(survey(&[Conventional, Conventional, Empty, Full, Offline, Empty]).usable(), 2..4);
         assert_eq!(survey(&[Empty, ReadOnly, Empty, Full, Empty]).usable(), 2..5);
         assert_eq!(survey(&[Offline, Conventional]).usable(), 0..0);
+        assert_eq!(survey(&[Offline]).usable_words(), "no usable zone");
+        assert_eq!(survey(&[Conventional, Empty]).usable_words(), "one usable zone");
+        assert_eq!(survey(&[Empty, Full]).usable_words(), "2 usable zones side by side");
         assert_eq!(Survey::of(&"sim:nvme-a".parse().unwrap()).unwrap().usable().start, 0);
     }
 

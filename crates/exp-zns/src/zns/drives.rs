@@ -95,8 +95,7 @@ pub fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
 pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
     let half = most.min(drive.usable().len() as u32 / 2);
     if half == 0 {
-        let found = drive.usable().len();
-        return Err(Failure::usage(format!("{} has {found} usable zones side by side; this needs two", drive.name)));
+        return Err(Failure::usage(format!("{} has {}; this needs two", drive.name, drive.usable_words())));
     }
     Ok((zones(drive, 0, half), zones(drive, half, half), half))
 }
@@ -133,7 +132,10 @@ impl Fitting {
     pub fn caveats(&self) -> impl Iterator<Item = String> {
         self.left_out.iter().map(|(why, keys)| {
             let first = keys.first().map_or("", String::as_str);
-            format!("{} points are left out ({first}, ...): {why}", keys.len())
+            match keys.len() {
+                1 => format!("one point is left out ({first}): {why}"),
+                count => format!("{count} points are left out ({first}, ...): {why}"),
+            }
         })
     }
 }
@@ -206,6 +208,6 @@ mod tests {
         drive.zones.truncate(7);
         assert_eq!(halves(&drive, 400).unwrap(), (Zones::Range(0, 3), Zones::Range(3, 6), 3));
         drive.zones.truncate(1);
-        assert!(halves(&drive, 400).is_err());
+        assert!(halves(&drive, 400).unwrap_err().to_string().ends_with("has one usable zone; this needs two"));
     }
 }

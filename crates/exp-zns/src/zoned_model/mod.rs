@@ -188,7 +188,12 @@ impl ZonedModel {
         }
         context.record(Event::Start(self.source.start.to_toml()?));
         for (why, points) in &self.source.design.left_out {
-            context.caveat(format!("{} points are left out ({}, ...): {why}", points.len(), points[0]));
+            let count = if points.len() == 1 { "one point is".into() } else { format!("{} points are", points.len()) };
+            context.caveat(format!(
+                "{count} left out ({}{}): {why}",
+                points[0],
+                if points.len() > 1 { ", ..." } else { "" }
+            ));
         }
         if self.source.survey.as_ref().is_some_and(|survey| survey.nature == Nature::Emulated) {
             context.caveat("the drive is a program: its model is one of this machine and that program, not of a drive");

@@ -1,5 +1,6 @@
 //! Judges a job against a drive before the first command, and settles what it leaves open.
 
+use super::bounds;
 use super::spec::{Activity, ActorSpec, Job, Preparation, PrepareStep};
 use super::values::Zones;
 use crate::error::ZonedError;
@@ -105,6 +106,9 @@ pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<Check
         None => default_steps(&actors, geometry),
     };
     for fault in &job.faults {
+        if fault.at.0 > bounds::LONGEST {
+            return Err(wrong("fault", "'at' is longer than 366 days", "choose a shorter time"));
+        }
         if fault.zone >= geometry.zones || !matches!(fault.state, ZoneState::ReadOnly | ZoneState::Offline) {
             return Err(wrong(
                 "fault",
@@ -180,11 +184,11 @@ fn check_actor(
     if spec.rate.is_some_and(|rate| rate.0.0 == 0) {
         return bad("rate must be above 0".into(), "leave it out to go as fast as the drive can");
     }
-    if spec.time.is_none() && spec.count.is_none() && spec.occupancy.is_some() {
+    if spec.time.is_none() && spec.count.is_none() && (spec.occupancy.is_some() || !spec.op.manages()) {
         return bad("it has neither time nor count".into(), "give one of them");
     }
-    if spec.time.is_none() && spec.count.is_none() && !spec.op.manages() {
-        return bad("it has neither time nor count".into(), "give one of them");
+    if let Some((problem, remedy)) = bounds::problem(job, &spec) {
+        return bad(problem, remedy);
     }
     if spec.occupancy.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
         return bad("occupancy must be from 0 to 1".into(), "0.5 stands for a zone that is half written");

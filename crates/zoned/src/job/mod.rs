@@ -1,5 +1,6 @@
 //! The job runner: several actors on one drive at once, in virtual time or on threads of their own.
 
+mod bounds;
 pub mod check;
 pub mod drive;
 pub mod prepare;

@@ -65,6 +65,14 @@ impl JobResult {
         self.warnings.push(format!("{why}: the rates are those of the {seconds:.1} s until then"));
     }
 
+    /// Warns of actors that counted no command.
+    pub fn say_what_was_not_measured(&mut self) {
+        for actor in self.actors.iter().filter(|actor| actor.tally.commands == 0) {
+            let words = "no command ended within its time, so that nothing was measured";
+            self.warnings.push(format!("actor {}: {words}", actor.name));
+        }
+    }
+
     /// Warns of zones that an actor left because the drive refused its commands there.
     pub fn say_what_was_lost(&mut self) {
         for actor in &self.actors {
@@ -198,8 +206,11 @@ impl ActorResult {
     }
 }
 
-/// `{mean, p50, p95, p99, max}` in microseconds.
+/// `{mean, p50, p95, p99, max}` in microseconds; null of no command.
 pub fn latency_json(latency: &Latency) -> Value {
+    if latency.count() == 0 {
+        return Value::Null;
+    }
     json!({
         "mean": round(latency.mean_us(), 4),
         "p50": round(latency.quantile_us(0.50), 3),

@@ -7,6 +7,7 @@ use senesce_zoned::run::{DeviceName, RunOptions, plan_job, run_null, run_sim};
 use senesce_zoned::sim::HostPath;
 use senesce_zoned::sim::model::Model;
 use senesce_zoned::{Operation, ZoneState, ZonedError};
+use std::time::Duration;
 
 fn actor(op: Activity, kib: u64, depth: u32, zones: Zones) -> ActorSpec {
     let time = Some(Span::seconds(0.3));
@@ -188,9 +189,31 @@ fn wrong_jobs_are_refused_before_the_first_command() {
         "less than one",
     );
     refused(&one(actor(Activity::Write, 4, 1, Zones::Range(900, 910))), "do not exist");
+    let timed = |time| ActorSpec { time: Some(Span(time)), ..actor(Activity::Write, 4, 1, Zones::Count(1)) };
+    refused(&one(timed(Duration::from_nanos(999_999))), "in a time of 999.999µs nothing can be measured");
+    refused(&one(timed(Duration::from_secs(1_000_000_000 * 86_400))), "its time is longer than 366 days");
+    let year = Span(Duration::from_secs(400 * 86_400));
+    refused(&Job { ramp: year, ..one(timed(Duration::from_secs(1))) }, "its ramp is longer");
+    refused(&one(ActorSpec { start: year, ..timed(Duration::from_secs(1)) }), "its start is longer");
+    for (count, words) in [(0, "count 0 measures nothing"), (u64::MAX, "commands never end")] {
+        let counted = ActorSpec { count: Some(count), ..actor(Activity::Write, 4, 1, Zones::Count(1)) };
+        refused(&one(counted), words);
+    }
     let overlap =
         vec![actor(Activity::Write, 4, 1, Zones::Range(0, 4)), actor(Activity::RandomRead, 4, 1, Zones::Range(3, 5))];
     refused(&Job::of(overlap), "one changes zones that the other uses");
+}
+
+#[test]
+fn what_counted_no_command_has_no_latency_and_says_so() {
+    let finishes = ActorSpec {
+        occupancy: Some(0.1),
+        time: Some(Span::seconds(0.01)),
+        ..actor(Activity::Finish, 4, 1, Zones::Count(2))
+    };
+    let result = run(&Job::of(vec![finishes]), 1);
+    assert_eq!(result.actors[0].to_json()["lat_us"], serde_json::Value::Null);
+    assert!(result.warnings.iter().any(|words| words.contains("nothing was measured")), "{:?}", result.warnings);
 }
 
 #[test]

@@ -174,7 +174,7 @@ impl Maker {
             return Err(ZonedError::Usage(format!("{name} has no zones: --zoned measures zoned drives")));
         }
         if count < 6 {
-            let words = format!("{name} has {count} usable zones side by side; a model needs at least 6");
+            let words = format!("{name} has {}; a model needs at least 6", survey.usable_words());
             return Err(ZonedError::Usage(words));
         }
         let sizes = survey.block_sizes();

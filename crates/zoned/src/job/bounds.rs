@@ -1,0 +1,30 @@
+//! How long a job may take: so long that something can be measured, and so short that it ends.
+
+use super::spec::{ActorSpec, Job};
+use super::values::Span;
+use std::time::Duration;
+
+/// The shortest time that is measured: in less, hardly a drive ends a command.
+pub const SHORTEST: Duration = Duration::from_millis(1);
+/// The longest time of anything.
+pub const LONGEST: Duration = Duration::from_hours(24 * 366);
+/// The most commands that a worker counts: a drive of a million commands per second takes 35 years for them.
+pub const MOST_COMMANDS: u64 = 1 << 50;
+
+/// What is wrong with the times of one actor, and the remedy.
+pub fn problem(job: &Job, spec: &ActorSpec) -> Option<(String, &'static str)> {
+    if spec.count == Some(0) {
+        return Some(("count 0 measures nothing".into(), "say how many"));
+    }
+    if spec.count.is_some_and(|count| count > MOST_COMMANDS) {
+        return Some((format!("more than {MOST_COMMANDS} commands never end"), "choose a smaller count, or a time"));
+    }
+    if let Some(Span(time)) = spec.time.filter(|time| time.0 < SHORTEST) {
+        let problem = format!("in a time of {time:?} nothing can be measured");
+        return Some((problem, "choose 1ms or more, or count commands instead"));
+    }
+    let ramp = if spec.time.is_some() { job.ramp } else { Span::default() };
+    let spans = [("time", spec.time.unwrap_or_default()), ("ramp", ramp), ("start", spec.start), ("pause", spec.pause)];
+    let (name, _) = spans.into_iter().find(|(_, span)| span.0 > LONGEST)?;
+    Some((format!("its {name} is longer than 366 days"), "choose a shorter one"))
+}
