@@ -1,7 +1,7 @@
 //! Constants that are found together from the probes that show them.
 
 use super::constants::Constants;
-use super::least_squares::{Problem, Solution, solve};
+use super::least_squares::{Problem, Solution, common, solve};
 use super::probe::{Probe, Values};
 use crate::error::ZonedError;
 use crate::sim::model::Model;
@@ -202,38 +202,53 @@ impl Problem for Search<'_> {
     }
 
     fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+        self.slopes(x, at, 1.0)
+    }
+
+    fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+        let forward = self.slopes(x, at, 1.0);
+        common(forward, &self.slopes(x, at, -1.0))
+    }
+}
+
+impl Search<'_> {
+    fn slopes(&mut self, x: &[f64], at: &[f64], way: f64) -> Vec<Vec<f64>> {
         let known = self.known.take();
         let (mut columns, mut moved) = (Vec::new(), Vec::new());
         let base: Option<Vec<f64>> = self.model(x).map(|(_, set)| set);
         for index in 0..self.keys.len() {
             let which = known.as_ref().map_or_else(|| self.all(), |known| known[index].clone());
-            let (column, changed) = self.column(x, at, base.as_deref(), index, &which).unwrap_or_default();
+            // Where no model lies that way, the other way tells.
+            let column = self.column(x, at, base.as_deref(), (index, way), &which);
+            let column = column.or_else(|| self.column(x, at, base.as_deref(), (index, -way), &which));
+            let (column, changed) = column.unwrap_or_default();
             columns.push(if column.is_empty() { vec![0.0; at.len()] } else { column });
             moved.push(changed);
         }
         self.known = Some(known.unwrap_or(moved));
         columns
     }
-}
 
-impl Search<'_> {
-    /// One constant's derivatives, and which probes it moves. A whole number is moved by at least 1.
+    /// One constant's derivatives, upwards or downwards, and which probes it moves. A whole number is moved by at least 1.
     fn column(
         &mut self,
         x: &[f64],
         at: &[f64],
         base: Option<&[f64]>,
-        index: usize,
+        (index, way): (usize, f64),
         which: &BTreeSet<usize>,
     ) -> Option<(Vec<f64>, BTreeSet<usize>)> {
         let mut there = x.to_vec();
-        there[index] += STEP;
+        there[index] += way * STEP;
         let (mut model, mut set) = self.model(&there)?;
         if set[index] == base?[index] {
-            there[index] = (x[index].exp() + 1.0).ln();
+            there[index] = (x[index].exp() + way).max(1.0).ln();
             (model, set) = self.model(&there)?;
         }
         let length = set[index] - base?[index];
+        if length == 0.0 {
+            return None;
+        }
         let residuals = self.run(&model, which);
         let (mut column, mut changed, mut place) = (Vec::new(), BTreeSet::new(), 0);
         for (number, probe) in self.probes.iter().enumerate() {

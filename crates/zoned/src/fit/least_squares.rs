@@ -20,6 +20,10 @@ pub trait Problem {
 
     /// Derivatives of the residuals at `x`, where they are `at`: one column per constant.
     fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
+
+    /// The same as far as it holds in both directions: of the greater of two times the lesser tells nothing, also where
+    /// both are equal.
+    fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
 }
 
 /// What was found.
@@ -64,7 +68,7 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64]) -> Option<Solution> {
             break;
         }
     }
-    let columns = problem.derivatives(&x, &at);
+    let columns = problem.derivatives_both_ways(&x, &at);
     let deviation = deviations(&columns, &at)?;
     Some(Solution { x, deviation, residuals: at, settled })
 }
@@ -173,6 +177,13 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     Some(inverse)
 }
 
+/// Of each pair of derivatives the one that is nearer to 0; 0 where their signs differ.
+pub fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let nearer = |(a, b): (f64, &f64)| if a * b > 0.0 { a.abs().min(b.abs()) * a.signum() } else { 0.0 };
+    let columns = forward.into_iter().zip(backward);
+    columns.map(|(there, back)| there.into_iter().zip(back).map(nearer).collect()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,13 +191,25 @@ mod tests {
     /// A sum of two exponentials, measured at several places to one part in a thousand.
     struct Sum {
         measured: Vec<(f64, f64)>,
-        only_sum: bool,
+        seen: Seen,
+    }
+
+    #[derive(Clone, Copy)]
+    enum Seen {
+        Line,
+        OnlySum,
+        /// The first is hidden below 5.
+        Hidden,
     }
 
     impl Sum {
         fn of(&self, x: &[f64]) -> Vec<f64> {
             let (a, b) = (x[0].exp(), x[1].exp());
-            let at = |place: f64| if self.only_sum { a + b } else { a + b * place };
+            let at = |place: f64| match self.seen {
+                Seen::Line => a + b * place,
+                Seen::OnlySum => a + b,
+                Seen::Hidden => a.max(5.0) + b * place,
+            };
             self.measured.iter().map(|(place, value)| (at(*place) / value - 1.0) / 0.001).collect()
         }
     }
@@ -197,10 +220,20 @@ mod tests {
         }
 
         fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+            self.slopes(x, at, 1e-4)
+        }
+
+        fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+            common(self.slopes(x, at, 1e-4), &self.slopes(x, at, -1e-4))
+        }
+    }
+
+    impl Sum {
+        fn slopes(&self, x: &[f64], at: &[f64], step: f64) -> Vec<Vec<f64>> {
             let column = |index: usize| {
                 let mut moved = x.to_vec();
-                moved[index] += 1e-4;
-                self.of(&moved).iter().zip(at).map(|(new, old)| (new - old) / 1e-4).collect()
+                moved[index] += step;
+                self.of(&moved).iter().zip(at).map(|(new, old)| (new - old) / step).collect()
             };
             (0..x.len()).map(column).collect()
         }
@@ -216,7 +249,7 @@ mod tests {
     #[test]
     fn what_the_values_tell_is_found_and_outliers_pull_little() {
         let solve_it = |wrong: &[(usize, f64)]| {
-            let mut problem = Sum { measured: lines(wrong), only_sum: false };
+            let mut problem = Sum { measured: lines(wrong), seen: Seen::Line };
             solve(&mut problem, &[1f64.ln(), 10f64.ln()]).unwrap()
         };
         let found = solve_it(&[]);
@@ -230,8 +263,15 @@ mod tests {
     #[test]
     fn two_of_which_only_the_sum_is_seen_are_uncertain() {
         let measured = (0..6).map(|place| (f64::from(place), 8.0)).collect();
-        let found = solve(&mut Sum { measured, only_sum: true }, &[3f64.ln(), 3f64.ln()]).unwrap();
+        let found = solve(&mut Sum { measured, seen: Seen::OnlySum }, &[3f64.ln(), 3f64.ln()]).unwrap();
         assert!((found.x[0].exp() + found.x[1].exp() - 8.0).abs() < 0.01, "{found:?}");
         assert!(found.deviation.iter().all(|deviation| *deviation > 0.5), "{found:?}");
+    }
+
+    #[test]
+    fn what_something_greater_hides_is_uncertain_where_it_comes_up_to_it() {
+        let mut problem = Sum { measured: lines(&[]), seen: Seen::Hidden };
+        let found = solve(&mut problem, &[5f64.ln(), 2f64.ln()]).unwrap();
+        assert!(found.deviation[0] > 0.5 && found.deviation[1] < 0.003, "{found:?}");
     }
 }
