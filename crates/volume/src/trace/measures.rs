@@ -80,6 +80,9 @@ pub struct Measures {
     pub flushes: u64,
     /// Requests of no such kind: writing zeroes, driver commands.
     pub others: u64,
+    /// Actions on zones: resets, openings, closings, finishes.
+    #[serde(default)]
+    pub zone_commands: u64,
     /// Bytes moved.
     pub bytes: MovedBytes,
     /// Layout as the reads show it.
@@ -120,6 +123,7 @@ impl Measures {
                 }
                 Operation::Flush => measures.flushes += 1,
                 Operation::Other => measures.others += 1,
+                Operation::Zone(_) => measures.zone_commands += 1,
             }
             if matches!(request.operation, Operation::Read | Operation::Write) {
                 count_log2(&mut measures.log2_request_sectors, u64::from(request.sectors));

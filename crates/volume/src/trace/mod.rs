@@ -21,7 +21,7 @@ pub(crate) use ring_buffer::judge_page;
 
 pub use measures::{DynamicLayout, LatencySummary, Measures, QueueDepth};
 pub use packed::BlockTrace;
-pub use request::{Operation, Request};
+pub use request::{Operation, Request, ZoneAction};
 pub use self_test::{SelfTest, self_test};
 pub use session::TraceSession;
 pub use validity::{Problem, ValidTrace};

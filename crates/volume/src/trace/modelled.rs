@@ -6,7 +6,7 @@ use senesce_devmodel::{self as devmodel, request::set_queue_depths};
 
 impl ValidTrace<'_> {
     /// The requests in issue order with the queue depth that they met. Writing zeroes moves no data, as a discard; a command
-    /// without sectors is left out.
+    /// without sectors is left out, as an action on a zone is: these models have no zones.
     pub fn for_models(&self) -> Vec<devmodel::Request> {
         self.with_completions().0
     }
@@ -25,6 +25,7 @@ impl ValidTrace<'_> {
                 Operation::Read => devmodel::Operation::Read,
                 Operation::Write => devmodel::Operation::Write,
                 Operation::Flush => devmodel::Operation::Flush,
+                Operation::Zone(_) => continue,
                 Operation::Other if request.sectors == 0 => continue,
                 Operation::Discard | Operation::Other => devmodel::Operation::Discard,
             };

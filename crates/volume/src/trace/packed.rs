@@ -1,6 +1,6 @@
 //! Requests in 16 bytes each.
 
-use super::request::{Operation, Request};
+use super::request::{Operation, Request, ZoneAction};
 use super::validity::Problem;
 use crate::device_stat::DeviceStat;
 use std::collections::BTreeMap;
@@ -12,7 +12,13 @@ const LARGE_TIME: u32 = u32::MAX - 1;
 const LARGE_SECTORS: u64 = 0xFFFF;
 const LARGE_SECTOR: u64 = (1 << 40) - 1;
 
-/// One request: sector (40 bits), flags and operation (8), sectors (16), time since the issue before (32), latency (32).
+/// In the bits of the operation: a write that is an append.
+const APPEND: u8 = 5;
+/// An action on a zone, which stands in the bits of the flags that it cannot have (ahead, fua, preflush).
+const ZONE: u8 = 7;
+const ACTION_SHIFT: u8 = 5;
+
+/// One request: sector (40 bits), sectors (16), flags and operation (8), time since the issue before (32), latency (32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packed {
     place: u64,
@@ -129,6 +135,16 @@ impl BlockTrace {
         }
     }
 
+    /// Says where the append at `index` was written.
+    pub(crate) fn set_place(&mut self, index: usize, sector: u64) {
+        let Some(record) = self.records.get_mut(index) else { return };
+        let (sectors, kind) = (record.place >> 8 & LARGE_SECTORS, record.place & 0xFF);
+        record.place = sector.min(LARGE_SECTOR) << 24 | sectors << 8 | kind;
+        if sector >= LARGE_SECTOR || sectors == LARGE_SECTORS {
+            self.large.entry(index as u64).or_default().sector = sector;
+        }
+    }
+
     /// The requests in issue order.
     pub fn iter(&self) -> impl Iterator<Item = Request> + '_ {
         let mut issue_ns = 0;
@@ -167,7 +183,8 @@ impl Packed {
     fn unpack(self, issue_ns: u64, large: impl Fn() -> Large) -> Request {
         let (sector, sectors) = (self.place >> 24, self.place >> 8 & 0xFFFF);
         let flags = self.place as u8;
-        let operation = Operation::ALL.get(usize::from(flags & 7)).copied().unwrap_or(Operation::Other);
+        let (operation, append) = operation(flags);
+        let flags = if matches!(operation, Operation::Zone(_)) { flags & 0x18 } else { flags };
         Request {
             issue_ns,
             latency_ns: match self.latency_ns {
@@ -183,7 +200,20 @@ impl Packed {
             ahead: flags & 32 != 0,
             fua: flags & 64 != 0,
             preflush: flags & 128 != 0,
+            append,
         }
+    }
+}
+
+/// The operation in a byte of kind and flags, and whether it is an append.
+fn operation(flags: u8) -> (Operation, bool) {
+    match flags & 7 {
+        APPEND => (Operation::Write, true),
+        ZONE => match ZoneAction::ALL.get(usize::from(flags >> ACTION_SHIFT)) {
+            Some(action) => (Operation::Zone(*action), false),
+            None => (Operation::Other, false),
+        },
+        code => (Operation::ALL.get(usize::from(code)).copied().unwrap_or(Operation::Other), false),
     }
 }
 
@@ -194,7 +224,15 @@ fn small(value_ns: u64) -> Option<u32> {
 fn kind(request: &Request) -> u8 {
     let flags = [request.sync, request.meta, request.ahead, request.fua, request.preflush];
     let bits = flags.iter().enumerate().map(|(index, set)| u8::from(*set) << (index + 3)).sum::<u8>();
-    request.operation as u8 | bits
+    match request.operation {
+        Operation::Read => bits,
+        Operation::Write if request.append => APPEND | bits,
+        Operation::Write => 1 | bits,
+        Operation::Discard => 2 | bits,
+        Operation::Flush => 3 | bits,
+        Operation::Other => 4 | bits,
+        Operation::Zone(action) => ZONE | (action as u8) << ACTION_SHIFT | bits & 0x18,
+    }
 }
 
 #[cfg(test)]
@@ -217,11 +255,17 @@ pub(crate) mod tests {
             list.into_iter()
                 .map(|(sector, sectors, delta, latency, flags)| {
                     now = now.saturating_add(delta >> 8);
-                    let mut request = Request::new(Operation::ALL[usize::from(flags & 7) % 5], sector, sectors);
+                    let code = usize::from(flags & 7);
+                    let mut request = Request::new(Operation::ALL[code % 5], sector, sectors);
+                    request.append = code == 6;
                     (request.issue_ns, request.sync, request.fua) = (now, flags & 8 != 0, flags & 16 != 0);
                     (request.meta, request.ahead, request.preflush) =
                         (flags & 32 != 0, flags & 64 != 0, flags & 128 != 0);
                     request.latency_ns = (flags % 3 != 0).then_some(latency);
+                    if code == 7 {
+                        request.operation = Operation::Zone(ZoneAction::ALL[sector as usize % 5]);
+                        (request.fua, request.ahead, request.preflush) = (false, false, false);
+                    }
                     request
                 })
                 .collect()
@@ -231,6 +275,18 @@ pub(crate) mod tests {
     #[test]
     fn a_request_takes_sixteen_bytes() {
         assert_eq!(size_of::<Packed>(), 16);
+    }
+
+    #[test]
+    fn a_place_that_is_set_later_is_kept() {
+        for (sector, sectors) in [(8, 8), (1 << 41, 8), (8, 70_000), (1 << 41, 70_000)] {
+            let append = Request { append: true, ..Request::new(Operation::Write, 0, sectors) };
+            let mut trace = BlockTrace::from_requests("sdx", 0, vec![append, append]);
+            trace.set_place(1, sector);
+            let places: Vec<u64> = trace.iter().map(|request| request.sector).collect();
+            assert_eq!(places, [0, sector]);
+            assert!(trace.iter().all(|request| request.append && request.sectors == sectors));
+        }
     }
 
     proptest! {

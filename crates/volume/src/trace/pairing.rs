@@ -1,15 +1,33 @@
 //! Completions find their requests.
 
 use super::packed::BlockTrace;
-use super::request::{Operation, Request};
+use super::request::{Operation, Request, ZoneAction};
 use super::tally::{Group, Tally};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
+/// What a command to a zoned drive is that the kernel's letters do not tell (all kernels before 6.19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneCommand {
+    /// A zone append.
+    Append,
+    /// An action on a zone.
+    Action(ZoneAction),
+}
+
 /// Issue or completion of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
+    /// The driver made a command for a zone out of the request that is issued next for this place.
+    Made {
+        /// When.
+        now_ns: u64,
+        /// First sector of the zone.
+        sector: u64,
+        /// What it is.
+        command: ZoneCommand,
+    },
     /// A request was issued.
     Issue(Request),
     /// A zone append was issued: its sector is that of the zone, and the completion tells where it was written.
@@ -55,7 +73,7 @@ impl Event {
     pub(crate) fn time_ns(&self) -> u64 {
         match self {
             Self::Issue(request) | Self::Append(request) => request.issue_ns,
-            Self::Complete { now_ns, .. } | Self::Requeue { now_ns, .. } => *now_ns,
+            Self::Complete { now_ns, .. } | Self::Requeue { now_ns, .. } | Self::Made { now_ns, .. } => *now_ns,
         }
     }
 
@@ -72,7 +90,9 @@ impl Event {
     pub(crate) fn relative_to(&mut self, start_ns: u64, first_sector: u64) {
         let (time_ns, sector) = match self {
             Self::Issue(request) | Self::Append(request) => (&mut request.issue_ns, &mut request.sector),
-            Self::Complete { now_ns, sector, .. } | Self::Requeue { now_ns, sector, .. } => (now_ns, sector),
+            Self::Complete { now_ns, sector, .. }
+            | Self::Requeue { now_ns, sector, .. }
+            | Self::Made { now_ns, sector, .. } => (now_ns, sector),
         };
         *time_ns = time_ns.saturating_sub(start_ns);
         *sector = sector.saturating_sub(first_sector);
@@ -100,22 +120,25 @@ pub(crate) struct Pairing {
     /// More requests at the same place and of the same kind, in the order of issue.
     also_open: HashMap<Key, VecDeque<Open>>,
     appends: Vec<Open>,
+    /// Commands for zones whose requests are issued next, by the sector of the zone.
+    made: HashMap<u64, ZoneCommand>,
     tally: Tally,
 }
 
 impl Pairing {
     pub(crate) fn new(trace: BlockTrace) -> Self {
-        Self { trace, open: HashMap::new(), also_open: HashMap::new(), appends: Vec::new(), tally: Tally::default() }
+        let (open, also_open, made) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { trace, open, also_open, appends: Vec::new(), made, tally: Tally::default() }
     }
 
     /// Takes the next event.
     pub(crate) fn take(&mut self, event: &Event) {
         match event {
-            Event::Issue(request) => self.issue(request),
-            Event::Append(request) => {
-                let open = self.push(request);
-                self.appends.push(open);
+            Event::Made { sector, command, .. } => {
+                self.made.insert(*sector, *command);
             }
+            Event::Issue(request) => self.issue(request),
+            Event::Append(request) => self.append(request),
             Event::Requeue { sector, operation, .. } => {
                 if let Some(open) = self.open.get_mut(&(*sector, *operation)) {
                     open.requeued = true;
@@ -128,14 +151,29 @@ impl Pairing {
         }
     }
 
+    fn append(&mut self, request: &Request) {
+        let open = self.push(request);
+        self.appends.push(open);
+    }
+
     fn issue(&mut self, request: &Request) {
         let key = (request.sector, request.operation);
+        let mut told = *request;
+        if request.operation == Operation::Other {
+            match (self.made.remove(&request.sector), request.sectors) {
+                (Some(ZoneCommand::Append), 1..) => {
+                    return self.append(&Request { operation: Operation::Write, append: true, ..told });
+                }
+                (Some(ZoneCommand::Action(action)), 0) => told.operation = Operation::Zone(action),
+                _ => {}
+            }
+        }
         // A request that is issued again stays at its place in the order.
         if let Some(open) = self.open.get_mut(&key).filter(|open| open.requeued && open.end == request.end_sector()) {
             open.requeued = false;
             return;
         }
-        let open = self.push(request);
+        let open = self.push(&told);
         self.insert(key, open);
     }
 
@@ -174,12 +212,23 @@ impl Pairing {
             self.tally.empty_writes += u64::from(sector == 0);
             return;
         }
-        let Some(open) = self.take_open(key, sectors, group) else {
+        let is_append = group == Group::Append;
+        let open = if is_append { None } else { self.take_open(key) };
+        // Kernels that do not tell appends complete them as what they issued.
+        let may_be_append = is_append || operation == Operation::Other && sectors > 0;
+        let (open, group) = match open {
+            None if may_be_append => (self.take_append(sector, sectors), Group::Append),
+            open => (open, group),
+        };
+        let Some(open) = open else {
             self.tally.unmatched += 1;
             self.tally.ended(group, sector);
             return;
         };
         self.trace.set_latency(open.index, now_ns.saturating_sub(open.issue_ns));
+        if group == Group::Append {
+            self.trace.set_place(open.index, sector);
+        }
         let done = sector.saturating_add(u64::from(sectors));
         match done < open.end && !matches!(group, Group::Command | Group::Append) {
             true => self.insert((done, operation), open),
@@ -187,14 +236,18 @@ impl Pairing {
         }
     }
 
-    fn take_open(&mut self, key: Key, sectors: u32, group: Group) -> Option<Open> {
-        if group == Group::Append {
-            let at = self.appends.iter().position(|open| open.end - open.begin == u64::from(sectors))?;
-            return Some(self.appends.remove(at));
-        }
+    fn take_open(&mut self, key: Key) -> Option<Open> {
         let open = self.open.get(&key).copied()?;
         self.remove(key);
         Some(open)
+    }
+
+    /// The oldest append of this length to the zone that holds the sector: the last one that begins before it.
+    fn take_append(&mut self, sector: u64, sectors: u32) -> Option<Open> {
+        let fits = |open: &Open| open.begin <= sector && open.end - open.begin == u64::from(sectors);
+        let zone = self.appends.iter().filter(|open| fits(open)).map(|open| open.begin).max()?;
+        let at = self.appends.iter().position(|open| open.begin == zone && fits(open))?;
+        Some(self.appends.remove(at))
     }
 
     /// The trace, what was completed, and how many requests were not.
@@ -272,6 +325,63 @@ mod tests {
         let done = Event::Complete { now_ns: 9, sector: 480, sectors: 16, operation: Write, group: Group::Append };
         let (latencies, tally, unfinished) = paired(&[append, done]);
         assert_eq!((latencies.as_slice(), tally.requests[1], unfinished), (&[Some(8)][..], 1, 0));
+    }
+
+    #[test]
+    fn appends_to_several_zones_find_their_own_and_tell_where_they_went() {
+        let append =
+            |issue_ns, sector| Event::Append(Request { issue_ns, append: true, ..Request::new(Write, sector, 16) });
+        let done =
+            |now_ns, sector| Event::Complete { now_ns, sector, sectors: 16, operation: Write, group: Group::Append };
+        let mut pairing = Pairing::new(BlockTrace::new("sdx", 0));
+        [append(1, 0), append(2, 1000), done(5, 1480), done(9, 480)].iter().for_each(|event| pairing.take(event));
+        let (trace, tally, unfinished) = pairing.finish();
+        let found: Vec<_> = trace.iter().map(|one| (one.sector, one.latency_ns, one.append)).collect();
+        assert_eq!(found, [(480, Some(8), true), (1480, Some(3), true)]);
+        assert_eq!((tally.requests[1], tally.unmatched, unfinished), (2, 0, 0));
+    }
+
+    #[test]
+    fn the_drivers_commands_tell_what_the_letters_do_not() {
+        let made = |now_ns, sector, command| Event::Made { now_ns, sector, command };
+        let issue = |issue_ns, sector, sectors| {
+            Event::Issue(Request { issue_ns, ..Request::new(Operation::Other, sector, sectors) })
+        };
+        let done = |now_ns, sector, sectors, group| Event::Complete {
+            now_ns,
+            sector,
+            sectors,
+            operation: Operation::Other,
+            group,
+        };
+        let reset = ZoneCommand::Action(ZoneAction::Reset);
+        let events = [
+            made(1, 1000, reset),
+            issue(2, 1000, 0),
+            done(4, 1000, 0, Group::Command),
+            made(5, 1000, ZoneCommand::Append),
+            issue(6, 1000, 16),
+            done(9, 1032, 16, Group::Write),
+            // Zeroes, and a command of which nothing is told.
+            issue(10, 3000, 16),
+            issue(11, 5000, 0),
+            done(12, 3000, 16, Group::Write),
+            done(13, 5000, 0, Group::Command),
+        ];
+        let mut pairing = Pairing::new(BlockTrace::new("sdx", 0));
+        events.iter().for_each(|event| pairing.take(event));
+        let (trace, tally, unfinished) = pairing.finish();
+        let found: Vec<_> = trace.iter().map(|one| (one.operation, one.sector, one.latency_ns, one.append)).collect();
+        assert_eq!(
+            found,
+            [
+                (Operation::Zone(ZoneAction::Reset), 1000, Some(2), false),
+                (Write, 1032, Some(3), true),
+                (Operation::Other, 3000, Some(2), false),
+                (Operation::Other, 5000, Some(2), false),
+            ]
+        );
+        assert_eq!((tally.requests[1], tally.commands, tally.unmatched, unfinished), (2, 2, 0, 0));
     }
 
     #[test]

@@ -5,26 +5,63 @@ use serde::{Deserialize, Serialize};
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[repr(u8)]
 pub enum Operation {
     /// Reads.
-    Read = 0,
+    Read,
     /// Writes (a zone append too).
-    Write = 1,
+    Write,
     /// Discards (also securely).
-    Discard = 2,
+    Discard,
     /// Flushes the device's cache and moves no data.
-    Flush = 3,
-    /// Anything else with a place on the device: writing zeroes, zone management.
-    Other = 4,
+    Flush,
+    /// Anything else with a place on the device: writing zeroes, commands of which the kernel does not tell the kind.
+    Other,
+    /// Changes the state of a zone.
+    Zone(ZoneAction),
+}
+
+/// What is done to a zone (REQ_OP_ZONE_* in the kernel's include/linux/blk_types.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneAction {
+    /// Makes it empty.
+    Reset,
+    /// Makes all zones empty.
+    ResetAll,
+    /// Opens it explicitly.
+    Open,
+    /// Closes it.
+    Close,
+    /// Makes it full.
+    Finish,
+}
+
+impl ZoneAction {
+    pub(crate) const ALL: [Self; 5] = [Self::Reset, Self::ResetAll, Self::Open, Self::Close, Self::Finish];
+
+    /// The kernel's letters behind Z.
+    fn letters(self) -> &'static str {
+        match self {
+            Self::Reset => "R",
+            Self::ResetAll => "RA",
+            Self::Open => "O",
+            Self::Close => "C",
+            Self::Finish => "F",
+        }
+    }
 }
 
 impl Operation {
+    /// Those that are no action on a zone.
     pub(crate) const ALL: [Operation; 5] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
 
     /// Whether the content of the device may be another afterwards.
     pub fn alters(self) -> bool {
-        matches!(self, Self::Write | Self::Discard | Self::Other)
+        match self {
+            Self::Write | Self::Discard | Self::Other => true,
+            Self::Zone(action) => matches!(action, ZoneAction::Reset | ZoneAction::ResetAll),
+            Self::Read | Self::Flush => false,
+        }
     }
 }
 
@@ -35,7 +72,8 @@ pub struct Request {
     pub issue_ns: u64,
     /// From issue to completion in nanoseconds.
     pub latency_ns: Option<u64>,
-    /// First sector, in units of 512 bytes from the start of the traced device.
+    /// First sector, in units of 512 bytes from the start of the traced device; of an append the one where it was written, as
+    /// far as its completion was seen.
     pub sector: u64,
     /// Length in units of 512 bytes.
     pub sectors: u32,
@@ -51,6 +89,8 @@ pub struct Request {
     pub fua: bool,
     /// The device's cache is flushed before it.
     pub preflush: bool,
+    /// It is a write for which the drive chose the place in the zone.
+    pub append: bool,
 }
 
 /// No device has this sector: its bytes could not be numbered.
@@ -64,8 +104,8 @@ impl Request {
 
     /// A request of which only kind and place are known.
     pub fn new(operation: Operation, sector: u64, sectors: u32) -> Self {
-        let (sync, meta, ahead, fua, preflush) = (false, false, false, false, false);
-        Self { issue_ns: 0, latency_ns: None, sector, sectors, operation, sync, meta, ahead, fua, preflush }
+        let (sync, meta, ahead, fua, preflush, append) = (false, false, false, false, false, false);
+        Self { issue_ns: 0, latency_ns: None, sector, sectors, operation, sync, meta, ahead, fua, preflush, append }
     }
 
     /// One past its last sector.
@@ -104,8 +144,16 @@ impl Request {
             // N: no letter of its own (writing zeroes, driver commands).
             [b'N', rest @ ..] => (Operation::Other, rest),
             // Z: zone commands with a second letter, the reset of all zones with a third.
-            [b'Z', b'A', rest @ ..] => (Operation::Write, rest),
-            [b'Z', b'R', b'A', rest @ ..] | [b'Z', _, rest @ ..] => (Operation::Other, rest),
+            [b'Z', b'A', rest @ ..] => {
+                self.append = true;
+                (Operation::Write, rest)
+            }
+            [b'Z', b'R', b'A', rest @ ..] => (Operation::Zone(ZoneAction::ResetAll), rest),
+            [b'Z', b'R', rest @ ..] => (Operation::Zone(ZoneAction::Reset), rest),
+            [b'Z', b'O', rest @ ..] => (Operation::Zone(ZoneAction::Open), rest),
+            [b'Z', b'C', rest @ ..] => (Operation::Zone(ZoneAction::Close), rest),
+            [b'Z', b'F', rest @ ..] => (Operation::Zone(ZoneAction::Finish), rest),
+            [b'Z', _, rest @ ..] => (Operation::Other, rest),
             _ => return None,
         };
         for letter in letters {
@@ -128,13 +176,18 @@ impl Request {
         if self.preflush {
             letters.push('F');
         }
-        letters.push(match self.operation {
-            Operation::Read => 'R',
-            Operation::Write => 'W',
-            Operation::Discard => 'D',
-            Operation::Flush => 'F',
-            Operation::Other => 'N',
+        letters.push_str(match self.operation {
+            Operation::Read => "R",
+            Operation::Write if self.append => "ZA",
+            Operation::Write => "W",
+            Operation::Discard => "D",
+            Operation::Flush => "F",
+            Operation::Other => "N",
+            Operation::Zone(_) => "Z",
         });
+        if let Operation::Zone(action) = self.operation {
+            letters.push_str(action.letters());
+        }
         for (set, letter) in [(self.fua, 'F'), (self.ahead, 'A'), (self.sync, 'S'), (self.meta, 'M')] {
             if set {
                 letters.push(letter);
@@ -159,9 +212,15 @@ mod tests {
         assert_eq!(read("F").unwrap().operation, Operation::Flush);
         assert_eq!(read("DE").unwrap().operation, Operation::Discard);
         assert_eq!(read("NS").unwrap().operation, Operation::Other);
-        assert_eq!(read("ZAS").unwrap().operation, Operation::Write);
+        let append = Request { sync: true, append: true, ..Request::new(Operation::Write, 0, 8) };
+        assert_eq!(read("ZAS").unwrap(), append);
         assert_eq!(read("WZS").unwrap(), Request { sync: true, ..Request::new(Operation::Other, 0, 8) });
-        assert_eq!(read("ZRAS").unwrap(), Request { sync: true, ..Request::new(Operation::Other, 0, 8) });
+        let zone = |action| Request { sync: true, ..Request::new(Operation::Zone(action), 0, 8) };
+        assert_eq!(read("ZRAS").unwrap(), zone(ZoneAction::ResetAll));
+        for (letters, action) in [("ZRS", ZoneAction::Reset), ("ZFS", ZoneAction::Finish), ("ZOS", ZoneAction::Open)] {
+            assert_eq!(read(letters).unwrap(), zone(action));
+        }
+        assert_eq!(read("ZX").unwrap().operation, Operation::Other, "a letter of a later kernel");
         assert_eq!(Request::new(Operation::Other, 0, 0).with_rwbs("FN").unwrap().operation, Operation::Flush);
         assert_eq!(read("?"), None);
         assert_eq!(read(""), None);
@@ -171,10 +230,18 @@ mod tests {
         #[test]
         fn letters_are_read_back(kind in 0usize..5, flags in 0u8..32) {
             let mut request = Request::new(Operation::ALL[kind], 8, 8);
+            request.append = kind == 1 && flags & 3 == 3;
             [request.sync, request.meta, request.ahead, request.fua, request.preflush] =
                 [1, 2, 4, 8, 16].map(|bit| flags & bit != 0);
             request.fua &= request.operation != Operation::Flush;
             let read = Request::new(Operation::Other, 8, 8).with_rwbs(&request.rwbs());
+            prop_assert_eq!(read, Some(request));
+        }
+
+        #[test]
+        fn letters_of_zone_commands_are_read_back(kind in 0usize..5, sync: bool) {
+            let request = Request { sync, ..Request::new(Operation::Zone(ZoneAction::ALL[kind]), 8, 0) };
+            let read = Request::new(Operation::Other, 8, 0).with_rwbs(&request.rwbs());
             prop_assert_eq!(read, Some(request));
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Layout: the kernel's `include/linux/ring_buffer.h` and tracefs' `events/header_page` and `events/header_event`.
 
-use super::pairing::Event;
-use super::request::{Operation, Request};
+use super::pairing::{Event, ZoneCommand};
+use super::request::{Operation, Request, ZoneAction};
 use super::tally::Group;
 
 /// In the commit word of a page: events were lost before it, and their number is stored behind its data.
@@ -35,20 +35,68 @@ pub(crate) struct EventFormat {
 impl EventFormat {
     /// Reads a format file. `None`: it has not the expected fields.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
-        let field = |name: &str| {
-            let line = text.lines().find(|line| {
-                let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
-                let word = declaration.and_then(|text| text.split_whitespace().last());
-                word.and_then(|word| word.split('[').next()) == Some(name)
-            })?;
-            let number = |key: &str| line.split(';').find_map(|part| part.trim().strip_prefix(key)?.parse().ok());
-            Some((number("offset:")?, number("size:")?))
-        };
+        let field = |name: &str| field(text, name);
         let ((sector, _), (nr_sector, _), (rwbs, rwbs_length)) =
             (field("sector")?, field("nr_sector")?, field("rwbs")?);
         let error = field("error").filter(|(_, size)| *size == 4).map(|(offset, _)| offset);
-        Some(Self { id, sector, nr_sector, rwbs, rwbs_length, error })
+        Some(Self { id: number_of(text)?, sector, nr_sector, rwbs, rwbs_length, error })
+    }
+}
+
+/// The number of an event in its format file.
+fn number_of(text: &str) -> Option<u16> {
+    text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()
+}
+
+/// Offset and size of a field in a format file.
+fn field(text: &str, name: &str) -> Option<(usize, usize)> {
+    let line = text.lines().find(|line| {
+        let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
+        let word = declaration.and_then(|text| text.split_whitespace().last());
+        word.and_then(|word| word.split('[').next()) == Some(name)
+    })?;
+    let number = |key: &str| line.split(';').find_map(|part| part.trim().strip_prefix(key)?.parse().ok());
+    Some((number("offset:")?, number("size:")?))
+}
+
+/// Where a command lies that the NVMe driver made (`events/nvme/nvme_setup_cmd/format`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CommandFormat {
+    id: u16,
+    opcode: usize,
+    /// Double words 10 to 15 of the command.
+    words: usize,
+    /// Sectors of 512 bytes per logical block.
+    block_sectors: u64,
+}
+
+/// Opcodes of the NVMe Zoned Namespace Command Set 1.1: zone management send (3.4.3) and zone append (3.4.1).
+pub(crate) const ZONE_MANAGEMENT_SEND: u8 = 0x79;
+/// See [`ZONE_MANAGEMENT_SEND`].
+pub(crate) const ZONE_APPEND: u8 = 0x7D;
+
+impl CommandFormat {
+    /// Reads a format file. `None`: it has not the expected fields.
+    pub(crate) fn parse(text: &str, block_sectors: u64) -> Option<Self> {
+        let ((opcode, _), (words, length)) = (field(text, "opcode")?, field(text, "cdw10")?);
+        (length == 24).then_some(Self { id: number_of(text)?, opcode, words, block_sectors })
+    }
+
+    fn event(&self, data: &[u8], now_ns: u64) -> Option<Event> {
+        let opcode = *data.get(self.opcode)?;
+        let words = data.get(self.words..self.words + 24)?;
+        let block = u64::from_le_bytes(words[..8].try_into().ok()?);
+        // Figure 46: zone send action in bits 7:0 of double word 13, select all in bit 8.
+        let command = match (opcode, words[12]) {
+            (ZONE_APPEND, _) => ZoneCommand::Append,
+            (ZONE_MANAGEMENT_SEND, 1) => ZoneCommand::Action(ZoneAction::Close),
+            (ZONE_MANAGEMENT_SEND, 2) => ZoneCommand::Action(ZoneAction::Finish),
+            (ZONE_MANAGEMENT_SEND, 3) => ZoneCommand::Action(ZoneAction::Open),
+            (ZONE_MANAGEMENT_SEND, 4) if words[13] & 1 == 1 => ZoneCommand::Action(ZoneAction::ResetAll),
+            (ZONE_MANAGEMENT_SEND, 4) => ZoneCommand::Action(ZoneAction::Reset),
+            _ => return None,
+        };
+        Some(Event::Made { now_ns, sector: block.saturating_mul(self.block_sectors), command })
     }
 }
 
@@ -58,6 +106,8 @@ pub(crate) struct Formats {
     pub issue: EventFormat,
     pub complete: EventFormat,
     pub requeue: EventFormat,
+    /// Of a zoned NVMe drive.
+    pub command: Option<CommandFormat>,
 }
 
 /// What became of the entries of pages.
@@ -130,7 +180,8 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
 pub(crate) fn judge_page(bytes: &[u8]) {
     let issue = EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10, error: None };
     let complete = EventFormat { id: 2107, error: Some(28), ..issue };
-    let formats = Formats { issue, complete, requeue: EventFormat { id: 2108, ..issue } };
+    let command = CommandFormat { id: 2109, opcode: 24, words: 36, block_sectors: 8 };
+    let formats = Formats { issue, complete, requeue: EventFormat { id: 2108, ..issue }, command: Some(command) };
     let mut events = Vec::new();
     let count = parse_page(bytes, &formats, &mut events);
     assert!(events.len() as u64 <= count.entries, "no event without an entry");
@@ -175,6 +226,9 @@ fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
 /// An event, and whether it tells that a request failed. `None`: another event, or not understood.
 fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<(Event, bool)> {
     let id = number(data, 0, 2)? as u16;
+    if let Some(command) = formats.command.filter(|command| command.id == id) {
+        return Some((command.event(data, now_ns)?, false));
+    }
     let known = [formats.issue, formats.complete, formats.requeue];
     let format = known.into_iter().find(|format| format.id == id)?;
     let field = data.get(format.rwbs..format.rwbs + format.rwbs_length)?;
@@ -250,7 +304,38 @@ mod tests {
     fn formats() -> Formats {
         let issue = EventFormat::parse(ISSUE).unwrap();
         let complete = EventFormat::parse(COMPLETE).unwrap();
-        Formats { issue, complete, requeue: EventFormat { id: 2108, ..issue } }
+        Formats { issue, complete, requeue: EventFormat { id: 2108, ..issue }, command: None }
+    }
+
+    const SETUP: &str = "name: nvme_setup_cmd\nID: 2109\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+        \tfield:char disk[32];\toffset:8;\tsize:32;\tsigned:0;\n\
+        \tfield:u8 opcode;\toffset:48;\tsize:1;\tsigned:0;\n\
+        \tfield:u8 cdw10[24];\toffset:57;\tsize:24;\tsigned:0;\n";
+
+    #[test]
+    fn commands_for_zones_are_told() {
+        let format = CommandFormat::parse(SETUP, 8).unwrap();
+        assert_eq!(format, CommandFormat { id: 2109, opcode: 48, words: 57, block_sectors: 8 });
+        let command = |opcode: u8, action: [u8; 2]| {
+            let mut data = vec![0u8; 84];
+            data[..2].copy_from_slice(&2109u16.to_ne_bytes());
+            data[48] = opcode;
+            data[57..65].copy_from_slice(&100u64.to_le_bytes());
+            data[69..71].copy_from_slice(&action);
+            let (mut events, formats) = (Vec::new(), Formats { command: Some(format), ..formats() });
+            let count = parse_page(&page(0, &[(21, 5, data)]), &formats, &mut events);
+            assert_eq!(count.entries, 1);
+            assert_eq!(count.undecoded as usize + events.len(), 1);
+            events.pop()
+        };
+        let made = |command| Some(Event::Made { now_ns: 5, sector: 800, command });
+        assert_eq!(command(0x7D, [0, 0]), made(ZoneCommand::Append));
+        assert_eq!(command(0x79, [4, 0]), made(ZoneCommand::Action(ZoneAction::Reset)));
+        assert_eq!(command(0x79, [4, 1]), made(ZoneCommand::Action(ZoneAction::ResetAll)));
+        assert_eq!(command(0x79, [2, 0]), made(ZoneCommand::Action(ZoneAction::Finish)));
+        assert_eq!(command(0x79, [9, 0]), None, "an action of a later edition is counted as not understood");
+        assert_eq!(CommandFormat::parse("ID: 7\n", 8), None);
     }
 
     fn event(id: u16, sector: u64, sectors: u32, rwbs: &[u8]) -> Vec<u8> {

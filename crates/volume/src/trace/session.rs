@@ -3,9 +3,9 @@
 use super::account::{Accounts, Border};
 use super::packed::BlockTrace;
 use super::pairing::{Event, Pairing};
-use super::ring_buffer::{Formats, PageCount, parse_page};
+use super::ring_buffer::{Formats, PageCount, ZONE_APPEND, ZONE_MANAGEMENT_SEND, parse_page};
 use super::tally::Tally;
-use super::tracefs::{EventCounters, Instance, InstanceOptions};
+use super::tracefs::{CommandOptions, EventCounters, Instance, InstanceOptions};
 use super::validity::Problem;
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -35,6 +35,7 @@ pub struct TraceSession {
     device: BlockDevice,
     _counting: Counting,
     settings: Vec<(String, String)>,
+    start_ns: u64,
     begin: Border,
     stop: Arc<AtomicBool>,
     reader: Option<JoinHandle<std::io::Result<Collected>>>,
@@ -79,11 +80,12 @@ impl TraceSession {
         let counting = Counting::on(&disk)?;
         let instance = Instance::new(&options(device, &disk, first_sector, buffer_kib))?;
         let pipes = instance.pipes()?;
+        let start_ns = now_ns();
         let collector = Collector {
             formats: instance.formats,
             page_size: instance.page_size,
             part: device.is_partition().then(|| first_sector..first_sector + device.size().0 / 512),
-            start_ns: now_ns(),
+            start_ns,
             count: PageCount::default(),
             pending: Vec::new(),
             pairing: Pairing::new(BlockTrace::new(device.name(), device.size().0)),
@@ -94,7 +96,12 @@ impl TraceSession {
         let stopped = stop.clone();
         let reader = std::thread::spawn(move || collector.collect(pipes, &stopped));
         let device = device.clone();
-        Ok(Self { instance, device, _counting: counting, settings, begin, stop, reader: Some(reader) })
+        Ok(Self { instance, device, _counting: counting, settings, start_ns, begin, stop, reader: Some(reader) })
+    }
+
+    /// The moment that the times of its requests count from, in nanoseconds of CLOCK_MONOTONIC.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
     }
 
     /// Ends the recording in a moment in which the device is idle, waiting up to a second for it, and returns what was
@@ -159,7 +166,17 @@ fn options(device: &BlockDevice, disk: &BlockDevice, first_sector: u64, buffer_k
         }
         false => (whole.clone(), whole),
     };
-    InstanceOptions { issue_filter, complete_filter, buffer_kib }
+    InstanceOptions { issue_filter, complete_filter, commands: zone_commands(disk), buffer_kib }
+}
+
+/// Which commands to the zones of an NVMe drive are recorded: those of which the block layer's events do not tell the kind.
+fn zone_commands(disk: &BlockDevice) -> Option<CommandOptions> {
+    let zoned = disk.queue("zoned").is_some_and(|model| model != "none");
+    let block: u64 = disk.queue("logical_block_size")?.parse().ok()?;
+    (zoned && disk.name().starts_with("nvme")).then(|| CommandOptions {
+        filter: format!("disk == \"{}\" && (opcode == {ZONE_MANAGEMENT_SEND} || opcode == {ZONE_APPEND})", disk.name()),
+        block_sectors: block / 512,
+    })
 }
 
 /// Largest request that the kernel makes for the device.

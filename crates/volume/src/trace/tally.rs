@@ -24,7 +24,7 @@ impl Group {
     pub(crate) fn of(letters: &[u8], request: &Request, placeless: bool) -> Self {
         match request.operation {
             Operation::Other if placeless || request.sectors == 0 => Self::Command,
-            Operation::Write if letters.starts_with(b"ZA") || letters.starts_with(b"FZA") => Self::Append,
+            Operation::Write if request.append => Self::Append,
             Operation::Discard if letters.contains(&b'E') => Self::Write,
             operation => Self::of_operation(operation),
         }
@@ -37,6 +37,7 @@ impl Group {
             Operation::Write | Operation::Other => Self::Write,
             Operation::Discard => Self::Discard,
             Operation::Flush => Self::Flush,
+            Operation::Zone(_) => Self::Command,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A private instance of tracefs (Documentation/trace/ftrace.rst, section Instances) that records one device's requests.
 
-use super::ring_buffer::{EventFormat, Formats};
+use super::ring_buffer::{CommandFormat, EventFormat, Formats};
 use crate::error::TargetError;
 use crate::guardian::Guardian;
 use crate::scratch_directory;
@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The events of a request that are recorded. A driver that cannot take a request gives it back to be issued again.
 const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_requeue"];
+
+/// The event of a command that the NVMe driver makes, recorded for zoned drives.
+const COMMAND: &str = "events/nvme/nvme_setup_cmd";
 
 /// Settings that decide which events are recorded; read back at the end.
 const SETTINGS: [&str; 7] = [
@@ -76,8 +79,19 @@ pub(crate) struct InstanceOptions {
     pub issue_filter: String,
     /// The filter of completions.
     pub complete_filter: String,
+    /// The commands for zones of an NVMe drive.
+    pub commands: Option<CommandOptions>,
     /// Buffer per CPU.
     pub buffer_kib: u64,
+}
+
+/// Which commands of the NVMe driver are recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandOptions {
+    /// The filter.
+    pub filter: String,
+    /// Sectors of 512 bytes per logical block.
+    pub block_sectors: u64,
 }
 
 /// Events of all CPUs (`per_cpu/cpuN/stats`).
@@ -108,6 +122,11 @@ impl Instance {
             issue: read_format(&tracefs.path, "block_rq_issue")?,
             complete: read_format(&tracefs.path, "block_rq_complete")?,
             requeue: read_format(&tracefs.path, "block_rq_requeue")?,
+            // A kernel without it may tell the commands by its letters; where it does not, they stay untold.
+            command: options.commands.as_ref().and_then(|commands| {
+                let text = fs::read_to_string(tracefs.path.join(COMMAND).join("format")).ok()?;
+                CommandFormat::parse(&text, commands.block_sectors)
+            }),
         };
         let path = tracefs.path.join("instances").join(format!("senesce-{}", unique_name()));
         let named = without_process_names(&tracefs.path)?;
@@ -130,6 +149,10 @@ impl Instance {
             self.write(&format!("events/block/{event}/filter"), filter)?;
             self.write(&format!("events/block/{event}/enable"), "1")?;
         }
+        if let (Some(commands), Some(_)) = (&options.commands, &self.formats.command) {
+            self.write(&format!("{COMMAND}/filter"), &commands.filter)?;
+            self.write(&format!("{COMMAND}/enable"), "1")?;
+        }
         let subbuffer = fs::read_to_string(self.path.join("buffer_subbuf_size_kb")).ok();
         let kib = subbuffer.and_then(|text| text.trim().parse::<usize>().ok());
         self.page_size = kib.map_or_else(rustix::param::page_size, |kib| kib * 1024);
@@ -143,9 +166,12 @@ impl Instance {
 
     /// All settings that decide what is recorded, with their values.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
-        let of_events = EVENTS
-            .iter()
-            .flat_map(|event| ["enable", "filter", "trigger"].map(|setting| format!("events/block/{event}/{setting}")));
+        let events = EVENTS.map(|event| format!("events/block/{event}"));
+        let command = self.formats.command.map(|_| COMMAND.to_string());
+        let of_events = events
+            .into_iter()
+            .chain(command)
+            .flat_map(|event| ["enable", "filter", "trigger"].map(|setting| format!("{event}/{setting}")));
         let names = SETTINGS.iter().map(|name| name.to_string()).chain(of_events);
         // A kernel that lacks one of them lacks it at the end, too.
         let read = |name: String| {
