@@ -12,6 +12,7 @@ pub mod job;
 pub mod manage;
 pub mod map;
 pub mod null;
+pub mod replay;
 pub mod run;
 pub mod script;
 pub mod session;
