@@ -4,6 +4,7 @@ pub mod f2fs_bandwidth;
 pub mod job;
 mod lab_drives;
 pub mod lab_selftest;
+pub mod on_model;
 pub mod zns;
 pub mod zns_bandwidth;
 pub mod zns_finish;

@@ -3,16 +3,19 @@
 mod analysis;
 mod bench;
 mod measurements;
+mod models;
 pub(crate) mod output;
 mod setup;
 
+use crate::on_model::{HostSpeed, Place, Timed, Traced};
 use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use clap::Args;
 use senesce_claims::Facts;
 use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::drives;
-use senesce_runs::run::{Context, Experiment, Guest, Planned, Recorded, Run, run_in_guest};
+use senesce_runs::run::{self, Context, Experiment, Guest, Planned, Run, run_in_guest};
+use senesce_volume::guest::Guest as Lab;
 use serde::{Deserialize, Serialize};
 use setup::{SETUPS, ZENFS};
 use std::path::PathBuf;
@@ -93,6 +96,31 @@ fn once() -> u32 {
 pub enum Event {
     /// A benchmark on a setup.
     Measured(Measured),
+    /// What emulated drives were given meanwhile.
+    Recorded(Recorded),
+    /// How fast a machine is besides its drives.
+    Speed(HostSpeed),
+    /// The same on simulated drives.
+    OnModel(OnModel),
+}
+
+/// What emulated drives were given meanwhile.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Recorded {
+    setup: String,
+    benchmark: String,
+    repeat: u32,
+    traced: Traced,
+}
+
+/// A benchmark on simulated drives.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OnModel {
+    setup: String,
+    benchmark: String,
+    repeat: u32,
+    ops_per_second: f64,
+    timed: Timed,
 }
 
 /// What is done whole or not at all.
@@ -101,6 +129,8 @@ pub enum Event {
 pub enum Step {
     /// All setups, in a guest.
     Guest,
+    /// What its drives were given, on simulated ones.
+    OnModels,
     /// One setup on drives of this machine, and which time.
     Setup(String, u32),
 }
@@ -115,8 +145,12 @@ impl Run for ZnsRocksdb {
     type Event = Event;
     type Step = Step;
 
-    fn facts(_spec: &Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
-        crate::lab_drives::facts(&recorded.environment, facts)
+    fn facts(_spec: &Spec, recorded: &run::Recorded<Self>, facts: Facts) -> Facts {
+        let facts = crate::lab_drives::facts(&recorded.environment, facts);
+        match recorded.events().any(|event| matches!(event, Event::OnModel(_))) {
+            true => crate::on_model::facts(facts),
+            false => facts,
+        }
     }
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
@@ -135,7 +169,12 @@ impl Run for ZnsRocksdb {
             let starts = (3 + 2 * chosen.len()) as f64;
             let seconds = 10.0 + count * (reading + bytes.0 as f64 / 30e6 + starts);
             let bytes = Bytes(bytes.0 * setups.len() as u64 * u64::from(spec.repeats));
-            return Ok(vec![Planned::new(Step::Guest, words, setups.join(", ")).costing(bytes, seconds)]);
+            let models = "time what the drives of the guest were given";
+            return Ok(vec![
+                Planned::new(Step::Guest, words, setups.join(", ")).costing(bytes, seconds),
+                Planned::new(Step::OnModels, models, crate::on_model::NAMES)
+                    .costing(Bytes(0), 6.0 * bytes.0 as f64 / 12e9),
+            ]);
         }
         let planned = |repeat: u32, name: &String| {
             Planned::new(Step::Setup(name.clone(), repeat), words.clone(), name.clone())
@@ -150,6 +189,9 @@ impl Run for ZnsRocksdb {
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if *step == Step::OnModels {
+            return models::time_all(spec, context);
+        }
         let Step::Setup(name, repeat) = step else {
             let auto = || drives::AUTO.to_string();
             let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
@@ -164,17 +206,27 @@ impl Run for ZnsRocksdb {
         if name.ends_with("-zns") {
             context.add_environment(&crate::lab_drives::zoned(&spec.zoned)?)?;
         }
+        if Lab::here().is_some() {
+            let speeds = bench::speeds(Place::Guest, spec, context)?;
+            speeds.into_iter().for_each(|speed| context.record(Event::Speed(speed)));
+        }
         bench::run_setup((name, *repeat), spec, &mut self.0, context)
     }
 
-    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
-        recorded.events().flat_map(|Event::Measured(measured)| measured.measurements()).collect()
+    fn measurements(_spec: &Spec, recorded: &run::Recorded<Self>) -> Vec<Measurement> {
+        let emulated = recorded.environment.0.contains_key("lab.accelerator");
+        recorded.events().flat_map(|event| measurements::of(event, emulated)).collect()
     }
 
-    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let measured = recorded.events().map(|Event::Measured(measured)| measured.clone()).collect();
+    fn analyse(spec: &Spec, recorded: &run::Recorded<Self>) -> Result<Analysis, Failure> {
+        let measured = recorded.events().filter_map(|event| match event {
+            Event::Measured(measured) => Some(measured.clone()),
+            _ => None,
+        });
         let emulated = recorded.environment.0.contains_key("lab.accelerator");
-        analysis::analyse(measured, spec.keys, emulated)
+        let mut analysis = analysis::analyse(measured.collect(), spec.keys, emulated)?;
+        models::show(recorded, &mut analysis);
+        Ok(analysis)
     }
 }
 

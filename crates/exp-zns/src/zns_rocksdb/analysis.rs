@@ -63,7 +63,7 @@ fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a 
 }
 
 /// The mean of what was published for a setup and a benchmark: the read benchmarks were run twice.
-fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
+pub fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
     let condition = format!("{setup} {benchmark}");
     let found: Vec<f64> = values
         .iter()

@@ -2,10 +2,13 @@
 
 use super::output::{self, Percentiles};
 use super::setup::Database;
-use super::{Event, Spec, ZnsRocksdb};
+use super::{Event, Recorded, Spec, ZnsRocksdb};
+use crate::on_model::{HostSpeed, Place, Recording, now_ns};
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_runs::run::Context;
+use senesce_volume::ScratchDirectory;
+use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -70,9 +73,7 @@ pub fn run_setup(
     let outcome = chosen(spec).into_iter().try_for_each(|name| {
         context.check_interrupt()?;
         context.progress.say(&format!("{setup}: {name}"));
-        let measured = measure((setup, repeat), name, &place, spec, context)?;
-        context.record(Event::Measured(measured));
-        Ok(())
+        measure((setup, repeat), name, &place, spec, context)
     });
     place.close()?;
     outcome
@@ -83,9 +84,11 @@ fn measure(
     name: &str,
     place: &Database,
     spec: &Spec,
-    context: &Context<'_, ZnsRocksdb>,
-) -> Result<Measured, Failure> {
+    context: &mut Context<'_, ZnsRocksdb>,
+) -> Result<(), Failure> {
     place.drop_caches()?;
+    // Drives of this machine have times of their own.
+    let recording = Guest::here().map(|_| Recording::start(&place.roles())).transpose()?;
     let before = place.bytes_written()?;
     let folder = context.path().join("db_bench");
     fs::create_dir_all(&folder).map_err(failed("make folder", &folder))?;
@@ -96,8 +99,12 @@ fn measure(
     let seed = if repeat == 0 { context.seed } else { context.seed.child(&format!("repetition/{repeat}")) };
     let mut words = arguments(name, setup.ends_with("-zns"), spec, seed);
     words.extend(place.arguments());
+    let begin_ns = now_ns();
     run_program(&spec.db_bench, &words, &report, context)?;
+    let end_ns = now_ns();
     let used_bytes = place.bytes_used()?;
+    let file = format!("{setup}-{name}-{repeat}");
+    let traced = recording.map(|recording| recording.stop(context.path(), &file, (begin_ns, end_ns))).transpose()?;
     let drive_bytes = place.bytes_written()? - before;
     let text = fs::read_to_string(&report).map_err(failed("read", &report))?;
     let benchmark = name.trim_end_matches("-limited");
@@ -105,7 +112,7 @@ fn measure(
     let writes = output::percentiles(&text, "rocksdb.db.write.micros");
     let written =
         ["wal", "flush.write", "compact.write"].map(|name| output::ticker(&text, &format!("rocksdb.{name}.bytes")));
-    Ok(Measured {
+    let measured = Measured {
         setup: setup.into(),
         benchmark: name.into(),
         repeat,
@@ -118,7 +125,45 @@ fn measure(
         database_bytes: written.into_iter().sum(),
         drive_bytes,
         used_bytes,
-    })
+    };
+    let (setup, benchmark) = (measured.setup.clone(), measured.benchmark.clone());
+    context.record(Event::Measured(measured));
+    if let Some(traced) = traced {
+        context.record(Event::Recorded(Recorded { setup, benchmark, repeat, traced }));
+    }
+    Ok(())
+}
+
+/// How fast this machine is at writing and at reading a small database in memory.
+///
+/// # Errors
+/// Without space in memory; when db_bench fails.
+pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
+    let folder = ScratchDirectory::in_memory("host-speed")?;
+    let report = folder.path().join("report.txt");
+    let small = Spec { keys: spec.keys.min(SMALL_KEYS), readers: 1, ..spec.clone() };
+    let mut words = arguments("fillrandom", false, &small, context.seed);
+    words[0] = "--benchmarks=fillrandom,readrandom".into();
+    words.push(format!("--db={}", folder.path().join("db").display()));
+    words.retain(|word| !word.contains("direct_io"));
+    run_program(&spec.db_bench, &words, &report, context)?;
+    let text = fs::read_to_string(&report).map_err(failed("read", &report))?;
+    let speed = |work: &str| {
+        let found = output::throughput(&text, work).ok_or_else(|| unreadable(&text, &report))?;
+        Ok(HostSpeed { place, work: work.into(), per_second: found.ops_per_second })
+    };
+    [WRITING, READING].iter().map(|work| speed(work)).collect()
+}
+
+/// Keys of the small database.
+const SMALL_KEYS: u64 = 50_000;
+/// The work by which a machine's speed at a benchmark is told.
+const WRITING: &str = "fillrandom";
+const READING: &str = "readrandom";
+
+/// Which of both a benchmark is like.
+pub fn work_of(benchmark: &str) -> &'static str {
+    if benchmark.starts_with("read") { READING } else { WRITING }
 }
 
 /// The study's options; sizes and durations are parameters because they must shrink with the drive.

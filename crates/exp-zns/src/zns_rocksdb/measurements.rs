@@ -1,12 +1,35 @@
 //! The single values of a benchmark, each under the conditions that its claims name.
 
+use super::Event;
 use super::bench::Measured;
+use crate::on_model::Host;
 use senesce_core::{Better, Measurement};
+
+/// What claims are about, where it is a rate.
+const RATE: &str = "operations per second";
+
+/// The values of an event. Those of emulated drives have names of their own, so that claims are decided by what was measured on
+/// drives or told by models.
+pub fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
+    match event {
+        Event::Measured(measured) if emulated => {
+            let named = |one: Measurement| Measurement { metric: format!("{} in the guest", one.metric), ..one };
+            measured.measurements().into_iter().map(|one| named(one).under_emulation()).collect()
+        }
+        Event::Measured(measured) => measured.measurements(),
+        Event::OnModel(found) if found.timed.host == Host::Scaled && found.timed.problems.is_empty() => {
+            let one = Measurement::new(RATE, "operations/s", Better::Higher, found.ops_per_second).ok();
+            let one = one.map(|one| one.under("setup", &*found.setup).under("benchmark", &*found.benchmark).modelled());
+            one.map(|one| Measurement { repetition: found.repeat, ..one }).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
 
 impl Measured {
     /// Rate and latencies; of what was not done there are none.
     pub fn measurements(&self) -> Vec<Measurement> {
-        let rate = (self.operations > 0).then_some(("operations per second", "operations/s", self.ops_per_second));
+        let rate = (self.operations > 0).then_some((RATE, "operations/s", self.ops_per_second));
         let reads = self
             .reads
             .map(|reads| [("read latency p50", "us", reads.p50_us), ("read latency p99", "us", reads.p99_us)]);

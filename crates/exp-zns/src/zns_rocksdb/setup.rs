@@ -1,6 +1,7 @@
 //! Where the database lies: a file system made for the run, or the drive itself through ZenFS.
 
 use super::Spec;
+use crate::on_model::Role;
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::guest::{Wanted, find};
 use senesce_volume::{
@@ -57,6 +58,18 @@ impl Database {
                 vec![format!("--fs_uri=zenfs://dev:{}", claimed.device().name())]
             }
         }
+    }
+
+    /// Its drives, each with what it is for.
+    pub fn roles(&self) -> Vec<(Role, PathBuf)> {
+        let is_zoned = |drive: &BlockDevice| drive.queue("zoned").is_some_and(|model| model != "none");
+        let has_zoned = self.drives.iter().any(is_zoned);
+        let role = |drive: &BlockDevice| match (is_zoned(drive), has_zoned) {
+            (true, _) => Role::Zoned,
+            (false, true) => Role::Metadata,
+            (false, false) => Role::Conventional,
+        };
+        self.drives.iter().map(|drive| (role(drive), drive.path().to_path_buf())).collect()
     }
 
     /// Bytes that its drives were given to write since they appeared: sectors written of `/sys/block/*/stat`

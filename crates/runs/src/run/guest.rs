@@ -12,6 +12,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// In a run's folder, what the guest may write; in it, its own record.
+const SHARE: &str = "guest";
+const RECORD: &str = "run";
+
+/// Where a run's folder holds the guest's own record, with the files that its steps left there.
+pub fn guest_record(run: &Path) -> PathBuf {
+    run.join(SHARE).join(RECORD)
+}
+
 /// What the guest gets.
 pub struct Guest {
     /// The kernel, as `senesce lab run --kernel` takes it; none: the newest there is.
@@ -39,7 +48,7 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     // Not what this machine would plan: the guest has a kernel and programs of its own.
     let plan = new_plan::<G>(spec, context.seed)?;
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
-    let (plan_file, inside) = (share.join("plan.toml"), share.join("run"));
+    let (plan_file, inside) = (share.join("plan.toml"), share.join(RECORD));
     fs::write(&plan_file, text).map_err(failed("write", &plan_file))?;
     let mut command = vec![own_program()?, "-q".into(), "carry".into(), plan_file.display().to_string()];
     if let Some(steps) = steps {
@@ -84,7 +93,7 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
 
 /// A folder that the guest may write. What a guest left there that was cut off is gone with its drives: it starts anew.
 fn fresh_share(run: &Path) -> Result<PathBuf, Failure> {
-    let share = run.join("guest");
+    let share = run.join(SHARE);
     let _ = fs::remove_dir_all(&share);
     fs::create_dir_all(&share).map_err(failed("make folder", &share))?;
     share.canonicalize().map_err(failed("find", &share))

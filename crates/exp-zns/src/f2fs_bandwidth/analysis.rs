@@ -1,0 +1,160 @@
+//! Means beside the published ones, bandwidth over time, and what the simulated drives did.
+
+use super::{DriveResult, Event, F2fsBandwidth, MEAN, OnModel, Sample};
+use crate::on_model::{Host, NAMES};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
+use senesce_core::{Analysis, Table, published};
+use senesce_runs::run::{Recorded, Run};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const SUMMARY: &str = "The same files are written and replaced at random on F2FS over a conventional drive and over a zoned drive of the same \
+                       capacity, for several times the capacity, so that the cleaner runs.";
+
+/// Everything that is shown.
+pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
+    let (mut samples, mut results, mut modelled) = (Vec::new(), Vec::new(), Vec::new());
+    for event in recorded.events().cloned() {
+        match event {
+            Event::Sample(sample) => samples.push(sample),
+            Event::Drive(result) => results.push(result),
+            Event::OnModel(found) => modelled.push(found),
+            Event::Recorded(_) | Event::Speed(_) => {}
+        }
+    }
+    let emulated = recorded.environment.0.contains_key("lab.accelerator");
+    let device = if emulated { "drives emulated by QEMU in the lab guest" } else { "drives of this machine" };
+    let mut tables = vec![means(&results, emulated)];
+    let mut figures = Vec::new();
+    if !modelled.is_empty() {
+        tables.push(on_models(&modelled));
+        figures.push(figure(
+            "modelled",
+            "Write bandwidth over the time of the model",
+            NAMES,
+            modelled_series(&modelled, &samples),
+        ));
+    }
+    figures.push(figure("bandwidth", "Write bandwidth over time", device, measured_series(&samples)));
+    Analysis {
+        title: "Sustained write bandwidth of F2FS".into(),
+        summary: SUMMARY.into(),
+        figures,
+        tables,
+        result: json!({"drives": results, "on_models": modelled}),
+        ..Analysis::default()
+    }
+}
+
+fn means(results: &[DriveResult], emulated: bool) -> Table {
+    let title = if emulated { "Mean bandwidth in the guest" } else { "Mean bandwidth" };
+    let columns = ["drive", "repeat", "written (MiB)", "overwrites", "mean (MiB/s)", "published (MiB/s)"];
+    let mut table = Table::new("means", title, &columns);
+    for result in results {
+        table.row(vec![
+            json!(result.drive),
+            json!(result.repeat + 1),
+            json!(result.bytes >> 20),
+            json!(result.overwrites),
+            json!(result.mean_mib_s),
+            json!(published_mean(&result.drive)),
+        ]);
+    }
+    table
+}
+
+/// What each host and drive came to, with where the time went.
+fn on_models(modelled: &[OnModel]) -> Table {
+    let columns = [
+        "drive",
+        "repeat",
+        "host",
+        "mean (MiB/s)",
+        "published (MiB/s)",
+        "drive busy (%)",
+        "host by itself (%)",
+        "bytes on drives per byte of files",
+        "read (MiB)",
+        "zone resets",
+        "accounts",
+    ];
+    let mut table = Table::new("on-models", "The same requests on simulated drives", &columns);
+    for found in modelled {
+        let timed = &found.timed;
+        let percent = |seconds: f64| 100.0 * seconds / timed.seconds;
+        table.row(vec![
+            json!(found.drive),
+            json!(found.repeat + 1),
+            json!(timed.host_words()),
+            json!(found.mean_mib_s),
+            json!(published_mean(&found.drive)),
+            json!(percent(timed.busy_seconds)),
+            json!(percent(timed.host_seconds)),
+            json!(found.write_amplification),
+            json!(timed.bytes("read") >> 20),
+            json!(timed.commands("reset")),
+            json!(timed.accounts()),
+        ]);
+    }
+    table
+}
+
+fn figure(id: &str, title: &str, device: &str, series: Vec<Series>) -> Figure {
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: "Each point is the mean over one sync interval.".into(),
+        device: device.into(),
+        better: Better::Higher,
+        kind: FigureKind::Lines {
+            x: Axis::linear("time (s)").from_zero(),
+            y: Axis::linear("bandwidth (MiB/s)").from_zero(),
+            series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
+        },
+    }
+}
+
+fn measured_series(samples: &[Sample]) -> Vec<Series> {
+    let repeats: BTreeSet<u32> = samples.iter().map(|sample| sample.repeat).collect();
+    let lines = repeats.iter().flat_map(|repeat| ["conventional", "zoned"].map(|drive| (drive, *repeat)));
+    lines.map(|(drive, repeat)| over_time(drive, repeat, samples)).collect()
+}
+
+fn over_time(drive: &str, repeat: u32, samples: &[Sample]) -> Series {
+    let points = samples
+        .iter()
+        .filter(|sample| sample.drive == drive && sample.repeat == repeat && sample.seconds > 0.0)
+        .map(|sample| (sample.elapsed, sample.bytes as f64 / sample.seconds / 1_048_576.0))
+        .collect();
+    Series { name: named(drive, repeat), mark: Mark::Measured, points, ..Series::default() }
+}
+
+/// Bandwidth between the moments at which the stretches end on the model.
+fn modelled_series(modelled: &[OnModel], samples: &[Sample]) -> Vec<Series> {
+    let alone = modelled.iter().filter(|found| found.timed.host == Host::None);
+    let line = |found: &OnModel| {
+        let own = samples.iter().filter(|sample| (&sample.drive, sample.repeat) == (&found.drive, found.repeat));
+        let mut before = 0.0;
+        let points = own.zip(&found.timed.moments).filter_map(|(sample, at)| {
+            let seconds = at - std::mem::replace(&mut before, *at);
+            (seconds > 0.0).then(|| (*at, sample.bytes as f64 / seconds / 1_048_576.0))
+        });
+        Series {
+            name: named(&found.drive, found.repeat),
+            mark: Mark::Modelled,
+            points: points.collect(),
+            ..Series::default()
+        }
+    };
+    alone.map(line).collect()
+}
+
+fn named(drive: &str, repeat: u32) -> String {
+    if repeat == 0 { drive.to_string() } else { format!("{drive}, again {repeat}") }
+}
+
+/// The published mean of a drive.
+pub fn published_mean(drive: &str) -> Option<f64> {
+    let values = published::parse(F2fsBandwidth::PUBLISHED).ok()?;
+    values.into_iter().find(|value| value.metric == MEAN && value.condition == drive).map(|value| value.value)
+}

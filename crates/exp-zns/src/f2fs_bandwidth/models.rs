@@ -1,0 +1,79 @@
+//! The recordings of the guest on simulated drives.
+
+use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded, Spec};
+use crate::on_model::{Host, HostSpeed, Place, REPLACING, hosts, time};
+use senesce_core::{ExitCode, Failure};
+use senesce_runs::run::{Context, guest_record};
+
+/// What a mean with a host is called. Published ones are of hosts that keep the drive busy: they are compared with that of a host
+/// that takes no time.
+pub fn metric(host: Host) -> Option<&'static str> {
+    match host {
+        Host::None => Some(MEAN),
+        Host::Scaled => Some("mean write bandwidth with this machine's time"),
+        Host::Guest => None,
+    }
+}
+
+/// Times every recording of the guest for each host.
+///
+/// # Errors
+/// Without a recording; as [`time`].
+pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
+    let speed = HostSpeed::of_replacing(Place::Host, spec.file_size.bytes())?;
+    context.record(Event::Speed(speed.clone()));
+    let events: Vec<Event> = context.recorded().events().cloned().collect();
+    let speeds = events.iter().filter_map(|event| match event {
+        Event::Speed(speed) => Some(speed.clone()),
+        _ => None,
+    });
+    let hosts = hosts(HostSpeed::share(&speeds.chain([speed]).collect::<Vec<_>>(), REPLACING));
+    let recordings: Vec<&Recorded> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Recorded(recorded) => Some(recorded),
+            _ => None,
+        })
+        .collect();
+    if recordings.is_empty() {
+        return Err(Failure::new(ExitCode::RunFailed, "the guest recorded nothing of its drives"));
+    }
+    for recorded in recordings {
+        context.check_interrupt()?;
+        let folder = guest_record(context.path());
+        let ends = ends_of(recorded, &events);
+        let bytes = events.iter().find_map(|event| match event {
+            Event::Drive(result) if (&result.drive, result.repeat) == (&recorded.drive, recorded.repeat) => {
+                Some(result.bytes)
+            }
+            _ => None,
+        });
+        let bytes = bytes.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it wrote"))?;
+        for timed in time(&recorded.traced, &folder, &hosts, &ends, context.seed)? {
+            timed
+                .problems
+                .iter()
+                .for_each(|problem| context.caveat(format!("{} on the model: {problem}", recorded.drive)));
+            context.record(Event::OnModel(OnModel {
+                drive: recorded.drive.clone(),
+                repeat: recorded.repeat,
+                bytes,
+                mean_mib_s: bytes as f64 / timed.seconds / 1_048_576.0,
+                write_amplification: timed.write_amplification(bytes),
+                timed,
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// When each stretch ended, in nanoseconds of the recording's clock.
+fn ends_of(recorded: &Recorded, events: &[Event]) -> Vec<u64> {
+    let end = |event: &Event| match event {
+        Event::Sample(sample) if (&sample.drive, sample.repeat) == (&recorded.drive, recorded.repeat) => {
+            Some(recorded.traced.begin_ns + (sample.elapsed * 1e9) as u64)
+        }
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
+}

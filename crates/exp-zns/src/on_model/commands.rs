@@ -1,0 +1,141 @@
+//! From the block traces of several drives to the commands of the one that is simulated.
+
+use super::recording::{Role, Traced, TracedDrive};
+use senesce_core::{ExitCode, Failure};
+use senesce_volume::BlockTrace;
+use senesce_volume::trace::{Operation as Asked, Request, ZoneAction};
+use senesce_zoned::replay::{Recorded, Work};
+use senesce_zoned::{Geometry, Operation};
+use std::collections::BTreeMap;
+
+/// What was recorded, in the order of issue, and what of it the model does not know.
+#[derive(Debug, Default, PartialEq)]
+pub struct Commands {
+    /// The commands.
+    pub list: Vec<Recorded>,
+    /// Which of them stand for the beginning and the end of what is measured.
+    pub measured: (usize, usize),
+    /// Commands of the simulated drive by the operation's word, with their bytes: the second account of what it is given.
+    pub asked: BTreeMap<&'static str, (u64, u64)>,
+    /// Requests to that drive that take no time there: flushes, discards and writing zeroes.
+    pub unmodelled: BTreeMap<&'static str, u64>,
+    /// Bytes written to drives that take no time.
+    pub elsewhere_bytes: u64,
+}
+
+/// Puts the traces of all drives together. Times count from the earliest start.
+///
+/// # Errors
+/// A trace with requests missing, or a command to the zoned drive of which the kind is not known.
+pub fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
+    let mut all = Commands::default();
+    let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
+    for (drive, trace) in traced.drives.iter().zip(traces) {
+        let offset_ns = drive.start_ns - origin_ns;
+        for request in trace.valid()?.iter() {
+            let issue_ns = offset_ns + request.issue_ns;
+            let completed_ns = request.latency_ns.map(|latency| issue_ns.saturating_add(latency));
+            all.add(drive, &request, geometry, Recorded { issue_ns, completed_ns, work: Work::Nothing })?;
+        }
+    }
+    // Commands of nothing mark the beginning and the end of what is measured.
+    let [begin, end] = [traced.begin_ns, traced.end_ns].map(|at_ns| at_ns.saturating_sub(origin_ns));
+    for at_ns in [begin, end.max(begin)] {
+        all.list.push(Recorded { issue_ns: at_ns, completed_ns: Some(at_ns), work: Work::Nothing });
+    }
+    let (first, last) = (all.list.len() - 2, all.list.len() - 1);
+    let mut order: Vec<usize> = (0..all.list.len()).collect();
+    order.sort_by_key(|index| all.list[*index].issue_ns);
+    let place = |index| order.iter().position(|other| *other == index).unwrap_or(0);
+    all.measured = (place(first), place(last));
+    all.list = order.into_iter().map(|index| all.list[index]).collect();
+    Ok(all)
+}
+
+impl Commands {
+    fn add(
+        &mut self,
+        drive: &TracedDrive,
+        request: &Request,
+        geometry: &Geometry,
+        times: Recorded,
+    ) -> Result<(), Failure> {
+        if drive.role == Role::Metadata {
+            self.elsewhere_bytes += if request.operation == Asked::Write { request.bytes() } else { 0 };
+            self.list.push(times);
+            return Ok(());
+        }
+        let operation = match (request.operation, drive.role) {
+            (Asked::Read, _) => Operation::Read,
+            (Asked::Write, Role::Zoned) if request.append => Operation::Append,
+            (Asked::Write, _) => Operation::Write,
+            (Asked::Zone(action), _) => return self.zone(action, request, geometry, times),
+            (Asked::Other, Role::Zoned) => return Err(unknown(request)),
+            (Asked::Flush, _) => return self.nothing("flush", times),
+            (Asked::Discard, _) => return self.nothing("discard", times),
+            (Asked::Other, _) => return self.nothing("other", times),
+        };
+        // A flush with a place, as some kernels show it.
+        if request.sectors == 0 {
+            return self.nothing("flush", times);
+        }
+        let size = u64::from(geometry.block_bytes);
+        if !(request.sector * 512).is_multiple_of(size) || !request.bytes().is_multiple_of(size) {
+            let words = format!("a request at sector {} is not aligned to blocks of {size} bytes", request.sector);
+            return Err(Failure::new(ExitCode::RunFailed, words));
+        }
+        let (mut block, end) = (request.sector * 512 / size, request.end_sector() * 512 / size);
+        let most = u64::from(geometry.transfer_limit) / size;
+        while block < end {
+            let zone = geometry.zone_of(block);
+            let blocks = (end - block).min(most).min(geometry.start(zone + 1) - block);
+            let first = if operation == Operation::Append { geometry.start(zone) } else { block };
+            self.push(Work::Drive(operation, zone, first, blocks as u32), blocks * size, times);
+            block += blocks;
+        }
+        Ok(())
+    }
+
+    fn zone(
+        &mut self,
+        action: ZoneAction,
+        request: &Request,
+        geometry: &Geometry,
+        times: Recorded,
+    ) -> Result<(), Failure> {
+        let zone = geometry.zone_of(request.sector * 512 / u64::from(geometry.block_bytes));
+        let (operation, zones) = match action {
+            ZoneAction::Reset => (Operation::Reset, zone..zone + 1),
+            ZoneAction::ResetAll => (Operation::Reset, 0..geometry.zones),
+            ZoneAction::Open => (Operation::Open, zone..zone + 1),
+            ZoneAction::Close => (Operation::Close, zone..zone + 1),
+            ZoneAction::Finish => (Operation::Finish, zone..zone + 1),
+        };
+        for zone in zones {
+            self.push(Work::Drive(operation, zone, geometry.start(zone), 0), 0, times);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, work: Work, bytes: u64, times: Recorded) {
+        if let Work::Drive(operation, ..) = work {
+            let asked = self.asked.entry(operation.name()).or_default();
+            *asked = (asked.0 + 1, asked.1 + bytes);
+        }
+        self.list.push(Recorded { work, ..times });
+    }
+
+    fn nothing(&mut self, what: &'static str, times: Recorded) -> Result<(), Failure> {
+        *self.unmodelled.entry(what).or_default() += 1;
+        self.list.push(times);
+        Ok(())
+    }
+}
+
+fn unknown(request: &Request) -> Failure {
+    let words = format!(
+        "the guest's kernel does not tell what a command to the zone at sector {} was; boot Linux 6.19 or later, or one whose nvme module has the event nvme_setup_cmd",
+        request.sector
+    );
+    Failure::new(ExitCode::RunFailed, words)
+}

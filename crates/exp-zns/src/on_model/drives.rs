@@ -1,0 +1,76 @@
+//! A simulated drive of the emulated one's size and zones.
+
+use super::recording::{Role, Traced, Zones};
+use super::{CONVENTIONAL_MODEL, ZONED_MODEL};
+use senesce_core::{ExitCode, Failure, Seed};
+use senesce_zoned::sim::model::Model;
+use senesce_zoned::sim::{HostPath, SimDevice, SimOptions};
+use senesce_zoned::{Geometry, ZonedDevice};
+
+/// The drive of a recording that is simulated, as the recording began.
+///
+/// # Errors
+/// A recording without such a drive, or one that the model cannot have the shape of.
+pub fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
+    let main = traced.drives.iter().find(|drive| drive.role != Role::Metadata);
+    let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording holds no drive to simulate"))?;
+    let path = HostPath::None;
+    let Some(zones) = &drive.zones else {
+        let model = sized(Model::load(CONVENTIONAL_MODEL)?, drive.bytes);
+        let mut device = SimDevice::new(&model.checked()?, SimOptions { block_bytes: Some(512), path }, seed)?;
+        // The published drive was used: what is written must be collected.
+        device.wear();
+        return Ok((device, None));
+    };
+    let model = shaped(Model::load(ZONED_MODEL)?, &zones.geometry)?;
+    let block_bytes = Some(zones.geometry.block_bytes);
+    let mut device = SimDevice::new(&model, SimOptions { block_bytes, path }, seed)?;
+    for (zone, blocks) in (0..).zip(&zones.before).filter(|(_, blocks)| **blocks > 0) {
+        device.preset(zone, Some(*blocks))?;
+    }
+    Ok((device, Some(zones.clone())))
+}
+
+/// A conventional model of another size. The free space that its collector keeps shrinks likewise, or it would begin or end only once
+/// in the whole recording; at least so much remains that what is in flight does not decide.
+fn sized(mut model: Model, bytes: u64) -> Model {
+    let region = model.geometry.zone_size_mib << 20;
+    let share = bytes as f64 / (region * u64::from(model.geometry.zones)) as f64;
+    model.geometry.zones = bytes.div_ceil(region).max(1) as u32;
+    if let Some(garbage) = &mut model.garbage {
+        let apart = (garbage.stop_above_mib - garbage.start_below_mib) as f64;
+        let share = share.max(LEAST_COLLECTED_MIB / apart).min(1.0);
+        let mib = |mib: u64| (mib as f64 * share).round() as u64;
+        (garbage.start_below_mib, garbage.stop_above_mib) = (mib(garbage.start_below_mib), mib(garbage.stop_above_mib));
+    }
+    model
+}
+
+/// Ten times what the published drive's model has in flight.
+const LEAST_COLLECTED_MIB: f64 = 100.0;
+
+/// A model with the number, size and limits of another drive's zones.
+fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
+    let mib = |blocks: u64| {
+        let bytes = blocks * u64::from(geometry.block_bytes);
+        let words = || format!("zones of {bytes} bytes; the model takes whole MiB");
+        bytes.is_multiple_of(1 << 20).then_some(bytes >> 20).ok_or_else(|| Failure::new(ExitCode::RunFailed, words()))
+    };
+    let shape = &mut model.geometry;
+    shape.zones = geometry.zones;
+    shape.zone_size_mib = mib(geometry.zone_blocks)?;
+    shape.zone_capacity_mib = mib(geometry.capacity_blocks)?;
+    (shape.max_open, shape.max_active) = (geometry.max_open, geometry.max_active);
+    Ok(model.checked()?)
+}
+
+/// Zones of which the model's write pointer is another than the emulated drive's at the end: the second account of every write and
+/// reset.
+///
+/// # Errors
+/// As the drive's report.
+pub fn unequal_zones(device: &mut SimDevice, zones: &Zones) -> Result<Vec<u32>, Failure> {
+    let found = device.report(0, zones.geometry.zones)?;
+    let pairs = found.iter().zip(&zones.after);
+    Ok(pairs.filter(|(model, emulated)| model.written() != **emulated).map(|(model, _)| model.zone).collect())
+}

@@ -1,0 +1,126 @@
+//! In the guest: the block traces of the drives, with the zones before and after.
+
+use senesce_core::Failure;
+use senesce_core::failure::failed;
+use senesce_volume::{BlockDevice, TraceSession};
+use senesce_zoned::survey::Survey;
+use senesce_zoned::{Geometry, ZoneInfo};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What a drive is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// A conventional drive that holds everything.
+    Conventional,
+    /// A zoned drive.
+    Zoned,
+    /// A small conventional drive beside a zoned one. The published runs had it in memory (null_blk): it takes no time.
+    Metadata,
+}
+
+impl Role {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Conventional => "conventional",
+            Self::Zoned => "zoned",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+/// The zones of a drive around a recording: blocks up to the write pointer of each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zones {
+    /// Number, size and limits.
+    pub geometry: Geometry,
+    /// When it began.
+    pub before: Vec<u64>,
+    /// When it had ended.
+    pub after: Vec<u64>,
+}
+
+/// One drive of a recording. Its requests lie in a file of the record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedDrive {
+    /// What it is for.
+    pub role: Role,
+    /// Name of the file.
+    pub file: String,
+    /// The moment that its times count from, in nanoseconds of the clock that all drives share.
+    pub start_ns: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Of a zoned drive.
+    pub zones: Option<Zones>,
+}
+
+/// All drives of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traced {
+    /// When what is measured began and ended, in nanoseconds of the same clock.
+    pub begin_ns: u64,
+    /// See there.
+    pub end_ns: u64,
+    /// The drives.
+    pub drives: Vec<TracedDrive>,
+}
+
+/// A recording in progress.
+pub struct Recording {
+    sessions: Vec<(Role, BlockDevice, TraceSession, Option<Survey>)>,
+}
+
+impl Recording {
+    /// Begins on drives that are in use.
+    ///
+    /// # Errors
+    /// When a drive cannot be traced or does not tell its zones.
+    pub fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
+        let start = |(role, path): &(Role, PathBuf)| {
+            let device = BlockDevice::open(path)?;
+            let survey = (*role == Role::Zoned).then(|| survey(path)).transpose()?;
+            let session = TraceSession::start(&device)?;
+            Ok((*role, device, session, survey))
+        };
+        Ok(Self { sessions: drives.iter().map(start).collect::<Result<_, Failure>>()? })
+    }
+
+    /// Ends it; the requests go to files `NAME-ROLE.blocks` in a folder. What was written must have been synced. `measured` is when
+    /// what is measured began and ended ([`now_ns`]).
+    ///
+    /// # Errors
+    /// When the recording cannot be read or saved.
+    pub fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<Traced, Failure> {
+        let mut drives = Vec::new();
+        for (role, device, session, survey_before) in self.sessions {
+            let (start_ns, bytes) = (session.start_ns(), device.size().0);
+            let trace = session.stop()?;
+            let after = (role == Role::Zoned).then(|| survey(device.path())).transpose()?;
+            let file = format!("{name}-{}.blocks", role.word());
+            let path = folder.join(&file);
+            trace.save(&path).map_err(|error| failed("save", &path)(std::io::Error::other(error.to_string())))?;
+            let zones = survey_before.zip(after).map(|(before, after)| Zones {
+                geometry: before.geometry,
+                before: pointers(&before.zones),
+                after: pointers(&after.zones),
+            });
+            drives.push(TracedDrive { role, file, start_ns, bytes, zones });
+        }
+        Ok(Traced { begin_ns: measured.0, end_ns: measured.1, drives })
+    }
+}
+
+/// The clock of recordings, in nanoseconds.
+pub fn now_ns() -> u64 {
+    senesce_sys::clock::monotonic().as_nanos() as u64
+}
+
+fn survey(path: &Path) -> Result<Survey, Failure> {
+    Ok(Survey::of(&path.display().to_string().parse()?)?)
+}
+
+fn pointers(zones: &[ZoneInfo]) -> Vec<u64> {
+    zones.iter().map(ZoneInfo::written).collect()
+}

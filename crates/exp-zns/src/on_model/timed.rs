@@ -1,0 +1,182 @@
+//! A recording on the models, with its second account.
+
+use super::commands::{Commands, commands};
+use super::drives::{simulated, unequal_zones};
+use super::recording::Traced;
+use senesce_core::{Failure, Seed};
+use senesce_runs::simulated::load;
+use senesce_volume::BlockTrace;
+use senesce_zoned::ZonedDevice;
+use senesce_zoned::replay::{Kind, Replayed, replay};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What host is thought of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Host {
+    /// One that takes no time: the drive alone.
+    None,
+    /// The guest's own time, as much faster as this machine is.
+    Scaled,
+    /// The guest as it is.
+    Guest,
+}
+
+/// A recording on a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Timed {
+    /// The host.
+    pub host: Host,
+    /// The share of the guest's own time that it took.
+    pub host_share: f64,
+    /// Seconds of the model from the beginning to the end of what is measured.
+    pub seconds: f64,
+    /// Seconds in which the drive was busy, and those that the host took by itself.
+    pub busy_seconds: f64,
+    /// See there.
+    pub host_seconds: f64,
+    /// Commands, bytes and latencies by operation.
+    pub kinds: BTreeMap<String, Kind>,
+    /// Requests to the drive that take no time on the model.
+    pub unmodelled: BTreeMap<String, u64>,
+    /// Bytes written to drives that take no time.
+    pub elsewhere_bytes: u64,
+    /// Where moments of the recording lie on the model: seconds since the beginning.
+    pub moments: Vec<f64>,
+    /// Why this is not to be believed: what the model refused, and where its account differs from the guest's. Empty: both agree.
+    pub problems: Vec<String>,
+}
+
+/// Times a recording whose files lie in a folder, once for each host. `moments_ns` are times of the recording's clock: where they
+/// lie on the model is told.
+///
+/// # Errors
+/// Files that are missing, damaged or not valid; commands that cannot be told; as [`replay`].
+pub fn time(
+    traced: &Traced,
+    folder: &Path,
+    hosts: &[(Host, f64)],
+    moments_ns: &[u64],
+    seed: Seed,
+) -> Result<Vec<Timed>, Failure> {
+    let traces: Vec<BlockTrace> =
+        traced.drives.iter().map(|drive| load(&folder.join(&drive.file))).collect::<Result<_, _>>()?;
+    let (device, _) = simulated(traced, seed)?;
+    let all = commands(traced, &traces, device.geometry())?;
+    let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
+    let moments: Vec<u64> = moments_ns.iter().map(|at_ns| at_ns.saturating_sub(origin_ns)).collect();
+    hosts.iter().map(|(host, share)| one(traced, &all, (*host, *share), &moments, seed)).collect()
+}
+
+/// The hosts that a recording is timed with, and the share of the guest's own time that each takes.
+pub fn hosts(scaled: Option<f64>) -> Vec<(Host, f64)> {
+    let scaled = scaled.map(|share| (Host::Scaled, share));
+    [Some((Host::None, 0.0)), scaled, Some((Host::Guest, 1.0))].into_iter().flatten().collect()
+}
+
+fn one(
+    traced: &Traced,
+    all: &Commands,
+    (host, host_share): (Host, f64),
+    moments: &[u64],
+    seed: Seed,
+) -> Result<Timed, Failure> {
+    let (mut device, zones) = simulated(traced, seed)?;
+    let replayed = replay(&mut device, &all.list, host_share)?;
+    let mut problems = disagreements(all, &replayed);
+    if let Some(zones) = &zones {
+        let unequal = unequal_zones(&mut device, zones)?;
+        if let Some(first) = unequal.first() {
+            problems.push(format!(
+                "the write pointers of {} zones are not the guest's at the end, the first that of zone {first}",
+                unequal.len()
+            ));
+        }
+    }
+    let on_model = on_model(all, &replayed);
+    let [begin, end] = [all.measured.0, all.measured.1].map(|index| replayed.times[index].submitted_ns);
+    let since = |at_ns: &u64| on_model(*at_ns).saturating_sub(begin) as f64 * 1e-9;
+    let owned = |(name, count): (&&'static str, &u64)| ((*name).to_string(), *count);
+    Ok(Timed {
+        host,
+        host_share,
+        seconds: end.saturating_sub(begin) as f64 * 1e-9,
+        busy_seconds: replayed.busy_seconds,
+        host_seconds: replayed.host_seconds,
+        kinds: replayed.kinds.iter().map(|(name, kind)| ((*name).to_string(), *kind)).collect(),
+        unmodelled: all.unmodelled.iter().map(owned).collect(),
+        elsewhere_bytes: all.elsewhere_bytes,
+        moments: moments.iter().map(since).collect(),
+        problems,
+    })
+}
+
+/// Where a moment of the recording lies on the model: when all was done that was complete by then.
+fn on_model<'a>(all: &'a Commands, replayed: &'a Replayed) -> impl Fn(u64) -> u64 + 'a {
+    let pairs = all.list.iter().zip(&replayed.times);
+    let mut done: Vec<(u64, u64)> =
+        pairs.filter_map(|(one, times)| Some((one.completed_ns?, times.completed_ns))).collect();
+    done.sort_unstable();
+    let mut latest = 0;
+    done.iter_mut().for_each(|(_, on_model)| {
+        latest = latest.max(*on_model);
+        *on_model = latest;
+    });
+    move |at_ns| {
+        let behind = done.partition_point(|(completed, _)| *completed <= at_ns);
+        behind.checked_sub(1).map_or(0, |index| done[index].1)
+    }
+}
+
+/// Both accounts of the commands: what the traces asked for, and what the model did.
+fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some((index, fault)) = replayed.refused.first() {
+        let count = replayed.refused.len();
+        problems.push(format!("the model refused {count} commands, the first (number {index}) because {fault}"));
+    }
+    for (name, (commands, bytes)) in &all.asked {
+        let done = replayed.kinds.get(name).copied().unwrap_or_default();
+        if (done.commands, done.bytes) != (*commands, *bytes) {
+            problems.push(format!(
+                "{name}: {commands} commands and {bytes} bytes were recorded, {} and {} done",
+                done.commands, done.bytes
+            ));
+        }
+    }
+    problems
+}
+
+impl Timed {
+    /// Bytes written on all drives for each of `bytes` that were asked for.
+    pub fn write_amplification(&self, bytes: u64) -> f64 {
+        let of = |name: &str| self.kinds.get(name).map_or(0, |kind| kind.bytes);
+        (of("write") + of("append") + self.elsewhere_bytes) as f64 / bytes.max(1) as f64
+    }
+
+    /// Bytes of an operation.
+    pub fn bytes(&self, operation: &str) -> u64 {
+        self.kinds.get(operation).map_or(0, |kind| kind.bytes)
+    }
+
+    /// Commands of an operation.
+    pub fn commands(&self, operation: &str) -> u64 {
+        self.kinds.get(operation).map_or(0, |kind| kind.commands)
+    }
+
+    /// Whether both accounts agree, in words.
+    pub fn accounts(&self) -> String {
+        if self.problems.is_empty() { "agree".into() } else { self.problems.join("; ") }
+    }
+
+    /// What is thought of the host, in words.
+    pub fn host_words(&self) -> String {
+        match self.host {
+            Host::None => "takes no time".into(),
+            Host::Scaled => format!("this machine: the guest's time divided by {:.1}", 1.0 / self.host_share),
+            Host::Guest => "the guest".into(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The recordings of the guest on simulated drives.
+
+use super::analysis::published_rate;
+use super::{Event, OnModel, Recorded, Spec, ZnsRocksdb, bench};
+use crate::on_model::{Host, HostSpeed, NAMES, Place, hosts, time};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
+use senesce_core::{Analysis, ExitCode, Failure, Table, published};
+use senesce_runs::run::{self, Context, Run, guest_record};
+use serde_json::json;
+
+/// Times every recording of the guest for each host.
+///
+/// # Errors
+/// Without a recording; as [`time`].
+pub fn time_all(spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<(), Failure> {
+    let events: Vec<Event> = context.recorded().events().cloned().collect();
+    let recordings = events.iter().filter_map(|event| match event {
+        Event::Recorded(recorded) => Some(recorded),
+        _ => None,
+    });
+    let recordings: Vec<&Recorded> = recordings.collect();
+    if recordings.is_empty() {
+        return Err(Failure::new(ExitCode::RunFailed, "the guest recorded nothing of its drives"));
+    }
+    let mut speeds = bench::speeds(Place::Host, spec, context)?;
+    speeds.iter().for_each(|speed| context.record(Event::Speed(speed.clone())));
+    speeds.extend(events.iter().filter_map(|event| match event {
+        Event::Speed(speed) => Some(speed.clone()),
+        _ => None,
+    }));
+    for recorded in recordings {
+        context.check_interrupt()?;
+        time_one(recorded, &events, &speeds, context)?;
+    }
+    Ok(())
+}
+
+fn time_one(
+    recorded: &Recorded,
+    events: &[Event],
+    speeds: &[HostSpeed],
+    context: &mut Context<'_, ZnsRocksdb>,
+) -> Result<(), Failure> {
+    let Recorded { setup, benchmark, repeat, traced } = recorded;
+    let operations = events.iter().find_map(|event| match event {
+        Event::Measured(one) if (&one.setup, &one.benchmark, one.repeat) == (setup, benchmark, *repeat) => {
+            Some(one.operations)
+        }
+        _ => None,
+    });
+    let operations =
+        operations.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it did"))?;
+    let hosts = hosts(HostSpeed::share(speeds, bench::work_of(benchmark)));
+    for timed in time(traced, &guest_record(context.path()), &hosts, &[], context.seed)? {
+        timed
+            .problems
+            .iter()
+            .for_each(|problem| context.caveat(format!("{setup}, {benchmark} on the model: {problem}")));
+        context.record(Event::OnModel(OnModel {
+            setup: setup.clone(),
+            benchmark: benchmark.clone(),
+            repeat: *repeat,
+            ops_per_second: operations as f64 / timed.seconds,
+            timed,
+        }));
+    }
+    Ok(())
+}
+
+/// Adds what the simulated drives came to, where there is any.
+pub fn show(recorded: &run::Recorded<ZnsRocksdb>, analysis: &mut Analysis) {
+    let found = recorded.events().filter_map(|event| match event {
+        Event::OnModel(found) => Some(found),
+        _ => None,
+    });
+    let found: Vec<&OnModel> = found.collect();
+    if found.is_empty() {
+        return;
+    }
+    analysis.tables.insert(0, table(&found));
+    analysis.figures.insert(0, figure(&found));
+    if let Some(result) = analysis.result.as_object_mut() {
+        result.insert("on_models".into(), json!(found));
+    }
+}
+
+fn table(found: &[&OnModel]) -> Table {
+    let columns = [
+        "setup",
+        "benchmark",
+        "repeat",
+        "host",
+        "rate (operations/s)",
+        "published rate (operations/s)",
+        "drive busy (%)",
+        "host by itself (%)",
+        "read (MiB)",
+        "written (MiB)",
+        "zone resets",
+        "accounts",
+    ];
+    let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();
+    let mut table = Table::new("on-models", "The same requests on simulated drives", &columns);
+    for one in found {
+        let timed = &one.timed;
+        let percent = |seconds: f64| 100.0 * seconds / timed.seconds;
+        table.row(vec![
+            json!(one.setup),
+            json!(one.benchmark),
+            json!(one.repeat + 1),
+            json!(timed.host_words()),
+            json!(one.ops_per_second),
+            json!(published_rate(&published, &one.setup, &one.benchmark)),
+            json!(percent(timed.busy_seconds)),
+            json!(percent(timed.host_seconds)),
+            json!(timed.bytes("read") >> 20),
+            json!((timed.bytes("write") + timed.bytes("append")) >> 20),
+            json!(timed.commands("reset")),
+            json!(timed.accounts()),
+        ]);
+    }
+    table
+}
+
+/// The rates with this machine's time, the mean over the repeats.
+fn figure(found: &[&OnModel]) -> Figure {
+    let scaled: Vec<&&OnModel> = found.iter().filter(|one| one.timed.host == Host::Scaled).collect();
+    let mut setups: Vec<&str> = scaled.iter().map(|one| one.setup.as_str()).collect();
+    setups.dedup();
+    setups.sort_unstable();
+    setups.dedup();
+    let rate = |setup: &str, benchmark: &str| {
+        let own = scaled.iter().filter(|one| one.setup == setup && one.benchmark == benchmark);
+        let rates: Vec<f64> = own.map(|one| one.ops_per_second).collect();
+        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1000.0)
+    };
+    let series = |setup: &str| {
+        let points = bench::BENCHMARKS.iter().enumerate();
+        let points = points.filter_map(|(index, benchmark)| Some((index as f64, rate(setup, benchmark)?)));
+        Series::new(setup, Mark::Modelled, points.collect())
+    };
+    Figure {
+        id: "modelled-rates".into(),
+        title: "Operations of RocksDB on simulated drives".into(),
+        caption: "What the drives of the guest were given, timed on models of the published ones; the host's own time is the guest's, \
+                  divided by how much faster this machine is."
+            .into(),
+        device: NAMES.into(),
+        better: Better::Higher,
+        kind: FigureKind::Bars {
+            x: Axis::categories("benchmark", bench::BENCHMARKS.map(String::from).to_vec()),
+            y: Axis::linear("rate (1000 operations/s)").from_zero(),
+            series: setups.into_iter().map(series).collect(),
+        },
+    }
+}
