@@ -273,6 +273,7 @@ const LAB: &str = "lab";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::on_model::Host;
     use senesce_claims::{ClaimSet, decide, untested};
     use senesce_core::Verdict;
 
@@ -304,6 +305,59 @@ mod tests {
     fn every_claim_finds_the_values_that_it_needs() {
         let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
         assert_eq!(untested(&set, &values(1)), Vec::<String>::new());
+    }
+
+    fn on_model(drive: &str, host: Host, mean_mib_s: f64, repeat: u32) -> Event {
+        let timed = Timed {
+            host,
+            host_share: 0.0,
+            seconds: 1.0,
+            busy_seconds: 1.0,
+            host_seconds: 0.0,
+            kinds: Default::default(),
+            unmodelled: Default::default(),
+            elsewhere_bytes: 0,
+            moments: Vec::new(),
+            problems: Vec::new(),
+        };
+        let (drive, write_amplification) = (drive.to_string(), 1.0);
+        Event::OnModel(OnModel { drive, repeat, bytes: 1, mean_mib_s, write_amplification, timed })
+    }
+
+    /// The guest's own bandwidth stands beside them and decides nothing; neither does a model whose accounts differ.
+    #[test]
+    fn what_the_models_tell_is_compared_with_what_was_published() {
+        let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
+        let guest = Event::Drive(DriveResult {
+            drive: "zoned".into(),
+            repeat: 0,
+            bytes: 1,
+            seconds: 1.0,
+            overwrites: 1.0,
+            mean_mib_s: 50.0,
+        });
+        assert_eq!(measurement(&guest, true).unwrap().metric, "mean write bandwidth in the guest");
+        let found = |zoned: f64| {
+            let round = |repeat: u32| {
+                let more = f64::from(repeat);
+                [
+                    guest.clone(),
+                    on_model("zoned", Host::Guest, 50.0, repeat),
+                    on_model("zoned", Host::None, zoned + more, repeat),
+                    on_model("conventional", Host::None, 700.0 + more, repeat),
+                ]
+            };
+            let values: Vec<Measurement> =
+                (0..5).flat_map(round).filter_map(|event| measurement(&event, true)).collect();
+            let facts = crate::on_model::facts(Facts { emulated: true, ..Facts::of(Level::Quick) });
+            decide(&set, &values, &facts).into_iter().map(|finding| (finding.id, finding.verdict)).collect::<Vec<_>>()
+        };
+        let verdicts = |zoned: f64| found(zoned).into_iter().map(|(_, verdict)| verdict).collect::<Vec<_>>();
+        assert_eq!(verdicts(620.0), [Verdict::Seen; 3]);
+        assert_eq!(verdicts(400.0), [Verdict::Seen, Verdict::NotSeen, Verdict::NotSeen]);
+        let Event::OnModel(mut differs) = on_model("zoned", Host::None, 620.0, 0) else { return };
+        differs.timed.problems.push("the model refused 1 commands".into());
+        assert_eq!(measurement(&Event::OnModel(differs), true), None);
     }
 
     #[test]

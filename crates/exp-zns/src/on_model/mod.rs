@@ -27,3 +27,6 @@ pub fn facts(facts: Facts) -> Facts {
     let drives = facts.drives.into_iter().chain(CALLED.map(String::from)).collect();
     Facts { emulated: false, model: Some(format!("sim:{ZONED_MODEL}")), drives, ..facts }
 }
+
+#[cfg(test)]
+mod tests;
