@@ -242,7 +242,7 @@ fn load_on_demand() -> i32 {
     let folder = Path::new(CONTROL).join("modules");
     let Some(index) = module_index() else { return 1 };
     let name = if index.load.contains_key(&name) { name } else { canonical(&name) };
-    let Some(files) = index.load.get(&name) else { return 1 };
+    let Some(files) = index.load.get(&name) else { return i32::from(!index.built_in.contains(&name)) };
     for file in files {
         if let Err(problem) = load(&folder.join(file)) {
             eprintln!("senesce-lab: {problem}");

@@ -2,8 +2,9 @@
 
 use crate::error::{LabError, io_error};
 use crate::image;
-use crate::modules::{ModuleIndex, canonical, read_module};
+use crate::modules::{ModuleIndex, read_module};
 use senesce_volume::ScratchDirectory;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,8 +101,8 @@ pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
     })
 }
 
-/// Puts a kernel into the cache with the modules that the lab knows and those `wanted`; one that is there already with all of these
-/// is kept unless `again`.
+/// Puts a kernel into the cache with the modules that the lab knows, those `wanted`, and those that were wanted before; one that is
+/// there already with all of these is kept unless `again`.
 ///
 /// # Errors
 /// When the kernel cannot be fetched, unpacked or put into the cache, or lacks a module.
@@ -110,7 +111,7 @@ pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn F
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
     if let (KernelSource::Debian, false) = (source, again)
         && let Some(kernel) = cached_kernels()?.into_iter().next()
-        && kernel.index().is_ok_and(|index| wanted.iter().all(|name| index.load.contains_key(&canonical(name))))
+        && kernel.index().is_ok_and(|index| index.has(wanted))
     {
         return Ok(kernel);
     }
@@ -132,12 +133,22 @@ fn fetch_and_unpack(
     };
     let version = version_of(&modules);
     tell(&format!("unpacking kernel {version}"));
-    let staged = work.join("staged");
-    stage(&image, &modules, wanted, &staged)?;
-    let folder = kernels.join(&version);
+    let (staged, folder) = (work.join("staged"), kernels.join(&version));
+    stage(&image, &modules, (wanted, &wanted_before(source, &folder)), &staged)?;
     let _ = fs::remove_dir_all(&folder);
     fs::rename(&staged, &folder).map_err(io_error("rename into place", &folder))?;
     Ok(Kernel { version, folder })
+}
+
+/// The modules that a user wanted of the kernel in this folder of the cache, or of the one that Debian's takes the place of.
+fn wanted_before(source: &KernelSource, folder: &Path) -> BTreeSet<String> {
+    let same = Kernel { version: String::new(), folder: folder.into() }.index();
+    let newest = || cached_kernels().unwrap_or_default().into_iter().find_map(|kernel| kernel.index().ok());
+    match (same, source) {
+        (Ok(index), _) => index.wanted,
+        (Err(_), KernelSource::Debian) => newest().map(|index| index.wanted).unwrap_or_default(),
+        (Err(_), KernelSource::Files { .. }) => BTreeSet::new(),
+    }
 }
 
 fn version_of(modules: &Path) -> String {
@@ -145,7 +156,7 @@ fn version_of(modules: &Path) -> String {
 }
 
 /// Writes `vmlinux`, the modules that the guest may need (unpacked, flat) and their index.
-fn stage(image: &Path, modules: &Path, wanted: &[String], staged: &Path) -> Result<(), LabError> {
+fn stage(image: &Path, modules: &Path, wanted: (&[String], &BTreeSet<String>), staged: &Path) -> Result<(), LabError> {
     let target = staged.join("modules");
     fs::create_dir_all(&target).map_err(io_error("make folder", &target))?;
     let bytes = fs::read(image).map_err(io_error("read kernel image", image))?;
@@ -153,7 +164,7 @@ fn stage(image: &Path, modules: &Path, wanted: &[String], staged: &Path) -> Resu
     let kernel = image::bootable(bytes, major).map_err(|problem| LabError::Kernel { path: image.into(), problem })?;
     let path = staged.join("vmlinux");
     fs::write(&path, kernel).map_err(io_error("write", &path))?;
-    let mut index = ModuleIndex::resolve(modules, wanted)?;
+    let mut index = ModuleIndex::resolve(modules, wanted.0, wanted.1)?;
     for files in index.load.values_mut() {
         for file in files {
             let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -319,6 +330,18 @@ mod tests {
         let stanza = "Types: deb\nURIs: http://c.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\n\nTypes: deb\nURIs: http://d\nSuites: other\n";
         assert_eq!(mirror_of(stanza, "bookworm").as_deref(), Some("http://c.example/debian"));
         assert_eq!(mirror_of(stanza, "trixie"), None);
+    }
+
+    #[test]
+    fn what_was_wanted_of_a_kernel_before_stays_wanted() {
+        let cache = tempfile::tempdir().unwrap();
+        let source = KernelSource::Files { image: PathBuf::new(), modules: PathBuf::new() };
+        let before = || wanted_before(&source, cache.path());
+        assert_eq!(before(), BTreeSet::new(), "there is none yet");
+        fs::write(cache.path().join("modules.json"), r#"{"load":{}}"#).unwrap();
+        assert_eq!(before(), BTreeSet::new(), "an index that says nothing of it");
+        fs::write(cache.path().join("modules.json"), r#"{"load":{},"wanted":["dm_flakey"]}"#).unwrap();
+        assert_eq!(before(), ["dm_flakey".to_string()].into());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::payload::{unpack_gzip, unpack_xz, unpack_zstd};
 use object::{Object, ObjectSection};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,28 +45,41 @@ pub const ON_DEMAND: &[&str] = &[
 pub struct ModuleIndex {
     /// Module name or alias (`fs-f2fs`) to files relative to the modules folder, in load order.
     pub load: BTreeMap<String, Vec<PathBuf>>,
+    /// The modules that a user wanted: each has a file, or is built in.
+    #[serde(default)]
+    pub wanted: BTreeSet<String>,
+    /// What is part of the kernel itself.
+    #[serde(default)]
+    pub built_in: BTreeSet<String>,
 }
 
 impl ModuleIndex {
-    /// Resolves [`BOOT`], [`ON_DEMAND`] and the modules `wanted` from the tree below `folder` (`lib/modules/VERSION`).
+    /// Whether this kernel was set up with all of these modules.
+    pub fn has(&self, wanted: &[String]) -> bool {
+        wanted
+            .iter()
+            .map(|name| canonical(name))
+            .all(|name| self.load.contains_key(&name) || self.built_in.contains(&name))
+    }
+
+    /// Resolves [`BOOT`], [`ON_DEMAND`] and the modules `wanted` from the tree below `folder` (`lib/modules/VERSION`); those of
+    /// `earlier`, which were wanted before, if there are such.
     ///
     /// # Errors
     /// When a module or its list of dependencies cannot be read; when the kernel lacks one that is wanted or needed to boot.
-    pub fn resolve(folder: &Path, wanted: &[String]) -> Result<Self, LabError> {
+    pub fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, LabError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
         let wanted: Vec<String> = wanted.iter().map(|name| canonical(name)).collect();
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let built_in = built_in(folder);
-        let needed = BOOT.iter().chain(&wanted);
-        let lacks: Vec<&str> =
-            needed.copied().filter(|name| !files.contains_key(*name) && !built_in.contains(*name)).collect();
-        if !lacks.is_empty() {
-            let problem = format!("neither as a file nor in modules.builtin is there {}", lacks.join(", "));
-            return Err(LabError::Kernel { path: folder.into(), problem });
-        }
+        let is_there = |name: &str| files.contains_key(name) || built_in.contains(name);
+        refuse_lacking(folder, &wanted, is_there)?;
+        let earlier: Vec<&str> = earlier.iter().map(String::as_str).collect();
+        let wanted: Vec<&str> = wanted.iter().chain(&earlier).copied().filter(|name| is_there(name)).collect();
         let mut resolver = Resolver { files, known: HashMap::new() };
-        let mut index = Self::default();
+        let wanted_names = wanted.iter().map(ToString::to_string).collect();
+        let mut index = Self { load: BTreeMap::new(), wanted: wanted_names, built_in };
         let file_systems = FileSystem::ALL.map(FileSystem::name);
         for name in BOOT.iter().chain(&file_systems).chain(ON_DEMAND).chain(&wanted) {
             // A driver that is built into the kernel has no file, which is as good.
@@ -116,6 +129,26 @@ impl ModuleIndex {
     }
 }
 
+/// Refuses a kernel that lacks what the guest boots with or what is wanted.
+fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> bool) -> Result<(), LabError> {
+    let lacks = |names: &[&str]| {
+        let lacks: Vec<&str> = names.iter().copied().filter(|name| !is_there(name)).collect();
+        (!lacks.is_empty()).then(|| lacks.join(", "))
+    };
+    let nowhere = "neither as a file nor in modules.builtin";
+    if let Some(names) = lacks(BOOT) {
+        let problem = format!("{nowhere} is there {names}, without which no guest boots");
+        return Err(LabError::Kernel { path: folder.into(), problem });
+    }
+    match lacks(wanted) {
+        None => Ok(()),
+        Some(names) => {
+            let release = folder.file_name().unwrap_or_default().to_string_lossy();
+            Err(LabError::Usage(format!("--module: the kernel {release} has, {nowhere}, no {names}")))
+        }
+    }
+}
+
 /// A module's own words about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ModuleInfo {
@@ -148,7 +181,7 @@ impl Resolver {
 }
 
 /// Names of the drivers that are part of the kernel itself, from `modules.builtin` (kernel documentation, kbuild).
-fn built_in(folder: &Path) -> HashSet<String> {
+fn built_in(folder: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
     let name = |line: &str| Some(canonical(Path::new(line.trim()).file_stem()?.to_str()?));
     text.lines().filter_map(name).collect()
@@ -220,13 +253,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lacks = |wanted: &[&str]| {
             let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_string()).collect();
-            ModuleIndex::resolve(folder.path(), &wanted).unwrap_err().to_string()
+            ModuleIndex::resolve(folder.path(), &wanted, &BTreeSet::new()).unwrap_err().to_string()
         };
         assert!(lacks(&[]).contains("virtio_pci, 9p, 9pnet_virtio, overlay, nvme"), "{}", lacks(&[]));
         let lines: Vec<String> = BOOT.iter().map(|name| format!("kernel/drivers/x/{name}.ko\n")).collect();
         fs::write(folder.path().join("modules.builtin"), lines.concat()).unwrap();
-        assert_eq!(ModuleIndex::resolve(folder.path(), &["virtio-pci".into()]).unwrap(), ModuleIndex::default());
-        assert!(lacks(&["dm-log-writes"]).contains("is there dm_log_writes;"), "{}", lacks(&["dm-log-writes"]));
+        let earlier = ["overlay", "gone"].map(String::from).into();
+        let index = ModuleIndex::resolve(folder.path(), &["virtio-pci".into()], &earlier).unwrap();
+        assert_eq!(index.load, BTreeMap::new(), "all are built in");
+        assert_eq!(
+            index.wanted,
+            ["overlay", "virtio_pci"].map(String::from).into(),
+            "what is not there any more is left out"
+        );
+        assert!(index.has(&["virtio-pci".into(), "nvme".into()]) && !index.has(&["loop".into()]));
+        assert!(lacks(&["dm-log-writes"]).ends_with("no dm_log_writes"), "{}", lacks(&["dm-log-writes"]));
     }
 
     #[test]
