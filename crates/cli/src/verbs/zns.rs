@@ -166,9 +166,6 @@ impl Zns {
             actor.rate = Some(rate.parse::<Rate>()?);
         }
         actor.qd = self.qd.unwrap_or(1);
-        if self.occupancy.is_some() && !op.manages() {
-            return Err(Failure::usage("--occupancy belongs to reset, finish and open-close"));
-        }
         if self.count == Some(0) {
             return Err(Failure::usage("--count 0 measures nothing; say how many"));
         }

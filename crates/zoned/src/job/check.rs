@@ -190,6 +190,9 @@ fn check_actor(
     if let Some((problem, remedy)) = bounds::problem(job, &spec) {
         return bad(problem, remedy);
     }
+    if spec.occupancy.is_some() && !matches!(spec.op, Activity::Reset | Activity::Finish) {
+        return bad(format!("{} fills no zone before", spec.op.name()), "occupancy belongs to reset and finish");
+    }
     if spec.occupancy.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
         return bad("occupancy must be from 0 to 1".into(), "0.5 stands for a zone that is half written");
     }
