@@ -97,7 +97,8 @@ impl Points {
     /// # Errors
     /// [`ZonedError::Usage`] with the line and the column that is missing or wrong; rows before it are added.
     pub fn single(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
-        let table = Table::parse(name, text, &["engine", "op", "zones", "iops"])?;
+        let pairs = [("lbaf", "lba_format"), ("sched", "scheduler"), ("bs", "block_bytes"), ("qd", "depth_per_zone")];
+        let table = Table::parse(name, text, &["engine", "op", "zones", "iops"])?.with_either(&pairs)?;
         for row in table.rows() {
             self.single_row(&row)?;
         }
@@ -130,6 +131,8 @@ impl Points {
             return Ok(());
         }
         let mut values = vec![Value { actor: 0, metric: Metric::Iops, value: row.needed("iops")? }];
+        // Rate and depth tell the mean; a row where it cannot be is no measurement.
+        row.positive(either("lat_mean_us", "mean_latency_us"))?;
         // The percentiles of io_uring are those of another clock.
         if let (Some(value), HostPath::Direct) = (row.positive(either("p95_us", "p95_latency_us"))?, path) {
             values.push(Value { actor: 0, metric: Metric::P95, value });

@@ -2,6 +2,9 @@
 
 use crate::error::ZonedError;
 
+/// No drive takes more commands per second, and no command so many microseconds.
+const MOST: f64 = 1e9;
+
 /// A table with its rows as text.
 #[derive(Debug)]
 pub struct Table<'a> {
@@ -28,7 +31,8 @@ impl<'a> Table<'a> {
     pub fn parse(name: &'a str, text: &'a str, needed: &[&str]) -> Result<Self, ZonedError> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let (line, header) = lines.next().ok_or_else(|| wrong(name, 0, "it has no line that names columns".into()))?;
+        let no_header = || ZonedError::Usage(format!("table {name}: it has no line that names columns"));
+        let (line, header) = lines.next().ok_or_else(no_header)?;
         let columns: Vec<&str> = header.split(',').collect();
         if let Some(missing) = needed.iter().find(|column| !columns.contains(column)) {
             return Err(wrong(name, line, format!("the column {missing} is missing")));
@@ -45,6 +49,17 @@ impl<'a> Table<'a> {
         Ok(Self { name, columns, rows })
     }
 
+    /// This table, if it has at least one column of each pair of names.
+    pub fn with_either(self, pairs: &[(&str, &str)]) -> Result<Self, ZonedError> {
+        let lacks = |(one, other): &&(&str, &str)| !self.columns.contains(one) && !self.columns.contains(other);
+        match pairs.iter().find(lacks) {
+            Some((one, other)) => {
+                Err(ZonedError::Usage(format!("table {}: the column {one}, or {other}, is missing", self.name)))
+            }
+            None => Ok(self),
+        }
+    }
+
     /// Its rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|(line, cells)| Row { table: self.name, line: *line, columns: &self.columns, cells })
@@ -57,15 +72,15 @@ impl<'a> Row<'a> {
         self.columns.iter().position(|known| *known == column).map_or("", |index| self.cells[index])
     }
 
-    /// A number above 0, or `None` for an empty cell.
+    /// A number above 0 that a drive can have as a rate per second or a latency in microseconds, or `None` for an empty cell.
     pub fn positive(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         let text = self.text(column);
         if text.is_empty() {
             return Ok(None);
         }
         match text.parse::<f64>() {
-            Ok(value) if value.is_finite() && value > 0.0 => Ok(Some(value)),
-            _ => Err(self.wrong(column, "a number above 0")),
+            Ok(value) if value > 0.0 && value <= MOST => Ok(Some(value)),
+            _ => Err(self.wrong(column, "a number above 0 and up to 1e9")),
         }
     }
 

@@ -55,7 +55,7 @@ fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Resul
         let words = "the tables hold too few points: of every three points one is held out, and the others must show a constant";
         let left_out = left_out.iter().map(|(why, at)| format!("; {} left out ({}): {why}", at.len(), at[0]));
         let left_out: String = left_out.collect();
-        return Err(ZonedError::Usage(format!("{words}; {} points were found{left_out}", points.len())));
+        return Err(ZonedError::Usage(format!("{words}; of such they hold {}{left_out}", points.len())));
     }
     let block = |(kind, points): (usize, Vec<&Point>)| Block {
         name: KINDS[kind].name.into(),
@@ -222,9 +222,31 @@ mod tests {
     fn tables_without_points_to_fit_or_to_check_are_refused() {
         let one = format!("{HEADER}\nlbaf2,spdk,-,append,4096,1,4,100000,\n");
         let error = read(&[("mine".into(), one)]).unwrap_err().to_string();
-        assert!(error.contains("too few points") && error.contains("1 points"), "{error}");
+        assert!(error.contains("too few points") && error.ends_with("hold 1"), "{error}");
         assert!(
             read(&[("mine".into(), "a,b\n1,2\n".into())]).unwrap_err().to_string().contains("column engine is missing")
         );
+    }
+
+    #[test]
+    fn impossible_numbers_and_missing_columns_are_named() {
+        let refused =
+            |header: &str, row: &str| read(&[("mine".into(), format!("{header}\n{row}\n"))]).unwrap_err().to_string();
+        let with_mean = "lbaf,engine,sched,op,bs,zones,qd,iops,lat_mean_us,p95_us";
+        for value in ["-3", "0", "nan", "inf", "1e300", "1.1e9", "fast"] {
+            let words = format!("is '{value}', not a number above 0 and up to 1e9");
+            for (cells, column) in [
+                (format!("{value},9,9"), "iops"),
+                (format!("9,{value},9"), "lat_mean_us"),
+                (format!("9,9,{value}"), "p95_us"),
+            ] {
+                let error = refused(with_mean, &format!("lbaf2,spdk,-,append,4096,1,4,{cells}"));
+                assert!(error.contains(&format!("line 2: {column} {words}")), "{error}");
+            }
+        }
+        for (column, other) in [("bs", "block_bytes"), ("qd", "depth_per_zone"), ("sched", "scheduler")] {
+            let error = refused(&HEADER.replace(&format!("{column},"), "x,"), "lbaf2,spdk,-,append,4096,1,4,100000,");
+            assert!(error.contains(&format!("the column {column}, or {other}, is missing")), "{error}");
+        }
     }
 }
