@@ -1,5 +1,8 @@
 //! The parts of fio's JSON that are read (fio 3 HOWTO, "JSON output" and "JSON+ output").
 
+mod impossible;
+
+use impossible::{check_latency, not_negative, percentiles};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -104,13 +107,11 @@ struct RawJob {
 
 #[derive(Deserialize)]
 struct RawDirection {
-    #[serde(default)]
-    total_ios: f64,
+    total_ios: Option<f64>,
     #[serde(default)]
     io_bytes: f64,
     bw_bytes: Option<f64>,
-    #[serde(default)]
-    iops: f64,
+    iops: Option<f64>,
     #[serde(default)]
     runtime: f64,
     clat_ns: Option<RawLatency>,
@@ -225,7 +226,7 @@ const ZONE_SECTIONS: [(&str, &str); 3] =
     [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
 
 fn job(mut raw: RawJob) -> Result<Job, String> {
-    let did = |part: &RawDirection| part.total_ios != 0.0 || part.io_bytes != 0.0;
+    let did = |part: &RawDirection| part.total_ios.is_some_and(|ios| ios != 0.0) || part.io_bytes != 0.0;
     let mut zone_commands = Vec::new();
     for (section, name) in ZONE_SECTIONS {
         let Some(value) = raw.others.remove(section) else { continue };
@@ -258,14 +259,13 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
     let (Some(bandwidth), Some(latency)) = (raw.bw_bytes, raw.clat_ns) else {
         return Err("no bw_bytes or clat_ns; results of fio before version 3 are not read".into());
     };
+    let (Some(operations), Some(iops)) = (raw.total_ios, raw.iops) else {
+        let absent = if raw.iops.is_none() { "iops" } else { "total_ios" };
+        return Err(format!("it did I/O, but has no field {absent}; write the whole result again"));
+    };
     let total = raw.lat_ns;
-    for (field, value) in [
-        ("total_ios", raw.total_ios),
-        ("io_bytes", raw.io_bytes),
-        ("bw_bytes", bandwidth),
-        ("iops", raw.iops),
-        ("runtime", raw.runtime),
-    ] {
+    let rates = [("total_ios", operations), ("bw_bytes", bandwidth), ("iops", iops)];
+    for (field, value) in rates.into_iter().chain([("io_bytes", raw.io_bytes), ("runtime", raw.runtime)]) {
         not_negative(field, value)?;
     }
     check_latency("clat_ns", &latency)?;
@@ -275,16 +275,16 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
     let total = total.as_ref().filter(|one| one.measured());
     let has_percentiles = |one: &&RawLatency| !one.percentile.is_empty();
     let (of_completion, of_total) = (completion.filter(has_percentiles), total.filter(has_percentiles));
-    let mut bins: Vec<(u64, u64)> = Vec::new();
-    for (value, count) in &latency.bins {
-        bins.push((value.parse().map_err(|_| format!("clat_ns.bins: '{value}' is no latency"))?, *count));
-    }
+    let bin = |(value, count): (&String, &u64)| {
+        Ok((value.parse().map_err(|_| format!("clat_ns.bins: '{value}' is no latency"))?, *count))
+    };
+    let mut bins: Vec<(u64, u64)> = latency.bins.iter().map(bin).collect::<Result<_, String>>()?;
     bins.sort_unstable();
     Ok(Direction {
         name,
-        operations: raw.total_ios,
+        operations,
         bandwidth,
-        iops: raw.iops,
+        iops,
         runtime_ms: raw.runtime,
         latency_mean_ns: completion.map(|one| one.mean),
         total_mean_ns: total.or(completion).map(|one| one.mean),
@@ -292,55 +292,6 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
         percentiles_of_total: of_completion.is_none() && of_total.is_some(),
         bins,
     })
-}
-
-fn not_negative(field: &str, value: f64) -> Result<(), String> {
-    let fits = value.is_finite() && value >= 0.0;
-    if fits { Ok(()) } else { Err(format!("{field} is {value}, which cannot be; measure again")) }
-}
-
-/// Percent and nanoseconds, rising.
-fn percentiles(name: &str, latency: &RawLatency) -> Result<Vec<(f64, f64)>, String> {
-    let mut all = Vec::new();
-    for (percent, value) in &latency.percentile {
-        let known = percent.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
-        all.push((known.ok_or_else(|| format!("{name}: '{percent}' is no percentile"))?, *value));
-    }
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(all)
-}
-
-/// Refuses what no clock can have measured.
-fn check_latency(name: &str, latency: &RawLatency) -> Result<(), String> {
-    for (field, value) in [("min", latency.min), ("max", latency.max), ("mean", Some(latency.mean))] {
-        value.map_or(Ok(()), |value| not_negative(&format!("{name}.{field}"), value))?;
-    }
-    let percentiles = percentiles(&format!("{name}.percentile"), latency)?;
-    for (percent, value) in &percentiles {
-        not_negative(&format!("{name}.percentile {percent}"), *value)?;
-    }
-    if let Some(two) = percentiles.windows(2).find(|two| two[0].1 > two[1].1) {
-        return Err(format!(
-            "{name}: percentile {} is {}, above percentile {} with {}",
-            two[0].0, two[0].1, two[1].0, two[1].1
-        ));
-    }
-    // Without samples the extremes say nothing.
-    let Some(max) = latency.max.filter(|_| latency.samples != Some(0.0)) else { return Ok(()) };
-    if let Some(min) = latency.min.filter(|min| *min > max) {
-        return Err(format!("{name}: min {min} is above max {max}"));
-    }
-    let mean = latency.mean;
-    // The mean is a sum of rounded numbers.
-    if mean > max * 1.001 || latency.min.is_some_and(|min| mean < min * 0.999) {
-        return Err(format!("{name}: mean {mean} is not between min {} and max {max}", latency.min.unwrap_or(0.0)));
-    }
-    // A percentile is the middle of one of 64 bins between two powers of two (fio, stat.c, plat_idx_to_val), so the maximum
-    // may lie half a bin below it.
-    match percentiles.iter().find(|(_, value)| *value > max * (1.0 + 1.0 / 128.0)) {
-        Some((percent, value)) => Err(format!("{name}: percentile {percent} is {value}, above max {max}")),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

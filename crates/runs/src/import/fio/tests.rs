@@ -54,6 +54,15 @@ fn mixed_operations_are_read_and_unknown_directions_named() {
     assert!(refused.contains("job 'a': 'append' is no direction"), "{refused}");
 }
 
+#[test]
+fn a_direction_without_its_count_or_rate_is_named_with_the_field() {
+    for (field, key) in [("iops", "\"iops\":"), ("total_ios", "\"total_ios\":")] {
+        let lacking = part(70, CLAT).replace(key, "\"nothing\":");
+        let refused = import(&document(&[job(0, "read", &lacking)])).unwrap_err().to_string();
+        assert!(refused.contains("job 'a', read") && refused.contains(&format!("no field {field}")), "{refused}");
+    }
+}
+
 /// A fork of fio reports zone commands in sections of their own; some versions write finishes twice.
 #[test]
 fn zone_commands_of_a_fork_are_directions() {
