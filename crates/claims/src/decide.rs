@@ -18,9 +18,9 @@ pub struct Facts {
     /// The simulator or device model that values came from ("sim:zn540"); claims that it was fitted to or told are agreed
     /// with at most.
     pub model: Option<String>,
-    /// Whether that model is the user's own, of which nobody knows here what it was fitted to: all claims are agreed with
-    /// at most.
-    pub own_model: bool,
+    /// A model of the user's own beside or instead of it, of which nobody knows here what it was fitted to: claims that do
+    /// not name another drive are agreed with at most.
+    pub own_model: Option<String>,
     /// Whether every value is that of a deterministic program, so that repetitions would say the same.
     pub deterministic: bool,
     /// Whether every time is that of an emulated processor (TCG) or drive and decides nothing; where only some are, their
@@ -40,7 +40,7 @@ impl Facts {
         Self {
             level,
             model: None,
-            own_model: false,
+            own_model: None,
             deterministic: false,
             emulated: false,
             root: true,
@@ -158,10 +158,10 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
 
 /// Why what the model says of a claim is no evidence; `None` where it is.
 fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
-    let model = facts.model.as_deref()?;
-    if facts.own_model {
-        return Some(format!("{model} is a model of your own: what it was fitted to or told is not known here"));
+    if let (None, Some(own)) = (&claim.drive, &facts.own_model) {
+        return Some(format!("{own} is a model of your own: what it was fitted to or told is not known here"));
     }
+    let model = facts.model.as_deref()?;
     claim.fitted.then(|| format!("{model} was fitted to this or told it"))
 }
 

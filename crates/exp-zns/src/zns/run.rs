@@ -217,10 +217,10 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
 /// What claims must know of the drives of a run.
 pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
     let simulated = |drive: &&Used| drive.nature == "simulated";
-    let own = drives.iter().filter(simulated).find(|drive| drive.called.is_empty());
+    let model = |own: bool| drives.iter().filter(simulated).find(|drive| drive.called.is_empty() == own);
     Facts {
-        model: own.or(drives.iter().find(simulated)).map(|drive| drive.name.clone()).or(facts.model),
-        own_model: own.is_some() || facts.own_model,
+        model: model(false).map(|drive| drive.name.clone()).or(facts.model),
+        own_model: model(true).map(|drive| drive.name.clone()).or(facts.own_model),
         deterministic: !drives.is_empty() && drives.iter().all(|drive| simulated(&drive)),
         emulated: facts.emulated && !drives.iter().all(|drive| simulated(&drive))
             || drives.iter().any(|drive| drive.nature == "emulated"),
@@ -275,8 +275,8 @@ mod tests {
             |name: &str, called: &str| Used { name: name.into(), nature: "simulated".into(), called: called.into() };
         let published = drive("sim:nvme-a", "nvme-a");
         let facts = facts_of(&[published, drive("sim:./mine.toml", "")], Facts::of(Level::Quick));
-        assert!(facts.own_model);
-        assert_eq!(facts.model.as_deref(), Some("sim:./mine.toml"));
+        assert_eq!(facts.own_model.as_deref(), Some("sim:./mine.toml"));
+        assert_eq!(facts.model.as_deref(), Some("sim:nvme-a"), "claims about it are still told it");
     }
 
     #[test]
@@ -285,7 +285,12 @@ mod tests {
             |nature: &str, called: &str| Used { name: "x".into(), nature: nature.into(), called: called.into() };
         let facts = |drives: &[Used]| facts_of(drives, Facts::of(Level::Quick));
         let simulated = facts(&[drive("simulated", "WD ZN540")]);
-        assert!(simulated.deterministic && !simulated.emulated && simulated.model.is_some() && !simulated.own_model);
+        assert!(
+            simulated.deterministic
+                && !simulated.emulated
+                && simulated.model.is_some()
+                && simulated.own_model.is_none()
+        );
         assert_eq!(simulated.drives, ["WD ZN540"]);
         let emulated = facts(&[drive("emulated", "")]);
         assert!(emulated.emulated && !emulated.deterministic && emulated.model.is_none() && emulated.drives.is_empty());
