@@ -8,8 +8,8 @@ use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_layout::names::shown;
-use senesce_volume::TargetError;
 use senesce_volume::file_system::{Defragmenter, TwinBy};
+use senesce_volume::{TargetError, guardian};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -169,15 +169,10 @@ fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64
 /// they did their work is seen in the layout. One that was killed did not.
 fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Option<String>, PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let ran = Command::new(arguments[0])
-        .args(&arguments[1..])
-        .args(targets)
-        .env("LC_ALL", "C")
-        .env("PATH", search)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .output();
-    match ran {
+    let mut command = Command::new(arguments[0]);
+    command.args(&arguments[1..]).args(targets).env("LC_ALL", "C").env("PATH", search);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    match guardian::output(&mut command) {
         Ok(ran) if ran.status.success() => Ok(None),
         Ok(ran) => {
             let said = String::from_utf8_lossy(&ran.stderr);

@@ -8,7 +8,7 @@ use senesce_layout::place::seen_mounts;
 use senesce_volume::file_system::TwinBy;
 use senesce_volume::guard::MountLine;
 use senesce_volume::{
-    BlockDevice, FileSystem, Guardian, LoopDevice, ScratchDirectory, TargetError, loop_device, signature,
+    BlockDevice, FileSystem, Guardian, LoopDevice, ScratchDirectory, TargetError, guardian, loop_device, signature,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -216,8 +216,10 @@ fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String
 /// Runs a program of the file system's package.
 pub(super) fn program(name: &str, arguments: &[&str], file_system: FileSystem) -> Result<(), PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let ran = Command::new(name).args(arguments).env("LC_ALL", "C").env("PATH", search).stdin(Stdio::null()).output();
-    let output = ran.map_err(|error| match error.kind() {
+    let mut command = Command::new(name);
+    command.args(arguments).env("LC_ALL", "C").env("PATH", search);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = guardian::output(&mut command).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             let package = file_system.package();
             TargetError::missing(format!("the program {name}"), format!("apt-get install {package}"))

@@ -20,7 +20,7 @@ use owed::Owed;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command, Output};
 
 /// Stands for one thing that will be undone: by its owner, who then dismisses this; when this is dropped; or after the end of
 /// the process.
@@ -159,6 +159,19 @@ impl Guardian {
     }
 }
 
+/// Runs a program to its end and collects what it says where that is piped. It ends with this process, also by `kill -9`: it
+/// would go on writing to what nobody works on any more.
+///
+/// # Errors
+/// Those of starting it and waiting for it; where it cannot be written down it has ended.
+pub fn output(command: &mut Command) -> std::io::Result<Output> {
+    let mut child = command.spawn()?;
+    let mut guardian = Guardian::of_child(&mut child).map_err(std::io::Error::other)?;
+    let output = child.wait_with_output();
+    guardian.dismiss();
+    output
+}
+
 /// Nobody would know of a child that is not in the ledger.
 fn or_end<T>(child: &mut Child, write: impl FnOnce(u32, u64) -> Result<T, TargetError>) -> Result<T, TargetError> {
     let start_ticks = owner::stat_of(child.id()).map_or(0, |(_, start)| start);
@@ -242,5 +255,20 @@ mod tests {
         let failed = or_end(&mut child, |_, _| Err::<(), _>(TargetError::Usage("no space".into())));
         assert!(failed.is_err());
         assert!(child.try_wait().unwrap().is_some_and(|status| !status.success()));
+    }
+
+    #[test]
+    fn a_program_is_written_down_while_it_runs() {
+        let own = ledger::folder().unwrap().join(Owner::current().to_string());
+        // It may look before it is written down; with nothing ever written it gives up.
+        let script = r#"n=0; until grep -qsr "\"process\":$$," "$0" || [ $n = 9999 ]; do n=$((n+1)); done; echo $$ $n"#;
+        let ran =
+            output(Command::new("sh").args(["-c", script]).arg(&own).stdout(std::process::Stdio::piped())).unwrap();
+        let said = String::from_utf8(ran.stdout).unwrap();
+        let (process, looks) = said.trim().split_once(' ').unwrap();
+        assert!(ran.status.success() && looks != "9999", "{said}");
+        let entries = fs::read_dir(&own).into_iter().flatten().flatten();
+        let mut texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        assert!(!texts.any(|text| text.contains(&format!("\"process\":{process},"))), "struck out at its end");
     }
 }
