@@ -287,10 +287,40 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
     let every = "file-systems=ext4,xfs,btrfs,f2fs,nilfs2,zoned-btrfs,zoned-f2fs";
     let tested = reproduce(&["lab-selftest", "--set", every, "--set", "time-limit=3min"]).to_string();
     assert!(tested.contains("\"working\":7"), "{tested}");
-    let database = reproduce(&["zns-rocksdb", "--set", "benchmarks=fillrandom,readwhilewriting-limited"]).to_string();
+    let both = [
+        "--set",
+        "time-limit=10min",
+        "--set",
+        "setups=f2fs-zns,btrfs-zns",
+        "--set",
+        "benchmarks=fillrandom,readwhilewriting-limited",
+    ];
+    let database = reproduce(&[&["zns-rocksdb"], &both[..]].concat());
+    // Two benchmarks on two file systems, each with three hosts; btrfs writes by appends.
+    let models = agreeing(&database);
+    assert_eq!(models.len(), 12);
+    assert!(models.iter().any(|one| one["timed"]["kinds"]["append"]["commands"].as_u64() > Some(0)), "{models:?}");
+    let database = database.to_string();
     for word in ["fillrandom", "readwhilewriting-limited", "\"file_system\":"] {
         assert!(database.contains(word), "{word}: {database}");
     }
+    let models = agreeing(&reproduce(&["f2fs-bandwidth", "--set", "overwrites=1.2", "--set", "time-limit=10min"]));
+    assert_eq!(models.len(), 6, "two drives");
+    let zoned = models.iter().find(|one| one["drive"] == "zoned").expect("the zoned drive");
+    assert!(zoned["timed"]["kinds"]["reset"]["commands"].as_u64() > Some(0), "its cleaner resets zones: {zoned}");
+}
+
+/// What the simulated drives came to: traces and zones of the guest and of the model must agree.
+fn agreeing(result: &serde_json::Value) -> Vec<serde_json::Value> {
+    fn find<'a>(value: &'a serde_json::Value, key: &str) -> Option<&'a serde_json::Value> {
+        let object = value.as_object()?;
+        object.get(key).or_else(|| object.values().find_map(|value| find(value, key)))
+    }
+    let models = find(result, "on_models").and_then(|list| list.as_array()).expect("what the models tell").clone();
+    for one in &models {
+        assert_eq!(one["timed"]["problems"], serde_json::json!([]), "{one}");
+    }
+    models
 }
 
 #[test]
