@@ -17,7 +17,7 @@ pub struct Commands {
     pub measured: (usize, usize),
     /// Commands of the simulated drive by the operation's word, with their bytes: the second account of what it is given.
     pub asked: BTreeMap<&'static str, (u64, u64)>,
-    /// Requests to that drive that take no time there: flushes, discards and writing zeroes.
+    /// Requests to that drive that take no time there: flushes, discards, writing zeroes and the driver's own commands.
     pub unmodelled: BTreeMap<&'static str, u64>,
     /// Bytes written to drives that take no time.
     pub elsewhere_bytes: u64,
@@ -70,6 +70,9 @@ impl Commands {
             (Asked::Write, Role::Zoned) if request.append => Operation::Append,
             (Asked::Write, _) => Operation::Write,
             (Asked::Zone(action), _) => return self.zone(action, request, geometry, times),
+            // What the driver asks for by itself, such as the report of zones; an action on a zone that the kernel did not tell
+            // shows in what the model refuses, or in the zones at the end.
+            (Asked::Other, Role::Zoned) if request.sectors == 0 => return self.nothing("command", times),
             (Asked::Other, Role::Zoned) => return Err(unknown(request)),
             (Asked::Flush, _) => return self.nothing("flush", times),
             (Asked::Discard, _) => return self.nothing("discard", times),
@@ -134,8 +137,9 @@ impl Commands {
 
 fn unknown(request: &Request) -> Failure {
     let words = format!(
-        "the guest's kernel does not tell what a command to the zone at sector {} was; boot Linux 6.19 or later, or one whose nvme module has the event nvme_setup_cmd",
-        request.sector
+        "{} sectors at {} of the zoned drive were neither read nor written but something else that the guest's kernel does not tell; \
+         boot Linux 6.19 or later, or one whose nvme module has the event nvme_setup_cmd",
+        request.sectors, request.sector
     );
     Failure::new(ExitCode::RunFailed, words)
 }

@@ -113,10 +113,13 @@ fn large_requests_are_cut_at_zones_and_at_what_the_model_transfers() {
 }
 
 #[test]
-fn a_command_of_unknown_kind_to_a_zone_is_refused() {
-    let requests = vec![request(0, Asked::Other, 0, 0)];
-    let failure = commands(&recording(vec![zoned(&[])]), &[trace(requests)], &geometry()).unwrap_err();
+fn what_moves_data_and_is_of_unknown_kind_is_refused() {
+    let of = |blocks| {
+        commands(&recording(vec![zoned(&[])]), &[trace(vec![request(0, Asked::Other, 0, blocks)])], &geometry())
+    };
+    let failure = of(1).unwrap_err();
     assert!(failure.to_string().contains("nvme_setup_cmd"), "{failure}");
+    assert_eq!(of(0).unwrap().unmodelled.get("command"), Some(&1), "the driver asked for something by itself");
 }
 
 #[test]
