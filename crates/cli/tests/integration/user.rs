@@ -99,6 +99,7 @@ const LED: &[&[&str]] = &[
     &["man", "--dir", "theirs/results/out"],
     &["objects", "commit", "theirs/results/out", "run"],
     &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "theirs/results/out"],
+    &["age", "image:theirs/results/a.img,size=64M", "--out", "new"],
     &["bench", "theirs/results/work", "append", "--create", "--out", "new"],
 ];
 

@@ -5,11 +5,11 @@ use super::recorded::{Common, Entry, OwnImage, Recorded};
 use hdrhistogram::Histogram;
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::output::Folder;
 use senesce_core::record::Witness;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Progress, RunDirectory, Seed, machine};
 use senesce_volume::TargetSpec;
 use serde::Serialize;
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -130,7 +130,7 @@ impl<'a, R: Run> Context<'a, R> {
         if self.erase.is_some() {
             return Ok(self.erase.clone());
         }
-        let is_new = File::create_new(path).is_ok();
+        let is_new = Folder::of(path).and_then(|(folder, name)| folder.create_new(&name, 0o666)).is_ok();
         if is_new {
             self.remember_image(path)?;
         }
