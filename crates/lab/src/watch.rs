@@ -1,11 +1,12 @@
 //! A guest is watched from its boot to its end: its output is forwarded, its limits are kept.
 
 use crate::error::{GuestEnd, LabError, io_error};
+use senesce_core::input::Within;
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::usage;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,7 @@ impl Watched<'_> {
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<Ended, LabError> {
-        let mut streams = [Tail::new(self.control.join("stdout"), out), Tail::new(self.control.join("stderr"), errors)];
+        let mut streams = [Tail::new(self.control, "stdout", out), Tail::new(self.control, "stderr", errors)];
         loop {
             if self.boot_seconds.is_none() && started(self.control) {
                 self.boot_seconds = Some(self.begin.elapsed().as_secs_f64());
@@ -123,22 +124,31 @@ impl Watched<'_> {
     }
 }
 
+/// Opens a file of the control share. The guest has the share too: what it put there may be a link, a pipe or a device.
+fn open_shared(control: &Path, name: &str) -> io::Result<File> {
+    Within::open(control)?.file(Path::new(name))
+}
+
 struct Tail<'a> {
-    path: PathBuf,
+    control: &'a Path,
+    name: &'static str,
     file: Option<File>,
     at: u64,
     to: &'a mut dyn Write,
 }
 
 impl<'a> Tail<'a> {
-    fn new(path: PathBuf, to: &'a mut dyn Write) -> Self {
-        Self { path, file: None, at: 0, to }
+    fn new(control: &'a Path, name: &'static str, to: &'a mut dyn Write) -> Self {
+        Self { control, name, file: None, at: 0, to }
     }
 
     /// Passes on what is new: one piece, or everything.
     fn forward(&mut self, everything: bool) -> io::Result<()> {
         if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
+            self.file = match open_shared(self.control, self.name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                opened => Some(opened?),
+            };
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         file.seek(SeekFrom::Start(self.at))?;
@@ -167,8 +177,7 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
     let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
     let started = started(control);
-    let status = fs::read_to_string(control.join("exit")).ok().filter(|_| started);
-    let status = status.and_then(|text| text.trim().parse::<u8>().ok());
+    let status = exit_status(control).filter(|_| started);
     let panic = said.lines().find_map(|line| line.find("Kernel panic").map(|at| &line[at..]));
     let (end, what, remedy) = match (status, panic) {
         (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
@@ -184,6 +193,13 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
         }
     };
     Err(LabError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
+}
+
+fn exit_status(control: &Path) -> Option<u8> {
+    const LONGEST: u64 = 8;
+    let mut text = String::new();
+    open_shared(control, "exit").ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// What the guest's console and QEMU itself printed.
@@ -238,6 +254,35 @@ mod tests {
         assert!(limit.is_over(seconds(120), || seconds(50)));
         let again = Limit { waited: seconds(20), ..limit };
         assert!(!again.is_over(seconds(120), || seconds(50)), "an earlier boot waited too");
+    }
+
+    #[test]
+    fn what_a_guest_puts_in_the_place_of_its_output_and_status_is_not_followed() {
+        use std::os::unix::fs::symlink;
+        let room = tempfile::tempdir().unwrap();
+        let (control, secret) = (room.path().join("control"), room.path().join("secret"));
+        fs::create_dir(&control).unwrap();
+        fs::write(&secret, "7").unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        for name in ["stdout", "exit"] {
+            let path = control.join(name);
+            for planted in [secret.as_path(), Path::new("/dev/zero")] {
+                symlink(planted, &path).unwrap();
+                assert!(Tail::new(&control, "stdout", &mut Vec::new()).forward(true).is_err() || name == "exit");
+                assert_eq!(exit_status(&control), None, "{}", planted.display());
+                fs::remove_file(&path).unwrap();
+            }
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+            assert!(Tail::new(&control, "stdout", &mut Vec::new()).forward(true).is_err() || name == "exit");
+            assert_eq!(exit_status(&control), None);
+            fs::remove_file(&path).unwrap();
+        }
+        let mut out = Vec::new();
+        Tail::new(&control, "stdout", &mut out).forward(true).unwrap();
+        fs::write(control.join("stdout"), "said").unwrap();
+        Tail::new(&control, "stdout", &mut out).forward(true).unwrap();
+        fs::write(control.join("exit"), "3\n").unwrap();
+        assert_eq!((out.as_slice(), exit_status(&control)), (&b"said"[..], Some(3)));
     }
 
     #[test]
