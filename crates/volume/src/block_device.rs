@@ -2,7 +2,9 @@
 
 use crate::error::TargetError;
 use senesce_core::Bytes;
+use senesce_core::failure::errno_message;
 use std::fs;
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -240,11 +242,21 @@ pub fn chosen(text: &str) -> &str {
 /// Writes back dirty pages and drops the page, dentry and inode caches of the machine (Documentation/admin-guide/sysctl/vm.rst).
 ///
 /// # Errors
-/// EACCES without root, EROFS where /proc is read-only, as in many containers.
+/// [`TargetError::Missing`] without root, and where /proc is read-only, as in many containers; those of writing there.
 pub fn drop_caches() -> Result<(), TargetError> {
     rustix::fs::sync();
     let path = Path::new("/proc/sys/vm/drop_caches");
-    fs::write(path, "3").map_err(TargetError::io("write 3 to", path))
+    fs::write(path, "3").map_err(|error| not_dropped(error, path))
+}
+
+fn not_dropped(error: io::Error, path: &Path) -> TargetError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => TargetError::missing(
+            format!("the right to drop the caches of the machine ({}: {})", path.display(), errno_message(&error)),
+            "run as root, outside of a container that has /proc read-only",
+        ),
+        _ => TargetError::io("write 3 to", path)(error),
+    }
 }
 
 fn word_of(disk: &str, namespace: Option<u32>, start: Option<u64>) -> String {
@@ -265,6 +277,21 @@ fn parse_number(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::failure::{Classify, ExitCode};
+
+    #[test]
+    fn caches_that_may_not_be_dropped_are_a_missing_right() {
+        for (errno, code) in
+            [(13, ExitCode::Missing), (1, ExitCode::Missing), (30, ExitCode::Missing), (5, ExitCode::RunFailed)]
+        {
+            let error = not_dropped(io::Error::from_raw_os_error(errno), Path::new("/proc/sys/vm/drop_caches"));
+            assert_eq!(error.exit_code(), code, "{error}");
+            assert!(
+                error.to_string().contains("drop_caches") && (errno == 5 || error.to_string().contains("root")),
+                "{error}"
+            );
+        }
+    }
 
     #[test]
     fn a_choice_is_the_word_in_brackets() {
