@@ -30,6 +30,10 @@ pub struct PackManifest {
     pub blake3: String,
     /// The used ranges: first byte and length.
     pub ranges: Vec<(u64, u64)>,
+    /// BLAKE3 of the size and the ranges (each number in 8 bytes, little-endian): bytes in another place are another image. Packs
+    /// that were made before have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places_blake3: Option<String>,
 }
 
 /// What packing or unpacking did.
@@ -68,12 +72,26 @@ impl PackManifest {
             let next = next.filter(|_| *length > 0);
             end = next.ok_or_else(|| TargetError::damaged(path, "its manifest has ranges outside the image"))?;
         }
-        Ok(manifest)
+        match &manifest.places_blake3 {
+            Some(places) if *places != hash_of_places(manifest.size_bytes, &manifest.ranges) => {
+                Err(TargetError::damaged(path, "the hash of its size and ranges does not match; copy it again"))
+            }
+            _ => Ok(manifest),
+        }
     }
 
     fn used_bytes(&self) -> u64 {
         self.ranges.iter().map(|(_, length)| length).sum()
     }
+}
+
+fn hash_of_places(size: u64, ranges: &[(u64, u64)]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let numbers = ranges.iter().flat_map(|(start, length)| [*start, *length]);
+    for number in std::iter::once(size).chain(numbers) {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// Packs the image at `from` into a new file at `to`.
@@ -92,12 +110,14 @@ pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
         hasher.update(chunk);
         Ok(())
     })?;
+    let places: Vec<_> = ranges.iter().map(|range| (range.start, range.length())).collect();
     let manifest = PackManifest {
         size_bytes: size,
         file_system: signature::file_system(&file, size, from)?.map(|known| known.to_string()),
         program_version: env!("CARGO_PKG_VERSION").into(),
         blake3: hasher.finalize().to_hex().to_string(),
-        ranges: ranges.iter().map(|range| (range.start, range.length())).collect(),
+        places_blake3: Some(hash_of_places(size, &places)),
+        ranges: places,
     };
     let packed_bytes = make_new(to, |part| write_pack(source, &manifest, &ranges, part))?;
     let used_bytes = manifest.used_bytes();
@@ -257,7 +277,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (to, back) = (directory.path().join("a.pack"), directory.path().join("back/b.img"));
         std::fs::create_dir(directory.path().join("back")).unwrap();
-        pack(&image(directory.path()), &to).unwrap();
+        let original = std::fs::read(image(directory.path())).unwrap();
+        pack(&directory.path().join("a.img"), &to).unwrap();
         let whole = std::fs::read(&to).unwrap();
         let mut random = senesce_core::Seed(0x22).stream("volume/damaged-packs");
         let mut below = |most: usize| random.next_u32() as usize % most;
@@ -276,6 +297,7 @@ mod tests {
             match unpack(&to, &back) {
                 Ok(_) => {
                     unpacked += 1;
+                    assert!(std::fs::read(&back).unwrap() == original, "another image: {round}");
                     std::fs::remove_file(&back).unwrap();
                 }
                 Err(error) => assert!(error.to_string().contains("a.pack") || error.to_string().contains("b.img")),
@@ -285,11 +307,41 @@ mod tests {
         assert!(unpacked < 500, "most of the damage is noticed: {unpacked}");
     }
 
+    #[test]
+    fn a_pack_without_the_hash_of_its_places_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let (to, back) = (directory.path().join("a.pack"), directory.path().join("b.img"));
+        let from = image(directory.path());
+        pack(&from, &to).unwrap();
+        let whole = std::fs::read(&to).unwrap();
+        let key = b",\"places_blake3\":";
+        let at = whole.windows(key.len()).position(|window| window == key).unwrap();
+        let value = 2 + 64;
+        std::fs::write(&to, [&whole[..at], &whole[at + key.len() + value..]].concat()).unwrap();
+        unpack(&to, &back).unwrap();
+        assert!(std::fs::read(&from).unwrap() == std::fs::read(&back).unwrap());
+    }
+
     proptest! {
         #[test]
         fn no_manifest_makes_it_panic(text in "[\\{\\}\\[\\]a-z_0-9:,\"\n]{0,200}") {
             let bytes = format!("{MAGIC}\n{text}");
             let _ = PackManifest::read(&mut bytes.as_bytes(), Path::new("p"));
+        }
+
+        #[test]
+        fn ranges_that_are_taken_lie_in_the_image(
+            size in prop_oneof![any::<u64>(), 0u64..100],
+            ranges in prop::collection::vec((prop_oneof![any::<u64>(), 0u64..100], 0u64..100), 0..4),
+        ) {
+            let pairs = ranges.iter().map(|(start, length)| format!("[{start},{length}]")).collect::<Vec<_>>().join(",");
+            let begin = format!("{{\"size_bytes\":{size},\"file_system\":null,\"program_version\":\"0\"");
+            let bytes = format!("{MAGIC}\n{begin},\"blake3\":\"\",\"ranges\":[{pairs}]}}\n");
+            let read = PackManifest::read(&mut bytes.as_bytes(), Path::new("p"));
+            let ends = ranges.iter().map(|(start, length)| u128::from(*start) + u128::from(*length));
+            let begins = std::iter::once(0).chain(ends.clone()).zip(&ranges).all(|(end, (start, _))| end <= u128::from(*start));
+            let sound = begins && ends.clone().all(|end| end <= size.into()) && ranges.iter().all(|(_, length)| *length > 0);
+            prop_assert_eq!(read.is_ok(), sound);
         }
     }
 }
