@@ -369,6 +369,23 @@ mod tests {
         }
 
         #[test]
+        fn what_is_found_without_an_index_has_its_name(
+            objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 2..8),
+            place in 0.0..1.0f64,
+        ) {
+            let mut bytes = pack_of(&objects);
+            bytes.pop();
+            let records: usize = objects.iter().map(|object| RECORD_HEADER + object.len()).sum();
+            bytes[MAGIC.len() + (records as f64 * place) as usize] ^= 0x55;
+            let (entries, problem) = decode(&bytes, HashAlgorithm::Sha1);
+            prop_assert!(problem.is_some() && entries.len() + 1 >= objects.len(), "{} of {}", entries.len(), objects.len());
+            for entry in entries {
+                let start = entry.offset as usize;
+                prop_assert_eq!(HashAlgorithm::Sha1.name(&bytes[start..start + entry.length as usize]), entry.id);
+            }
+        }
+
+        #[test]
         fn garbage_is_never_more_than_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
             let (entries, problem) = decode(&bytes, HashAlgorithm::Blake3);
             prop_assert!(problem.is_some() && entries.is_empty());
