@@ -94,3 +94,27 @@ pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnc
     let path = path.into();
     move |source| IoFailure::new(operation, path, source).into()
 }
+
+/// The same for files of a run, which lie in `$TMPDIR`.
+pub fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
+    let path = path.into();
+    move |source| {
+        let is_full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let remedy = if is_full { "free some space there, or set TMPDIR to a larger place" } else { "" };
+        IoFailure::new(operation, path, source).with_remedy(remedy).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_place_of_a_run_is_named_with_the_way_out() {
+        let said = |kind: io::ErrorKind| scratch_error("write", "/tmp/x")(kind.into()).to_string();
+        assert!(
+            said(io::ErrorKind::StorageFull).contains("/tmp/x") && said(io::ErrorKind::StorageFull).contains("TMPDIR")
+        );
+        assert!(!said(io::ErrorKind::NotFound).contains("TMPDIR"));
+    }
+}

@@ -1,7 +1,7 @@
 //! A minimal initramfs, this very program as its first process: an uncompressed cpio archive in `newc` form (Documentation/driver-api/early-userspace/
 //! buffer-format.rst of the kernel).
 
-use crate::error::{LabError, io_error};
+use crate::error::{LabError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::kernel::Kernel;
 use crate::modules::BOOT;
@@ -113,7 +113,7 @@ impl<W: Write> Archive<W> {
 /// # Errors
 /// When a program, library or module of it cannot be read, or the archive cannot be written.
 pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), LabError> {
-    let wrong = || io_error("write initramfs", path);
+    let wrong = || scratch_error("write initramfs", path);
     let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
     let mut archive = Archive::new(file);
     for folder in ["dev", "lab", "lab/modules"] {

@@ -1,7 +1,7 @@
 //! The QEMU process: its arguments, and whether KVM really boots.
 
 use crate::drive::{Drive, DriveKind};
-use crate::error::{LabError, io_error};
+use crate::error::{LabError, io_error, scratch_error};
 use crate::kernel::{Kernel, cache_folder};
 use senesce_core::output::NewFile;
 use senesce_volume::guest::SERIAL;
@@ -89,7 +89,7 @@ impl Machine<'_> {
     /// When QEMU is not there or cannot be started.
     pub fn start(&self) -> Result<Child, LabError> {
         let errors = self.console.with_extension("qemu");
-        let log = File::create(&errors).map_err(io_error("create", &errors))?;
+        let log = File::create(&errors).map_err(scratch_error("create", &errors))?;
         let mut command = Command::new(QEMU);
         command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let parent = std::process::id();

@@ -1,7 +1,7 @@
 //! One run of a command in a guest, from boot to exit status.
 
 use crate::drive::{Drive, DriveKind};
-use crate::error::{GuestEnd, LabError, io_error};
+use crate::error::{GuestEnd, LabError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::initramfs;
 use crate::keep::{Keep, Kept};
@@ -106,9 +106,7 @@ impl LabRun {
         };
         let prepared = Prepared { scratch, accelerator, kept: self.keep.open(&self.drives)? };
         let ended = self.boot_until_it_ends(&prepared, &mut limit, interrupt, out, errors);
-        if !ended.as_ref().is_ok_and(|outcome| outcome.exit_status == 0) {
-            self.tell_of_full_places(errors);
-        }
+        let ended = self.with_full_place(ended, errors);
         let synced = prepared.kept.values().try_for_each(KeptDrive::sync);
         ended.and_then(|outcome| synced.map(|()| outcome).map_err(Into::into))
     }
@@ -227,15 +225,28 @@ impl LabRun {
         Ok(std::iter::once(temporary).chain(kept.into_iter().map(of_kept)).collect())
     }
 
-    /// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive.
-    fn tell_of_full_places(&self, errors: &mut dyn Write) {
+    /// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive, or could not
+    /// write what it had to say.
+    fn with_full_place(
+        &self,
+        ended: Result<LabOutcome, LabError>,
+        errors: &mut dyn Write,
+    ) -> Result<LabOutcome, LabError> {
         let places = self.growth().unwrap_or_default();
-        if let Some(place) = space::full(places.iter().map(|growth| growth.folder.as_path())) {
-            let place = place.display();
-            let _ = writeln!(
-                errors,
-                "senesce: {place} is full: drives of the guest could not grow there; free some space and try again"
-            );
+        let Some(place) = space::full(places.iter().map(|growth| growth.folder.as_path())) else { return ended };
+        let told = format!(
+            "{} is full, where drives and output of the guest grow: free some space and try again",
+            place.display()
+        );
+        match ended {
+            Err(LabError::Guest { end, what, console, .. }) => {
+                Err(LabError::Guest { end, what, console, remedy: told })
+            }
+            Ok(outcome) if outcome.exit_status != 0 => {
+                let _ = writeln!(errors, "senesce: {told}");
+                Ok(outcome)
+            }
+            other => other,
         }
     }
 
@@ -269,15 +280,15 @@ impl LabRun {
 
     fn prepare_control(&self, control: &Path) -> Result<(), LabError> {
         let _ = fs::remove_dir_all(control);
-        fs::create_dir_all(control).map_err(io_error("make folder", control))?;
+        fs::create_dir_all(control).map_err(scratch_error("make folder", control))?;
         let link = |target: &Path, name: &str| {
-            std::os::unix::fs::symlink(target, control.join(name)).map_err(io_error("link", control.join(name)))
+            std::os::unix::fs::symlink(target, control.join(name)).map_err(scratch_error("link", control.join(name)))
         };
         let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
         link(&program, "modprobe")?;
         // By this name whatever the file is called here.
         let programs = control.join(PROGRAMS);
-        fs::create_dir(&programs).map_err(io_error("make folder", &programs))?;
+        fs::create_dir(&programs).map_err(scratch_error("make folder", &programs))?;
         link(&program, &format!("{PROGRAMS}/senesce"))?;
         link(&program, &format!("{PROGRAMS}/modprobe"))?;
         link(&self.kernel.modules(), "modules")?;
@@ -321,8 +332,8 @@ impl LabRun {
 
 fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<PathBuf, LabError> {
     let file = scratch.path().join(format!("drive{number}"));
-    let open = File::create(&file).map_err(io_error("create drive", &file))?;
-    open.set_len(drive.size.0).map_err(io_error("size drive", &file))?;
+    let open = File::create(&file).map_err(scratch_error("create drive", &file))?;
+    open.set_len(drive.size.0).map_err(scratch_error("size drive", &file))?;
     Ok(file)
 }
 

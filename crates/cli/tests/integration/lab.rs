@@ -95,6 +95,34 @@ fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else()
     assert!(said.contains("make it first"), "{said}");
 }
 
+/// The mounts are in a namespace of their own, and go with it.
+#[test]
+#[ignore = "needs root, the lab"]
+fn a_place_without_room_is_named_and_left_empty() {
+    let directory = tempfile::tempdir().expect("temporary folder");
+    let run = |size: &str, drive: &str, script: &str| {
+        let script = format!(
+            "mkdir -p place && mount -t tmpfs -o size={size} none place && export TMPDIR=$PWD/place && ls -A place && \
+             $0 lab run --accelerator tcg --drive nvme,size={drive} --time-limit 2min -- sh -c '{script}'; status=$?; \
+             ls -A place; exit $status"
+        );
+        let output = std::process::Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .arg(env!("CARGO_BIN_EXE_senesce"))
+            .current_dir(directory.path())
+            .output()
+            .expect("run it");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, left, said) = run("8M", "64M", "true");
+    assert_eq!((code, left.as_str()), (Some(4), ""), "{said}");
+    assert!(said.contains("64 MiB") && said.contains("TMPDIR"), "{said}");
+    let (code, left, said) = run("8M", "4M", "true");
+    assert_eq!((code, left.as_str()), (Some(125), ""), "{said}");
+    assert!(said.contains("No space left on device (ENOSPC); free some space there, or set TMPDIR"), "{said}");
+}
+
 /// Twice the same file system, the second time as the first run left it: mounted, and not synced.
 #[test]
 #[ignore = "needs the lab"]
