@@ -4,7 +4,7 @@ use crate::drive::{Drive, DriveKind};
 use crate::error::{LabError, io_error, scratch_error};
 use crate::kernel::{Kernel, cache_folder};
 use senesce_core::output::NewFile;
-use senesce_volume::guest::SERIAL;
+use senesce_volume::guest::{SERIAL, SERIAL_OF_KEPT};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -164,13 +164,22 @@ impl Machine<'_> {
             );
             if !drive.same_controller {
                 (controller, namespaces) = (number, 0);
-                pair("-device", format!("nvme,serial={SERIAL}{name},id=ctrl{number}"));
+                pair("-device", format!("nvme,serial={}{name},id=ctrl{number}", self.serial(number)));
             }
             namespaces += 1;
             let place = format!("bus=ctrl{controller},nsid={namespaces}");
             pair("-device", format!("nvme-ns,drive={name},{place},{}", namespace(drive)));
         }
         words
+    }
+}
+
+impl Machine<'_> {
+    /// How the serial number of the controller begins that this drive has of its own. All its namespaces share it.
+    fn serial(&self, number: usize) -> &'static str {
+        let others = self.drives[number + 1..].iter().take_while(|(drive, _)| drive.same_controller);
+        let mut namespaces = std::iter::once(&self.drives[number]).chain(others);
+        if namespaces.any(|(_, image)| matches!(image, Image::Kept(_))) { SERIAL_OF_KEPT } else { SERIAL }
     }
 }
 
@@ -307,6 +316,29 @@ pub fn install(tell: &dyn Fn(&str)) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_drives_are_told_from_scratch() {
+        let drives = ["nvme", "nvme", "nvme,controller=same", "nvme"].map(|text| Drive::parse(text).unwrap());
+        let images = [Image::Kept(7), Image::Scratch("/a".into()), Image::Kept(8), Image::Scratch("/b,c".into())];
+        let kernel = Kernel { version: "6.1".into(), folder: "/k".into() };
+        let machine = Machine {
+            kernel: &kernel,
+            initramfs: Path::new("/i"),
+            memory_mib: 256,
+            cpus: 1,
+            accelerator: Accelerator::Tcg,
+            console: Path::new("/c"),
+            shares: Vec::new(),
+            drives: drives.iter().zip(images).collect(),
+        };
+        let words = machine.arguments();
+        let with = |beginning: &str| -> Vec<&str> {
+            words.iter().filter_map(|word| word.strip_prefix(beginning)?.split(",id").next()).collect()
+        };
+        assert_eq!(with("nvme,serial="), ["senesce-kept-nvme0", "senesce-kept-nvme1", "senesce-nvme3"]);
+        assert_eq!(with("file="), ["/proc/self/fd/7", "/a", "/proc/self/fd/8", "/b,,c"]);
+    }
 
     #[test]
     fn a_zoned_namespace_carries_its_limits() {

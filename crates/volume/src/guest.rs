@@ -16,6 +16,9 @@ pub const CONTROL_TAG: &str = "control";
 /// The beginning of the serial number of every drive that the lab emulates.
 pub const SERIAL: &str = "senesce-";
 
+/// That of a drive whose content stays when the guest ends: such a drive is no scratch.
+pub const SERIAL_OF_KEPT: &str = "senesce-kept-";
+
 /// Proof that this process runs in the lab's guest. Its environment proves nothing: anybody can set a variable.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest(());
@@ -73,6 +76,11 @@ impl Guest {
     pub fn erase(self, drive: &Path) -> Result<String, TargetError> {
         let device = BlockDevice::open(drive)?;
         match device.serial() {
+            Some(serial) if serial.starts_with(SERIAL_OF_KEPT) => Err(TargetError::refused(
+                drive.display(),
+                format!("what it holds stays for later runs (serial number {serial}), and would be erased"),
+                "leave out --keep-drive",
+            )),
             Some(serial) if serial.starts_with(SERIAL) => Ok(device.path().display().to_string()),
             found => Err(TargetError::refused(
                 drive.display(),
