@@ -110,6 +110,18 @@ fn events_that_belong_together_are_in_the_record_or_none_of_them() {
     assert_eq!(data, [json!(1), json!(1), json!(4)]);
 }
 
+/// A run that goes on must go on from the same numbers, to the last digit.
+#[test]
+fn numbers_are_read_back_exactly() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let values: Vec<f64> = (2..2000).map(|number| f64::from(number).ln() * 1e3 / 7.0).collect();
+    open(&path, "1G").unwrap().append("values", &values).unwrap();
+    let record = Record::open(&path).unwrap();
+    let read: Vec<f64> = serde_json::from_value(record.events[0].data.clone()).unwrap();
+    assert_eq!(values.iter().zip(&read).filter(|(a, b)| a != b).count(), 0);
+}
+
 #[test]
 fn a_record_without_its_environment_is_refused() {
     let directory = tempfile::tempdir().unwrap();
