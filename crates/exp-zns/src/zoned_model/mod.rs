@@ -18,6 +18,7 @@ use senesce_zoned::sim::model::Model;
 use senesce_zoned::survey::{Nature, Survey};
 use serde::{Deserialize, Serialize};
 use source::{Source, cost};
+use std::collections::BTreeMap;
 
 pub use source::{Spec, TableFile};
 
@@ -232,7 +233,9 @@ impl ZonedModel {
         let known = block.constants.iter().filter(|key| constants.get(key).is_some()).cloned().collect();
         let block = Block { constants: known, ..block.clone() };
         let seed = context.seed.child(&format!("fit/{sweep}"));
-        for Found { key, start, value, deviation } in block::fit(&model, &block, &observations, seed)? {
+        // What the first sweep leaves open, the second one may tell.
+        let others = if sweep + 1 == SWEEPS { uncertain(context.recorded()) } else { Vec::new() };
+        for Found { key, start, value, deviation } in block::fit(&model, &block, &observations, &others, seed)? {
             context.record(Event::Constant { name: key, block: name.into(), start, value, deviation });
         }
         Ok(())
@@ -275,6 +278,17 @@ fn measured(recorded: &Recorded<ZonedModel>) -> impl Iterator<Item = (&str, &Val
         Event::Measured { point, values, .. } => Some((point.as_str(), values)),
         _ => None,
     })
+}
+
+/// All constants that were found until now, with their deviations.
+fn uncertain(recorded: &Recorded<ZonedModel>) -> Vec<(String, f64)> {
+    let mut found = BTreeMap::new();
+    for event in recorded.events() {
+        if let Event::Constant { name, deviation: Some(deviation), .. } = event {
+            found.insert(name.clone(), *deviation);
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// The start model with all constants that were found until now.

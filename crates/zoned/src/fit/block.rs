@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const STEP: f64 = 0.04;
 /// No value is known better than this, relative: means and rates, and quantiles, which are read from a histogram of three digits.
 const LEAST: (f64, f64) = (5e-4, 2e-3);
+/// A constant that is more certain than this, relative, leaves nothing open to others.
+const CERTAIN: f64 = 5e-3;
 /// A constant that is less certain than this, relative, is not determined.
 pub const DETERMINED: f64 = 0.25;
 
@@ -78,11 +80,18 @@ impl Found {
     }
 }
 
-/// Finds the constants of a block on top of `model`.
+/// Finds the constants of a block on top of `model`. `others` are constants of other blocks with their relative standard
+/// deviations: what they leave open is part of the uncertainty here.
 ///
 /// # Errors
 /// When there are fewer values than constants, or when the model cannot run what was measured.
-pub fn fit(model: &Model, block: &Block, observations: &Observations, seed: Seed) -> Result<Vec<Found>, ZonedError> {
+pub fn fit(
+    model: &Model,
+    block: &Block,
+    observations: &Observations,
+    others: &[(String, f64)],
+    seed: Seed,
+) -> Result<Vec<Found>, ZonedError> {
     let start = Constants::of(model)?;
     let (asked, absent): (Vec<&str>, Vec<&str>) =
         block.constants.iter().map(String::as_str).partition(|key| start.get(key).is_some_and(|value| value > 0.0));
@@ -101,10 +110,14 @@ pub fn fit(model: &Model, block: &Block, observations: &Observations, seed: Seed
     let x: Vec<f64> = asked.iter().map(|key| start.get(key).map_or(0.0, f64::ln)).collect();
     let solution = solve(&mut search, &x);
     let silent = search.silent();
-    let Some(solution) = solution else {
+    let Some(mut solution) = solution else {
         let words = format!("{}: the start model cannot run what was measured", block.name);
         return Err(search.error.unwrap_or(ZonedError::Usage(words)));
     };
+    let open = others.iter().filter(|(key, deviation)| *deviation > CERTAIN && !asked.contains(&key.as_str()));
+    let open: Vec<(Vec<f64>, f64)> =
+        open.filter_map(|(key, deviation)| Some((search.other_column(&solution, key)?, *deviation))).collect();
+    solution.widen(&open);
     let mut found = told(&start, &asked, &solution, &silent)?;
     found.extend(
         absent.into_iter().filter_map(|key| {
@@ -249,7 +262,31 @@ impl Search<'_> {
         if length == 0.0 {
             return None;
         }
-        let residuals = self.run(&model, which);
+        Some(self.difference(&model, at, length, which))
+    }
+
+    /// Derivatives by a constant of another block.
+    fn other_column(&mut self, solution: &Solution, key: &str) -> Option<Vec<f64>> {
+        let mut constants = self.constants.clone();
+        for (own, x) in self.keys.iter().zip(&solution.x) {
+            constants.set(own, x.exp()).ok()?;
+        }
+        let before = constants.get(key).filter(|value| *value > 0.0)?;
+        let length = (constants.set(key, before * STEP.exp()).ok()? / before).ln();
+        let model = constants.model().ok().filter(|_| length > 0.0)?;
+        let all = self.all();
+        Some(self.difference(&model, &solution.residuals, length, &all).0)
+    }
+
+    /// By how much the residuals of a model differ from `at`, over `length`, and of which probes.
+    fn difference(
+        &mut self,
+        model: &Model,
+        at: &[f64],
+        length: f64,
+        which: &BTreeSet<usize>,
+    ) -> (Vec<f64>, BTreeSet<usize>) {
+        let residuals = self.run(model, which);
         let (mut column, mut changed, mut place) = (Vec::new(), BTreeSet::new(), 0);
         for (number, probe) in self.probes.iter().enumerate() {
             let count = seen(probe, self.observations).len();
@@ -265,7 +302,7 @@ impl Search<'_> {
                 None => column.extend(std::iter::repeat_n(0.0, count)),
             }
         }
-        Some((column, changed))
+        (column, changed)
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Solution {
     pub deviation: Vec<f64>,
     /// Residuals there.
     pub residuals: Vec<f64>,
+    /// Their derivatives there, one column per constant.
+    pub columns: Vec<Vec<f64>>,
     /// Whether the search came to rest.
     pub settled: bool,
 }
@@ -70,7 +72,29 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64]) -> Option<Solution> {
     }
     let columns = problem.derivatives_both_ways(&x, &at);
     let deviation = deviations(&columns, &at)?;
-    Some(Solution { x, deviation, residuals: at, settled })
+    Some(Solution { x, deviation, residuals: at, columns, settled })
+}
+
+impl Solution {
+    /// Adds what these quantities outside leave open: of each the derivatives of the residuals, and its standard deviation.
+    pub fn widen(&mut self, others: &[(Vec<f64>, f64)]) -> Option<()> {
+        let scale = scale(&self.residuals);
+        let inverse = inverse(normal(&self.columns, &self.residuals, scale))?;
+        let mut variances: Vec<f64> = self.deviation.iter().map(|deviation| deviation.powi(2)).collect();
+        for (other, deviation) in others {
+            let pull = |column: &Vec<f64>| -> f64 {
+                let each = self.residuals.iter().zip(column.iter().zip(other));
+                each.map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
+            };
+            let pulls: Vec<f64> = self.columns.iter().map(pull).collect();
+            for (variance, row) in variances.iter_mut().zip(&inverse) {
+                let moved: f64 = row.iter().zip(&pulls).map(|(a, b)| a * b).sum();
+                *variance += (moved * deviation).powi(2);
+            }
+        }
+        self.deviation = variances.into_iter().map(|variance| variance.sqrt().min(PRIOR)).collect();
+        Some(())
+    }
 }
 
 /// The first of ever shorter steps that makes the residuals less.
