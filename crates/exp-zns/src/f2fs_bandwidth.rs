@@ -312,6 +312,7 @@ mod tests {
             host,
             host_share: 0.0,
             seconds: 1.0,
+            recording_seconds: 1.0,
             busy_seconds: 1.0,
             host_seconds: 0.0,
             kinds: Default::default(),

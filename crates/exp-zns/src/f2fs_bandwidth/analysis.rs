@@ -81,7 +81,7 @@ fn on_models(modelled: &[OnModel]) -> Table {
     let mut table = Table::new("on-models", "The same requests on simulated drives", &columns);
     for found in modelled {
         let timed = &found.timed;
-        let percent = |seconds: f64| 100.0 * seconds / timed.seconds;
+        let percent = |seconds: f64| 100.0 * seconds / timed.recording_seconds;
         table.row(vec![
             json!(found.drive),
             json!(found.repeat + 1),

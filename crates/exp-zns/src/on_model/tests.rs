@@ -135,6 +135,10 @@ fn both_accounts_of_the_zones_are_compared() {
     assert!((found[2].host_seconds - host).abs() < 1e-6, "{}", found[2].host_seconds);
     assert!((found[1].host_seconds - host / 10.0).abs() < 1e-6 && found[0].host_seconds == 0.0);
     assert!((found[2].seconds - host - found[2].busy_seconds).abs() < 1e-6);
+    assert!(
+        (found[2].recording_seconds - found[2].seconds).abs() < 1e-9,
+        "both are measured from the first request to the end"
+    );
     assert!(found[0].seconds < found[1].seconds && found[1].seconds < found[2].seconds);
     assert!(found[0].moments[0] > 0.0 && found[0].moments[0] < found[0].seconds);
     // One write more than the guest tells, and one that the drive refuses.

@@ -33,7 +33,9 @@ pub struct Timed {
     pub host_share: f64,
     /// Seconds of the model from the beginning to the end of what is measured.
     pub seconds: f64,
-    /// Seconds in which the drive was busy, and those that the host took by itself.
+    /// Seconds of the whole recording, which begins before and ends behind that.
+    pub recording_seconds: f64,
+    /// Of them, those in which the drive was busy, and those that the host took by itself.
     pub busy_seconds: f64,
     /// See there.
     pub host_seconds: f64,
@@ -103,6 +105,7 @@ fn one(
         host,
         host_share,
         seconds: end.saturating_sub(begin) as f64 * 1e-9,
+        recording_seconds: replayed.seconds(),
         busy_seconds: replayed.busy_seconds,
         host_seconds: replayed.host_seconds,
         kinds: replayed.kinds.iter().map(|(name, kind)| ((*name).to_string(), *kind)).collect(),

@@ -103,7 +103,7 @@ fn table(found: &[&OnModel]) -> Table {
     let mut table = Table::new("on-models", "The same requests on simulated drives", &columns);
     for one in found {
         let timed = &one.timed;
-        let percent = |seconds: f64| 100.0 * seconds / timed.seconds;
+        let percent = |seconds: f64| 100.0 * seconds / timed.recording_seconds;
         table.row(vec![
             json!(one.setup),
             json!(one.benchmark),
