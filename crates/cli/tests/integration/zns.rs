@@ -118,7 +118,7 @@ fn wrong_words_end_with_two_before_any_command() {
         (&["zns", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
         (&["zones", "sim:zn540", "reset"], "--all"),
         (&["zns", "sim:zn540", "--op", "write", "--count", "0"], "--count 0"),
-        (&["zns", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "--occupancy"),
+        (&["zns", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "occupancy belongs to reset and finish"),
         (&["zns", "sim:zn540", "--time", "5s"], "--op"),
     ];
     for (arguments, message) in cases {

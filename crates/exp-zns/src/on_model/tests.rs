@@ -104,7 +104,7 @@ fn large_requests_are_cut_at_zones_and_at_what_the_model_transfers() {
         .list
         .iter()
         .filter_map(|one| match one.work {
-            Work::Drive(Operation::Write, zone, _, blocks) => Some((zone, blocks * geometry.block_bytes >> 10)),
+            Work::Drive(Operation::Write, zone, _, blocks) => Some((zone, (blocks * geometry.block_bytes) >> 10)),
             _ => None,
         })
         .collect();
@@ -189,6 +189,6 @@ fn a_small_conventional_drive_collects_as_the_whole_one_does() {
         let found = senesce_zoned::replay::replay(&mut device, &all.list, 0.0).unwrap();
         written as f64 / found.seconds() / 1_048_576.0
     };
-    let (small, whole) = (rate(1 << 30, 2 << 30), rate(904 * 1077 << 20, 40 << 30));
+    let (small, whole) = (rate(1 << 30, 2 << 30), rate((904 * 1077) << 20, 40 << 30));
     assert!((small / whole - 1.0).abs() < 0.05, "{small} {whole}");
 }
