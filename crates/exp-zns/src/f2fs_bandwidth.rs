@@ -90,7 +90,8 @@ pub struct OnModel {
     drive: String,
     repeat: u32,
     bytes: u64,
-    mean_mib_s: f64,
+    /// None: nothing went to the drive.
+    mean_mib_s: Option<f64>,
     write_amplification: f64,
     timed: Timed,
 }
@@ -233,7 +234,7 @@ fn measurement(event: &Event, emulated: bool) -> Option<Measurement> {
         }
         Event::Drive(result) => (MEAN, &result.drive, result.repeat, result.mean_mib_s),
         Event::OnModel(found) if !found.timed.problems.is_empty() => return None,
-        Event::OnModel(found) => (models::metric(found.timed.host)?, &found.drive, found.repeat, found.mean_mib_s),
+        Event::OnModel(found) => (models::metric(found.timed.host)?, &found.drive, found.repeat, found.mean_mib_s?),
         _ => return None,
     };
     let one = Measurement::new(name, "MiB/s", Better::Higher, value).ok()?;
@@ -322,7 +323,7 @@ mod tests {
             problems: Vec::new(),
         };
         let (drive, write_amplification) = (drive.to_string(), 1.0);
-        Event::OnModel(OnModel { drive, repeat, bytes: 1, mean_mib_s, write_amplification, timed })
+        Event::OnModel(OnModel { drive, repeat, bytes: 1, mean_mib_s: Some(mean_mib_s), write_amplification, timed })
     }
 
     /// The guest's own bandwidth stands beside them and decides nothing; neither does a model whose accounts differ.

@@ -119,7 +119,8 @@ pub struct OnModel {
     setup: String,
     benchmark: String,
     repeat: u32,
-    ops_per_second: f64,
+    /// None: nothing went to the drive while it ran.
+    ops_per_second: Option<f64>,
     timed: Timed,
 }
 

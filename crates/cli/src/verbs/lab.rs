@@ -150,16 +150,18 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let memory: Bytes = options.memory.parse()?;
     let time_limit = options.time_limit.as_deref().map(parse_duration).transpose()?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let shares = match options.shares.is_empty() {
-        true => vec![runs_folder(&here)?],
-        false => senesce_lab::share::existing(&options.shares, &here)?,
-    };
     if let Some(folder) = options.json.as_deref().and_then(Path::parent).filter(|folder| !here.join(folder).is_dir()) {
         return Err(Failure::usage(format!("--json: there is no folder {}; make it first", folder.display())));
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
+    let kernel = senesce_lab::kernel::choose(options.kernel.as_deref())?;
+    // Made last: what is refused leaves no folder.
+    let shares = match options.shares.is_empty() {
+        true => vec![runs_folder(&here)?],
+        false => senesce_lab::share::existing(&options.shares, &here)?,
+    };
     let lab = LabRun {
-        kernel: senesce_lab::kernel::choose(options.kernel.as_deref())?,
+        kernel,
         drives,
         keep: Keep { files: options.keep, foreign: options.output.replaces() },
         memory,

@@ -58,7 +58,7 @@ pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result
                 drive: recorded.drive.clone(),
                 repeat: recorded.repeat,
                 bytes,
-                mean_mib_s: bytes as f64 / timed.seconds / 1_048_576.0,
+                mean_mib_s: timed.rate(bytes as f64 / 1_048_576.0),
                 write_amplification: timed.write_amplification(bytes),
                 timed,
             }));

@@ -169,6 +169,11 @@ impl Timed {
         self.kinds.get(operation).map_or(0, |kind| kind.commands)
     }
 
+    /// So much in what is measured, per second. `None`: nothing of it took time, because nothing went to the drive.
+    pub fn rate(&self, quantity: f64) -> Option<f64> {
+        (self.seconds > 0.0).then(|| quantity / self.seconds)
+    }
+
     /// Whether both accounts agree, in words.
     pub fn accounts(&self) -> String {
         if self.problems.is_empty() { "agree".into() } else { self.problems.join("; ") }

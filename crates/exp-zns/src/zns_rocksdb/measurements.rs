@@ -18,7 +18,8 @@ pub fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
         }
         Event::Measured(measured) => measured.measurements(),
         Event::OnModel(found) if found.timed.host == Host::Scaled && found.timed.problems.is_empty() => {
-            let one = Measurement::new(RATE, "operations/s", Better::Higher, found.ops_per_second).ok();
+            let one =
+                found.ops_per_second.and_then(|rate| Measurement::new(RATE, "operations/s", Better::Higher, rate).ok());
             let one = one.map(|one| one.under("setup", &*found.setup).under("benchmark", &*found.benchmark).modelled());
             one.map(|one| Measurement { repetition: found.repeat, ..one }).into_iter().collect()
         }

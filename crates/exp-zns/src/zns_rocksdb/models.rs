@@ -60,7 +60,7 @@ fn time_one(
             setup: setup.clone(),
             benchmark: benchmark.clone(),
             repeat: *repeat,
-            ops_per_second: operations as f64 / timed.seconds,
+            ops_per_second: timed.rate(operations as f64),
             timed,
         }));
     }
@@ -131,7 +131,7 @@ fn figure(found: &[&OnModel]) -> Figure {
     setups.dedup();
     let rate = |setup: &str, benchmark: &str| {
         let own = scaled.iter().filter(|one| one.setup == setup && one.benchmark == benchmark);
-        let rates: Vec<f64> = own.map(|one| one.ops_per_second).collect();
+        let rates: Vec<f64> = own.filter_map(|one| one.ops_per_second).collect();
         (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1000.0)
     };
     let series = |setup: &str| {
