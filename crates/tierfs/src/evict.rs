@@ -196,6 +196,8 @@ impl TierFs {
         let want = want.min(BATCH).min(self.slots.free() as usize);
         let mut batch = self.pick(&mut work.hand, want);
         batch.sort_unstable();
+        // The hand may have come by a leaf twice.
+        batch.dedup();
         let mut buffer = work.buffer.take().unwrap_or_else(|| AlignedBuffer::new(BATCH));
         let batch = self.snapshot(&batch, &mut buffer);
         let mut slots = Vec::with_capacity(batch.len());

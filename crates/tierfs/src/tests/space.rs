@@ -173,3 +173,19 @@ fn attributes_fill_a_chain_of_blocks() {
     assert_eq!(again.stats().free_blocks, before);
     drop(empty_image(64, 16));
 }
+
+/// The CLOCK hand goes around twice where it finds less than is wanted, and comes by a leaf without a mark both times.
+#[test]
+fn a_leaf_that_the_hand_comes_by_twice_is_evicted_once() {
+    let (fs, nvm, _) = small(200, 100);
+    for name in [b"a", b"b"] {
+        let ino = fs.create(ROOT_INO, name, &new(FILE)).unwrap().ino;
+        fs.write(ino, 0, &pattern(BLOCK, 7), false).unwrap();
+    }
+    let (free, slots) = (fs.stats().free_blocks, fs.stats().cold_blocks);
+    assert_eq!(fs.evict(1), 1, "both lost their marks");
+    assert_eq!(fs.evict(20), 1);
+    assert_eq!((fs.stats().free_blocks, fs.stats().cold_blocks), (free + 2, slots + 2));
+    let report = check(anonymous(&nvm.image()), None, Path::new("image")).unwrap();
+    assert!(report.problems.is_empty(), "{report:?}");
+}
