@@ -71,7 +71,7 @@ pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result
 fn ends_of(recorded: &Recorded, events: &[Event]) -> Vec<u64> {
     let end = |event: &Event| match event {
         Event::Sample(sample) if (&sample.drive, sample.repeat) == (&recorded.drive, recorded.repeat) => {
-            Some(recorded.traced.begin_ns + (sample.elapsed * 1e9) as u64)
+            Some(recorded.traced.begin_ns.saturating_add((sample.elapsed * 1e9) as u64))
         }
         _ => None,
     };

@@ -31,9 +31,9 @@ pub fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> 
     let mut all = Commands::default();
     let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
     for (drive, trace) in traced.drives.iter().zip(traces) {
-        let offset_ns = drive.start_ns - origin_ns;
+        let offset_ns = drive.start_ns.saturating_sub(origin_ns);
         for request in trace.valid()?.iter() {
-            let issue_ns = offset_ns + request.issue_ns;
+            let issue_ns = offset_ns.saturating_add(request.issue_ns);
             let completed_ns = request.latency_ns.map(|latency| issue_ns.saturating_add(latency));
             all.add(drive, &request, geometry, Recorded { issue_ns, completed_ns, work: Work::Nothing })?;
         }

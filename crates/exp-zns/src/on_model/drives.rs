@@ -52,7 +52,7 @@ const LEAST_COLLECTED_MIB: f64 = 100.0;
 /// A model with the number, size and limits of another drive's zones.
 fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
     let mib = |blocks: u64| {
-        let bytes = blocks * u64::from(geometry.block_bytes);
+        let bytes = blocks.saturating_mul(geometry.block_bytes.into());
         let words = || format!("zones of {bytes} bytes; the model takes whole MiB");
         bytes.is_multiple_of(1 << 20).then_some(bytes >> 20).ok_or_else(|| Failure::new(ExitCode::RunFailed, words()))
     };

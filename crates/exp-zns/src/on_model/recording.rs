@@ -1,7 +1,6 @@
 //! In the guest: the block traces of the drives, with the zones before and after.
 
 use senesce_core::Failure;
-use senesce_core::failure::failed;
 use senesce_volume::{BlockDevice, TraceSession};
 use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, ZoneInfo};
@@ -99,8 +98,7 @@ impl Recording {
             let trace = session.stop()?;
             let after = (role == Role::Zoned).then(|| survey(device.path())).transpose()?;
             let file = format!("{name}-{}.blocks", role.word());
-            let path = folder.join(&file);
-            trace.save(&path).map_err(|error| failed("save", &path)(std::io::Error::other(error.to_string())))?;
+            trace.save(&folder.join(&file))?;
             let zones = survey_before.zip(after).map(|(before, after)| Zones {
                 geometry: before.geometry,
                 before: pointers(&before.zones),

@@ -182,6 +182,16 @@ fn a_recording_with_holes_or_without_its_files_is_refused() {
     holes.set_account(None, vec![senesce_volume::trace::Problem::Lost { events: 3 }]);
     holes.save(&folder.path().join("Zoned.blocks")).unwrap();
     assert!(failure(folder.path()).contains("lost 3 events"));
+    // What ran in the guest can have put a link there, or have named another place.
+    trace(vec![write(0, 0)]).save(&folder.path().join("elsewhere")).unwrap();
+    std::fs::remove_file(folder.path().join("Zoned.blocks")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", folder.path().join("Zoned.blocks")).unwrap();
+    assert!(failure(folder.path()).contains("Zoned.blocks"));
+    let mut other = traced.clone();
+    other.drives[0].file = "../elsewhere".into();
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    time(&other, &inner, &[(Host::None, 0.0)], &[], Seed(1)).unwrap_err();
 }
 
 /// Both phases of collection must lie within a recording of a small drive; over both, a small drive is as fast as the whole one.

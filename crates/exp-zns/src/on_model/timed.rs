@@ -3,8 +3,8 @@
 use super::commands::{Commands, commands};
 use super::drives::{simulated, unequal_zones};
 use super::recording::Traced;
-use senesce_core::{Failure, Seed};
-use senesce_runs::simulated::load;
+use senesce_core::failure::failed;
+use senesce_core::{Failure, Seed, input};
 use senesce_volume::BlockTrace;
 use senesce_zoned::ZonedDevice;
 use senesce_zoned::replay::{Kind, Replayed, replay};
@@ -64,12 +64,19 @@ pub fn time(
     seed: Seed,
 ) -> Result<Vec<Timed>, Failure> {
     let traces: Vec<BlockTrace> =
-        traced.drives.iter().map(|drive| load(&folder.join(&drive.file))).collect::<Result<_, _>>()?;
+        traced.drives.iter().map(|drive| load(folder, &drive.file)).collect::<Result<_, _>>()?;
     let (device, _) = simulated(traced, seed)?;
     let all = commands(traced, &traces, device.geometry())?;
     let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
     let moments: Vec<u64> = moments_ns.iter().map(|at_ns| at_ns.saturating_sub(origin_ns)).collect();
     hosts.iter().map(|(host, share)| one(traced, &all, (*host, *share), &moments, seed)).collect()
+}
+
+/// The guest wrote it, and what runs there may have put a link in its place.
+fn load(folder: &Path, file: &str) -> Result<BlockTrace, Failure> {
+    let path = folder.join(file);
+    let bytes = input::within(folder, file).map_err(failed("read", &path))?;
+    Ok(BlockTrace::from_bytes(&bytes, &path)?)
 }
 
 /// The hosts that a recording is timed with, and the share of the guest's own time that each takes.

@@ -4,6 +4,7 @@
 mod account;
 pub mod blkparse;
 pub mod blktrace;
+mod event_format;
 pub mod file;
 pub mod measures;
 mod modelled;

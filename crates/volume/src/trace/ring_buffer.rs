@@ -2,8 +2,9 @@
 //!
 //! Layout: the kernel's `include/linux/ring_buffer.h` and tracefs' `events/header_page` and `events/header_event`.
 
-use super::pairing::{Event, ZoneCommand};
-use super::request::{Operation, Request, ZoneAction};
+use super::event_format::{CommandFormat, EventFormat};
+use super::pairing::Event;
+use super::request::{Operation, Request};
 use super::tally::Group;
 
 /// In the commit word of a page: events were lost before it, and their number is stored behind its data.
@@ -19,86 +20,6 @@ const NO_PLACE: u64 = u64::MAX;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-
-/// Where the fields of an event lie (`events/block/NAME/format`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EventFormat {
-    pub id: u16,
-    pub sector: usize,
-    pub nr_sector: usize,
-    pub rwbs: usize,
-    pub rwbs_length: usize,
-    /// A negative errno; an event of a completion has it.
-    pub error: Option<usize>,
-}
-
-impl EventFormat {
-    /// Reads a format file. `None`: it has not the expected fields.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let field = |name: &str| field(text, name);
-        let ((sector, _), (nr_sector, _), (rwbs, rwbs_length)) =
-            (field("sector")?, field("nr_sector")?, field("rwbs")?);
-        let error = field("error").filter(|(_, size)| *size == 4).map(|(offset, _)| offset);
-        Some(Self { id: number_of(text)?, sector, nr_sector, rwbs, rwbs_length, error })
-    }
-}
-
-/// The number of an event in its format file.
-fn number_of(text: &str) -> Option<u16> {
-    text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()
-}
-
-/// Offset and size of a field in a format file.
-fn field(text: &str, name: &str) -> Option<(usize, usize)> {
-    let line = text.lines().find(|line| {
-        let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
-        let word = declaration.and_then(|text| text.split_whitespace().last());
-        word.and_then(|word| word.split('[').next()) == Some(name)
-    })?;
-    let number = |key: &str| line.split(';').find_map(|part| part.trim().strip_prefix(key)?.parse().ok());
-    Some((number("offset:")?, number("size:")?))
-}
-
-/// Where a command lies that the NVMe driver made (`events/nvme/nvme_setup_cmd/format`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CommandFormat {
-    id: u16,
-    opcode: usize,
-    /// Double words 10 to 15 of the command.
-    words: usize,
-    /// Sectors of 512 bytes per logical block.
-    block_sectors: u64,
-}
-
-/// Opcodes of the NVMe Zoned Namespace Command Set 1.1: zone management send (3.4.3) and zone append (3.4.1).
-pub(crate) const ZONE_MANAGEMENT_SEND: u8 = 0x79;
-/// See [`ZONE_MANAGEMENT_SEND`].
-pub(crate) const ZONE_APPEND: u8 = 0x7D;
-
-impl CommandFormat {
-    /// Reads a format file. `None`: it has not the expected fields.
-    pub(crate) fn parse(text: &str, block_sectors: u64) -> Option<Self> {
-        let ((opcode, _), (words, length)) = (field(text, "opcode")?, field(text, "cdw10")?);
-        (length == 24).then_some(Self { id: number_of(text)?, opcode, words, block_sectors })
-    }
-
-    fn event(&self, data: &[u8], now_ns: u64) -> Option<Event> {
-        let opcode = *data.get(self.opcode)?;
-        let words = data.get(self.words..self.words + 24)?;
-        let block = u64::from_le_bytes(words[..8].try_into().ok()?);
-        // Figure 46: zone send action in bits 7:0 of double word 13, select all in bit 8.
-        let command = match (opcode, words[12]) {
-            (ZONE_APPEND, _) => ZoneCommand::Append,
-            (ZONE_MANAGEMENT_SEND, 1) => ZoneCommand::Action(ZoneAction::Close),
-            (ZONE_MANAGEMENT_SEND, 2) => ZoneCommand::Action(ZoneAction::Finish),
-            (ZONE_MANAGEMENT_SEND, 3) => ZoneCommand::Action(ZoneAction::Open),
-            (ZONE_MANAGEMENT_SEND, 4) if words[13] & 1 == 1 => ZoneCommand::Action(ZoneAction::ResetAll),
-            (ZONE_MANAGEMENT_SEND, 4) => ZoneCommand::Action(ZoneAction::Reset),
-            _ => return None,
-        };
-        Some(Event::Made { now_ns, sector: block.saturating_mul(self.block_sectors), command })
-    }
-}
 
 /// The events that are recorded.
 #[derive(Debug, Clone, Copy)]
@@ -273,6 +194,8 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pairing::ZoneCommand;
+    use super::super::request::ZoneAction;
     use super::*;
     use proptest::prelude::*;
     use std::path::Path;

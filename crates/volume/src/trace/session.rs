@@ -1,9 +1,10 @@
 //! Recording the requests of one device.
 
 use super::account::{Accounts, Border};
+use super::event_format::{ZONE_APPEND, ZONE_MANAGEMENT_SEND};
 use super::packed::BlockTrace;
 use super::pairing::{Event, Pairing};
-use super::ring_buffer::{Formats, PageCount, ZONE_APPEND, ZONE_MANAGEMENT_SEND, parse_page};
+use super::ring_buffer::{Formats, PageCount, parse_page};
 use super::tally::Tally;
 use super::tracefs::{CommandOptions, EventCounters, Instance, InstanceOptions};
 use super::validity::Problem;

@@ -1,6 +1,7 @@
 //! A private instance of tracefs (Documentation/trace/ftrace.rst, section Instances) that records one device's requests.
 
-use super::ring_buffer::{CommandFormat, EventFormat, Formats};
+use super::event_format::{CommandFormat, EventFormat};
+use super::ring_buffer::Formats;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
 use crate::scratch_directory;
