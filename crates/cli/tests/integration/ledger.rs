@@ -38,8 +38,8 @@ impl Owed {
             "tree" | "directory" | "control-group" => path.symlink_metadata().is_ok(),
             "process" | "group" => self.is_running(),
             "loop" => self.is_attached(path),
-            // `ours` is what the process had set; without it nobody can tell whose the value is.
-            "value" => self.0["ours"].as_str().is_some_and(|ours| chosen(path) == ours),
+            // `ours` is what the process had set; without it, or where it was so before, nobody can tell whose the value is.
+            "value" => self.0["ours"].as_str().is_some_and(|ours| ours != self.text("value") && chosen(path) == ours),
             "mapping" => Path::new("/dev/mapper").join(self.text("name")).exists(),
             "frozen" => false,
             other => panic!("an entry of the kind {other:?}"),
