@@ -186,12 +186,12 @@ impl Timed {
         if self.problems.is_empty() { "agree".into() } else { self.problems.join("; ") }
     }
 
-    /// What is thought of the host, in words.
+    /// How much time the host takes, in words.
     pub fn host_words(&self) -> String {
         match self.host {
-            Host::None => "takes no time".into(),
-            Host::Scaled => format!("this machine: the guest's time divided by {:.1}", 1.0 / self.host_share),
-            Host::Guest => "the guest".into(),
+            Host::None => "no time".into(),
+            Host::Scaled => format!("guest / {:.1}", 1.0 / self.host_share),
+            Host::Guest => "guest".into(),
         }
     }
 }
