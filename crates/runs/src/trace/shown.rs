@@ -39,6 +39,7 @@ pub(super) fn totals(summary: &Summary) -> Table {
         ("discard", measures.discards, Some(bytes.discard)),
         ("flush", measures.flushes, None),
         ("other", measures.others, None),
+        ("zone commands", measures.zone_commands, None),
     ] {
         table.row(vec![json!(kind), json!(requests), json!(bytes)]);
     }
