@@ -199,7 +199,7 @@ impl Run for F2fsBandwidth {
                 };
                 let auto = || drives::AUTO.to_string();
                 let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
-                run_in_guest::<Self, Self>(&guest, &inside, None, context).map(|_| ())
+                run_in_guest::<Self, Self>(&guest, &inside, context)
             }
             Step::OnModels => models::time_all(spec, context),
             Step::Conventional(repeat) => {

@@ -12,18 +12,25 @@ use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use clap::Args;
 use senesce_claims::Facts;
 use senesce_core::parameter::names;
-use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::drives;
-use senesce_runs::run::{self, Context, Experiment, Guest, Planned, Run, run_in_guest};
+use senesce_runs::run::{self, Context, Experiment, Guest, NotDone, Planned, Run, steps_in_guest};
 use senesce_volume::guest::Guest as Lab;
 use serde::{Deserialize, Serialize};
 use setup::{SETUPS, ZENFS};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 
 pub use output::check as check_output;
 
-/// The experiment: the drives that this very process has taken.
-pub struct ZnsRocksdb(Vec<PathBuf>);
+/// The experiment.
+pub struct ZnsRocksdb {
+    /// The drives that this very process has taken.
+    ours: Vec<PathBuf>,
+    /// Why what was tried in guests by this execution is not done, by repeat.
+    tried: BTreeMap<u32, NotDone<Step>>,
+}
 
 /// The program of Debian's rocksdb-tools.
 const DB_BENCH: &str = "db_bench";
@@ -80,7 +87,7 @@ pub struct Spec {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     #[serde(default = "once")]
     pub repeats: u32,
-    /// ends the guest
+    /// ends a guest, which does all setups once
     #[arg(long)]
     pub time_limit: Span,
 }
@@ -128,12 +135,10 @@ pub struct OnModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// All setups, in a guest.
-    Guest,
-    /// What its drives were given, on simulated ones.
-    OnModels,
-    /// One setup on drives of this machine, and which time.
+    /// One setup, and which time: on drives of this machine or in a guest.
     Setup(String, u32),
+    /// What the drives of the guest were given then, on simulated ones.
+    OnModels(String, u32),
 }
 
 impl Run for ZnsRocksdb {
@@ -157,52 +162,28 @@ impl Run for ZnsRocksdb {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         spec.check()?;
         bench::find_program(&spec.db_bench)?;
-        let (setups, chosen) = (spec.setups(), bench::chosen(spec));
-        // The log, the flush and some four compactions of the fill and of the overwrite.
-        let bytes = Bytes(12 * spec.database_bytes());
-        let readings = chosen.iter().filter(|name| name.starts_with("read")).count() as f64;
-        let reading = readings * spec.read_time.seconds();
-        let words = format!("make it anew; {}", chosen.join(", "));
         if spec.is_in_lab() {
             senesce_lab::kernel::choose(None)?;
-            let count = setups.len() as f64 * f64::from(spec.repeats);
-            // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
-            let starts = (3 + 2 * chosen.len()) as f64;
-            let seconds = 10.0 + count * (reading + bytes.0 as f64 / 30e6 + starts);
-            let bytes = Bytes(bytes.0 * setups.len() as u64 * u64::from(spec.repeats));
-            let models = "time what the drives of the guest were given";
-            return Ok(vec![
-                Planned::new(Step::Guest, words, setups.join(", ")).costing(bytes, seconds),
-                Planned::new(Step::OnModels, models, crate::on_model::NAMES)
-                    .costing(Bytes(0), 6.0 * bytes.0 as f64 / 12e9),
-            ]);
         }
-        let planned = |repeat: u32, name: &String| {
-            Planned::new(Step::Setup(name.clone(), repeat), words.clone(), name.clone())
-                .costing(bytes, reading + bytes.0 as f64 / 300e6)
+        let setups = spec.setups();
+        let round = |repeat| {
+            let own = setups.iter().map(move |name| spec.planned(name, repeat));
+            let timed =
+                setups.iter().filter(|_| spec.is_in_lab()).map(move |name| spec.planned_on_models(name, repeat));
+            own.chain(timed)
         };
-        let rounds = (0..spec.repeats).flat_map(|repeat| setups.iter().map(move |name| (repeat, name)));
-        Ok(rounds.map(|(repeat, name)| planned(repeat, name)).collect())
+        Ok((0..spec.repeats).flat_map(round).collect())
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Ok(Self(Vec::new()))
+        Ok(Self { ours: Vec::new(), tried: BTreeMap::new() })
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        if *step == Step::OnModels {
-            return models::time_all(spec, context);
-        }
-        let Step::Setup(name, repeat) = step else {
-            let auto = || drives::AUTO.to_string();
-            let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
-            let guest = Guest {
-                kernel: None,
-                drives: drives::emulated(spec.size.0),
-                memory: Bytes::gib(1),
-                time_limit: spec.time_limit.0,
-            };
-            return run_in_guest::<Self, Self>(&guest, &inside, None, context).map(|_| ());
+        let (name, repeat) = match step {
+            Step::OnModels(name, repeat) => return models::time_setup(name, *repeat, spec, context),
+            Step::Setup(_, repeat) if spec.is_in_lab() => return self.in_guest(step, *repeat, spec, context),
+            Step::Setup(name, repeat) => (name, *repeat),
         };
         if name.ends_with("-zns") {
             context.add_environment(&crate::lab_drives::zoned(&spec.zoned)?)?;
@@ -211,7 +192,7 @@ impl Run for ZnsRocksdb {
             let speeds = bench::speeds(Place::Guest, spec, context)?;
             speeds.into_iter().for_each(|speed| context.record(Event::Speed(speed)));
         }
-        bench::run_setup((name, *repeat), spec, &mut self.0, context)
+        bench::run_setup((name, repeat), spec, &mut self.ours, context)
     }
 
     fn measurements(_spec: &Spec, recorded: &run::Recorded<Self>) -> Vec<Measurement> {
@@ -259,7 +240,71 @@ impl Experiment for ZnsRocksdb {
     }
 }
 
+impl ZnsRocksdb {
+    /// Does a step in a guest, with all others of its repeat that are left.
+    fn in_guest(
+        &mut self,
+        step: &Step,
+        repeat: u32,
+        spec: &Spec,
+        context: &mut Context<'_, Self>,
+    ) -> Result<(), Failure> {
+        if let Entry::Vacant(untried) = self.tried.entry(repeat) {
+            let auto = || drives::AUTO.to_string();
+            let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
+            let guest = Guest {
+                kernel: None,
+                drives: drives::emulated(spec.size.0),
+                memory: Bytes::gib(1),
+                time_limit: spec.time_limit.0,
+            };
+            let all = spec.setups().into_iter().map(|name| Step::Setup(name, repeat));
+            let left: Vec<Step> = all.filter(|one| !context.recorded().is_done(one)).collect();
+            let outcome = steps_in_guest::<Self, Self>(&guest, &inside, &left, context);
+            context.check_interrupt()?;
+            untried.insert(NotDone::of(outcome));
+        }
+        match context.is_done_or_pending(step) {
+            true => Ok(()),
+            false => Err(Failure::new(ExitCode::RunFailed, self.tried[&repeat].reason(step))),
+        }
+    }
+}
+
 impl Spec {
+    /// All setups in turn, as often as they are repeated; each time what a guest recorded is timed before the next guest.
+    fn rounds(&self) -> Vec<Planned<Step>> {
+        let setups = self.setups();
+        let round = |repeat| {
+            let own = setups.iter().map(move |name| self.planned(name, repeat));
+            let timed =
+                setups.iter().filter(|_| self.is_in_lab()).map(move |name| self.planned_on_models(name, repeat));
+            own.chain(timed)
+        };
+        (0..self.repeats).flat_map(round).collect()
+    }
+
+    fn planned(&self, name: &str, repeat: u32) -> Planned<Step> {
+        let chosen = bench::chosen(self);
+        // The log, the flush and some four compactions of the fill and of the overwrite.
+        let bytes = Bytes(12 * self.database_bytes());
+        let readings = chosen.iter().filter(|name| name.starts_with("read")).count() as f64;
+        let reading = readings * self.read_time.seconds();
+        let seconds = match self.is_in_lab() {
+            // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
+            true => (5 + 2 * chosen.len()) as f64 + reading + bytes.0 as f64 / 30e6,
+            false => reading + bytes.0 as f64 / 300e6,
+        };
+        let words = format!("make it anew; {}", chosen.join(", "));
+        Planned::new(Step::Setup(name.into(), repeat), words, name).costing(bytes, seconds)
+    }
+
+    fn planned_on_models(&self, name: &str, repeat: u32) -> Planned<Step> {
+        let words = format!("time what the drives of the guest were given by {name}");
+        let seconds = self.database_bytes() as f64 / 160e6;
+        Planned::new(Step::OnModels(name.into(), repeat), words, crate::on_model::NAMES).costing(Bytes(0), seconds)
+    }
+
     fn is_in_lab(&self) -> bool {
         self.conventional == LAB
     }
@@ -311,5 +356,31 @@ impl Spec {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setup_of_the_lab_fails_alone_and_is_timed_before_the_next_guest() {
+        let small =
+            Spec { setups: names(&["xfs-conventional", "f2fs-zns"]), repeats: 2, ..ZnsRocksdb::defaults(Level::Smoke) };
+        let in_lab: Vec<Step> = small.rounds().into_iter().map(|planned| planned.step).collect();
+        let expected = (0..2).flat_map(|repeat| {
+            let own = |name: &str| Step::Setup(name.into(), repeat);
+            let timed = |name: &str| Step::OnModels(name.into(), repeat);
+            [own("xfs-conventional"), own("f2fs-zns"), timed("xfs-conventional"), timed("f2fs-zns")]
+        });
+        assert_eq!(in_lab, expected.collect::<Vec<_>>());
+        let auto = || drives::AUTO.to_string();
+        let here = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..small };
+        assert!(
+            here.rounds()
+                .iter()
+                .all(|planned| matches!(planned.step, Step::Setup(..)) && in_lab.contains(&planned.step))
+        );
+        assert_eq!(here.rounds().len(), 4);
     }
 }

@@ -7,7 +7,7 @@ use crate::matrix_run::{Event, memory_needed};
 use crate::spec::{CellSpec, StudySpec};
 use senesce_core::{Bytes, Failure};
 use senesce_lab::kernel;
-use senesce_runs::run::{Context, Guest, Run, run_in_guest};
+use senesce_runs::run::{Context, Guest, Run, steps_in_guest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -60,29 +60,7 @@ pub fn measure<R: Run<Event = Event, Step = RunId>>(
 ) -> Result<Vec<(RunId, String)>, Failure> {
     let part = restricted(spec, wanted);
     let guest = guest(spec, &part, name, wanted)?;
-    run_in_guest::<Study, R>(&guest, &part, Some(wanted), context)
-}
-
-/// Why runs of the lab are not done.
-pub struct NotDone {
-    /// The failures in the guest.
-    each: BTreeMap<RunId, String>,
-    others: String,
-}
-
-impl NotDone {
-    /// Of the runs that failed in a guest, or of a guest that could not be had.
-    pub fn of(outcome: Result<Vec<(RunId, String)>, Failure>) -> Self {
-        match outcome {
-            Ok(failed) => Self { each: failed.into_iter().collect(), others: "the guest did not run it".into() },
-            Err(failure) => Self { each: BTreeMap::new(), others: format!("in the lab: {failure}") },
-        }
-    }
-
-    /// Why this run is not done.
-    pub fn reason(&self, id: RunId) -> String {
-        self.each.get(&id).map_or_else(|| self.others.clone(), |reason| format!("in the guest: {reason}"))
-    }
+    steps_in_guest::<Study, R>(&guest, &part, wanted, context)
 }
 
 /// The guest for these runs. What this machine cannot do itself is no matter: the guest has its own kernel and programs.
@@ -129,6 +107,7 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::results::FailedRun;
+    use senesce_runs::run::NotDone;
 
     /// A kind that few kernels have.
     const STRANGE: &str = "name = 't'\nsize = '256M'\n[[file_system]]\nkind = 'nilfs2'\n[[state]]\nkind = 'fresh'\n\
@@ -140,8 +119,8 @@ mod tests {
         let ids = runs(&spec);
         let reason = "sh job: it did not end within 60 s and was ended; raise its timeout if it needs longer";
         let not_done = NotDone::of(Ok(vec![(ids[0], reason.into())]));
-        assert_eq!(not_done.reason(ids[1]), "the guest did not run it");
-        let failed = [FailedRun { id: ids[0], reason: not_done.reason(ids[0]) }];
+        assert_eq!(not_done.reason(&ids[1]), "the guest did not run it");
+        let failed = [FailedRun { id: ids[0], reason: not_done.reason(&ids[0]) }];
         assert_eq!(crate::verdicts::censored(&failed).len(), 1, "{}", failed[0].reason);
     }
 

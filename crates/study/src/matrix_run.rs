@@ -14,7 +14,7 @@ use senesce_aging::Data;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
 use senesce_devmodel::DeviceModel;
 use senesce_runs::kernel_log::fail_on;
-use senesce_runs::run::{Context, Run};
+use senesce_runs::run::{Context, NotDone, Run};
 use senesce_volume::{
     AppliedLimits, ClaimedDevice, Limits, MountedTarget, OpenOptions, TargetSpec, TraceSession, open,
 };
@@ -62,7 +62,7 @@ pub struct Matrix {
     estimated: f64,
     begun: Instant,
     /// Kernels of the lab whose runs were tried in this execution, and why what is not done of them is not.
-    tried: BTreeMap<String, lab::NotDone>,
+    tried: BTreeMap<String, NotDone<RunId>>,
 }
 
 impl Matrix {
@@ -136,11 +136,11 @@ impl Matrix {
             context.progress.phase(&format!("{} runs in the lab", left.len()), 0, "runs");
             let outcome = lab::measure(&self.spec, kernel, &left, context);
             context.check_interrupt()?;
-            self.tried.insert(kernel.into(), lab::NotDone::of(outcome));
+            self.tried.insert(kernel.into(), NotDone::of(outcome));
         }
         match context.is_done_or_pending(&id) {
             true => Ok(()),
-            false => Err(Failure::new(ExitCode::RunFailed, self.tried[kernel].reason(id))),
+            false => Err(Failure::new(ExitCode::RunFailed, self.tried[kernel].reason(&id))),
         }
     }
 

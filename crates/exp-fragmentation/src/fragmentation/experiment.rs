@@ -164,5 +164,5 @@ fn in_guest<P: Procedure>(
         time_limit: Duration::from_secs(6 * 3600),
     };
     let inside = Spec { common: spec.common.in_guest(fs), own: spec.own.clone() };
-    run_in_guest::<Fragmentation<P>, _>(&guest, &inside, None, context).map(|_| ())
+    run_in_guest::<Fragmentation<P>, _>(&guest, &inside, context)
 }

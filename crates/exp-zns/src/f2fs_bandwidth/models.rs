@@ -3,7 +3,7 @@
 use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded, Spec};
 use crate::on_model::{Host, HostSpeed, Place, REPLACING, hosts, time};
 use senesce_core::{ExitCode, Failure};
-use senesce_runs::run::{Context, guest_record};
+use senesce_runs::run::{Context, guest_records};
 
 /// What a mean with a host is called. Published ones are of hosts that keep the drive busy: they are compared with that of a host
 /// that takes no time.
@@ -40,7 +40,7 @@ pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result
     }
     for recorded in recordings {
         context.check_interrupt()?;
-        let folder = guest_record(context.path());
+        let folder = recorded.traced.folder(guest_records(context))?;
         let ends = ends_of(recorded, &events);
         let bytes = events.iter().find_map(|event| match event {
             Event::Drive(result) if (&result.drive, result.repeat) == (&recorded.drive, recorded.repeat) => {

@@ -1,6 +1,6 @@
 //! In the guest: the block traces of the drives, with the zones before and after.
 
-use senesce_core::Failure;
+use senesce_core::{ExitCode, Failure};
 use senesce_volume::{BlockDevice, TraceSession};
 use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, ZoneInfo};
@@ -64,6 +64,22 @@ pub struct Traced {
     pub end_ns: u64,
     /// The drives.
     pub drives: Vec<TracedDrive>,
+}
+
+impl Traced {
+    /// The folder, of several, that holds the files of its drives.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn folder(&self, folders: Vec<PathBuf>) -> Result<PathBuf, Failure> {
+        let holds =
+            |folder: &PathBuf| self.drives.iter().all(|drive| folder.join(&drive.file).symlink_metadata().is_ok());
+        let found = folders.into_iter().find(holds);
+        found.ok_or_else(|| {
+            let files: Vec<&str> = self.drives.iter().map(|drive| drive.file.as_str()).collect();
+            Failure::new(ExitCode::RunFailed, format!("no guest of this run left the recordings {}", files.join(", ")))
+        })
+    }
 }
 
 /// A recording in progress.

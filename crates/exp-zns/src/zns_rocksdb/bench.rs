@@ -173,7 +173,7 @@ fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
     let mut words = vec![
         format!("--benchmarks={},stats", name.trim_end_matches("-limited")),
         format!("--num={}", spec.keys),
-        format!("--seed={}", seed.0),
+        format!("--seed={}", seed_of(seed)),
         format!("--key_size={KEY_BYTES}"),
         format!("--value_size={VALUE_BYTES}"),
         format!("--target_file_size_base={file}"),
@@ -196,6 +196,11 @@ fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
         words.push(format!("--benchmark_write_rate_limit={}", spec.write_limit.bytes()));
     }
     words
+}
+
+/// db_bench takes a signed number, and the clock's time for 0.
+fn seed_of(seed: Seed) -> u64 {
+    (seed.0 & i64::MAX as u64).max(1)
 }
 
 /// The file of one benchmark, empty, for both streams of the program. What an attempt before this one printed would be read
@@ -290,6 +295,14 @@ mod tests {
         }
         let fill = arguments("fillrandom", false, &spec, Seed(42)).join(" ");
         assert!(fill.contains("--target_file_size_base=134217728") && !fill.contains("--use_existing_db"), "{fill}");
+    }
+
+    #[test]
+    fn every_seed_is_one_that_db_bench_takes() {
+        let seeds =
+            [0, 1, 42, i64::MAX as u64, 1 << 63, 15_094_097_559_966_215_333, u64::MAX].map(|seed| seed_of(Seed(seed)));
+        assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok_and(|seed| seed > 0)), "{seeds:?}");
+        assert_eq!(seeds[2], 42);
     }
 
     #[test]

@@ -5,34 +5,45 @@ use super::{Event, OnModel, Recorded, Spec, ZnsRocksdb, bench};
 use crate::on_model::{Host, HostSpeed, NAMES, Place, hosts, time};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Analysis, ExitCode, Failure, Table, published};
-use senesce_runs::run::{self, Context, Run, guest_record};
+use senesce_runs::run::{self, Context, Run, guest_records};
 use serde_json::json;
 
-/// Times every recording of the guest for each host.
+/// Times what the guest recorded of a setup, for each host.
 ///
 /// # Errors
 /// Without a recording; as [`time`].
-pub fn time_all(spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<(), Failure> {
+pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<(), Failure> {
     let events: Vec<Event> = context.recorded().events().cloned().collect();
     let recordings = events.iter().filter_map(|event| match event {
-        Event::Recorded(recorded) => Some(recorded),
+        Event::Recorded(recorded) if (recorded.setup.as_str(), recorded.repeat) == (setup, repeat) => Some(recorded),
         _ => None,
     });
     let recordings: Vec<&Recorded> = recordings.collect();
     if recordings.is_empty() {
-        return Err(Failure::new(ExitCode::RunFailed, "the guest recorded nothing of its drives"));
+        let words = format!("the guest recorded nothing of {setup}, so that its drives cannot be timed");
+        return Err(Failure::new(ExitCode::RunFailed, words));
     }
-    let mut speeds = bench::speeds(Place::Host, spec, context)?;
-    speeds.iter().for_each(|speed| context.record(Event::Speed(speed.clone())));
-    speeds.extend(events.iter().filter_map(|event| match event {
-        Event::Speed(speed) => Some(speed.clone()),
-        _ => None,
-    }));
+    let speeds = speeds(&events, spec, context)?;
     for recorded in recordings {
         context.check_interrupt()?;
         time_one(recorded, &events, &speeds, context)?;
     }
     Ok(())
+}
+
+/// Those that are known; this machine's is measured once.
+fn speeds(events: &[Event], spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
+    let known = events.iter().filter_map(|event| match event {
+        Event::Speed(speed) => Some(speed.clone()),
+        _ => None,
+    });
+    let mut speeds: Vec<HostSpeed> = known.collect();
+    if !speeds.iter().any(|speed| speed.place == Place::Host) {
+        let own = bench::speeds(Place::Host, spec, context)?;
+        own.iter().for_each(|speed| context.record(Event::Speed(speed.clone())));
+        speeds.extend(own);
+    }
+    Ok(speeds)
 }
 
 fn time_one(
@@ -51,7 +62,7 @@ fn time_one(
     let operations =
         operations.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it did"))?;
     let hosts = hosts(HostSpeed::share(speeds, bench::work_of(benchmark)));
-    for timed in time(traced, &guest_record(context.path()), &hosts, &[], context.seed)? {
+    for timed in time(traced, &traced.folder(guest_records(context))?, &hosts, &[], context.seed)? {
         timed
             .problems
             .iter()

@@ -12,13 +12,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// In a run's folder, what the guest may write; in it, its own record.
+/// In a run's folder, what the first guest may write; in it, its own record.
 const SHARE: &str = "guest";
 const RECORD: &str = "run";
 
-/// Where a run's folder holds the guest's own record, with the files that its steps left there.
-pub fn guest_record(run: &Path) -> PathBuf {
-    run.join(SHARE).join(RECORD)
+/// What the guest of this number, from 1, may write.
+fn share(run: &Path, number: usize) -> PathBuf {
+    match number {
+        1 => run.join(SHARE),
+        _ => run.join(format!("{SHARE}-{number}")),
+    }
+}
+
+/// Where a run's folder holds the own records of its guests, with the files that their steps left there, the latest first.
+pub fn guest_records<R: Run>(context: &Context<'_, R>) -> Vec<PathBuf> {
+    let numbers = 1..=context.recorded().guests().count();
+    numbers.rev().map(|number| share(context.path(), number).join(RECORD)).collect()
 }
 
 /// What the guest gets.
@@ -33,18 +42,65 @@ pub struct Guest {
     pub time_limit: Duration,
 }
 
-/// Does `steps` (none: all) of the run of kind `G` that `spec` asks for in a guest. What they record there is recorded here,
-/// with the guest's environment under `guest.`; steps that are done there are done here. Returns those that failed there, and why.
+/// Why steps that a guest was given are not done.
+pub struct NotDone<S> {
+    /// The failures in the guest.
+    each: Vec<(S, String)>,
+    others: String,
+}
+
+impl<S: PartialEq> NotDone<S> {
+    /// Of the steps that failed in a guest, or of a guest that could not be had.
+    pub fn of(outcome: Result<Vec<(S, String)>, Failure>) -> Self {
+        match outcome {
+            Ok(each) => Self { each, others: "the guest did not run it".into() },
+            Err(failure) => Self { each: Vec::new(), others: format!("in the lab: {failure}") },
+        }
+    }
+
+    /// Why this step is not done.
+    pub fn reason(&self, step: &S) -> String {
+        let own = self.each.iter().find(|(failed, _)| failed == step);
+        own.map_or_else(|| self.others.clone(), |(_, reason)| format!("in the guest: {reason}"))
+    }
+}
+
+/// Does the whole run of kind `G` that `spec` asks for in a guest. What it records there is recorded here, with the guest's
+/// environment under `guest.`; steps that are done there are done here.
+///
+/// # Errors
+/// When the guest does not boot, or a step in it fails; nothing is recorded then.
+pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
+    guest: &Guest,
+    spec: &G::Spec,
+    context: &mut Context<'_, R>,
+) -> Result<(), Failure> {
+    match in_guest::<G, R>(guest, spec, None, context)?.first() {
+        None => Ok(()),
+        Some((_, reason)) => Err(Failure::new(ExitCode::RunFailed, format!("in the guest: {reason}"))),
+    }
+}
+
+/// Does some steps of a run as [`run_in_guest`] does the whole; returns those that failed there, and why.
 ///
 /// # Errors
 /// When the guest does not boot, or a step in it fails and the kind does not go on after that; nothing is recorded then.
-pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
+pub fn steps_in_guest<G: Run, R: Run<Event = G::Event>>(
+    guest: &Guest,
+    spec: &G::Spec,
+    steps: &[G::Step],
+    context: &mut Context<'_, R>,
+) -> Result<Vec<(G::Step, String)>, Failure> {
+    in_guest::<G, R>(guest, spec, Some(steps), context)
+}
+
+fn in_guest<G: Run, R: Run<Event = G::Event>>(
     guest: &Guest,
     spec: &G::Spec,
     steps: Option<&[G::Step]>,
     context: &mut Context<'_, R>,
 ) -> Result<Vec<(G::Step, String)>, Failure> {
-    let share = fresh_share(context.path())?;
+    let share = fresh_share(share(context.path(), context.recorded().guests().count() + 1))?;
     // Not what this machine would plan: the guest has a kernel and programs of its own.
     let plan = new_plan::<G>(spec, context.seed)?;
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
@@ -92,8 +148,7 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
 }
 
 /// A folder that the guest may write. What a guest left there that was cut off is gone with its drives: it starts anew.
-fn fresh_share(run: &Path) -> Result<PathBuf, Failure> {
-    let share = run.join(SHARE);
+fn fresh_share(share: PathBuf) -> Result<PathBuf, Failure> {
     let _ = fs::remove_dir_all(&share);
     fs::create_dir_all(&share).map_err(failed("make folder", &share))?;
     share.canonicalize().map_err(failed("find", &share))

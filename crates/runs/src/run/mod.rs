@@ -17,7 +17,7 @@ mod tests;
 pub use arguments::{arguments, read_arguments};
 pub use conduct::{Conduct, Outcome, State, analyse, conduct, default_path, new_plan, spec_of};
 pub use context::{Context, interrupted};
-pub use guest::{Guest, guest_record, own_program, read_steps, run_in_guest};
+pub use guest::{Guest, NotDone, guest_records, own_program, read_steps, run_in_guest, steps_in_guest};
 pub use imported::{Imported, ImportedRun, import, import_with};
 pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
