@@ -165,14 +165,7 @@ impl Run for ZnsRocksdb {
         if spec.is_in_lab() {
             senesce_lab::kernel::choose(None)?;
         }
-        let setups = spec.setups();
-        let round = |repeat| {
-            let own = setups.iter().map(move |name| spec.planned(name, repeat));
-            let timed =
-                setups.iter().filter(|_| spec.is_in_lab()).map(move |name| spec.planned_on_models(name, repeat));
-            own.chain(timed)
-        };
-        Ok((0..spec.repeats).flat_map(round).collect())
+        Ok(spec.rounds())
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {

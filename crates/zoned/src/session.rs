@@ -8,6 +8,7 @@ use crate::job::{Job, JobResult};
 use crate::run::{DeviceName, RunOptions, open, run_job};
 use crate::sim::HostPath;
 use senesce_core::Seed;
+use std::path::Path;
 
 /// A drive between the first and the last job of a run.
 #[derive(Debug)]
@@ -25,18 +26,40 @@ impl Session {
         Self { name, claimed: None, erase: erase.map(str::to_string), left }
     }
 
+    /// Claims a real drive for a job (none: for single commands), so that what it holds can be recorded before anything is written:
+    /// that is returned. `None`: it was claimed before, or vanishes with the run.
+    ///
+    /// # Errors
+    /// What the guard, the check or the drive said.
+    pub fn claim(&mut self, job: Option<&Job>) -> Result<Option<Leftover>, ZonedError> {
+        let DeviceName::Path(path) = &self.name else { return Ok(None) };
+        if self.claimed.is_some() {
+            return Ok(None);
+        }
+        let way = match job {
+            Some(job) => {
+                hardware::check_real(path, job)?;
+                job.path
+            }
+            None => way_of_commands(path),
+        };
+        self.claimed = Some(ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?);
+        self.leftover()
+    }
+
     /// Runs one job.
     ///
     /// # Errors
     /// What the guard, the check or the drive said.
     pub fn run(&mut self, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
-        let DeviceName::Path(path) = &self.name else { return run_job(&self.name, job, None, options) };
-        hardware::check_real(path, job)?;
-        let drive = match &mut self.claimed {
-            Some(drive) => drive,
-            none => none.insert(ClaimedDrive::claim_again(path, job.path, self.erase.as_deref(), self.left.as_ref())?),
-        };
-        hardware::run_on(drive, job, options)
+        self.claim(Some(job))?;
+        match (&self.name, &mut self.claimed) {
+            (DeviceName::Path(path), Some(drive)) => {
+                hardware::check_real(path, job)?;
+                hardware::run_on(drive, job, options)
+            }
+            _ => run_job(&self.name, job, None, options),
+        }
     }
 
     /// The drive for single commands, in blocks of `block_bytes` where the format is chosen per run.
@@ -44,12 +67,11 @@ impl Session {
     /// # Errors
     /// What the guard or the drive said.
     pub fn open(&mut self, block_bytes: u32, seed: Seed) -> Result<Box<dyn ZonedDevice>, ZonedError> {
-        let DeviceName::Path(path) = &self.name else { return open(&self.name, Some(block_bytes), None, seed) };
-        let way = if hardware::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
-        let drive = match &mut self.claimed {
-            Some(drive) => drive,
-            none => none.insert(ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?),
+        self.claim(None)?;
+        let (DeviceName::Path(path), Some(drive)) = (&self.name, &mut self.claimed) else {
+            return open(&self.name, Some(block_bytes), None, seed);
         };
+        let way = way_of_commands(path);
         drive.set_way(way)?;
         drive.check_before_first_write()?;
         drive.open(RingOptions::default())
@@ -62,4 +84,9 @@ impl Session {
     pub fn leftover(&self) -> Result<Option<Leftover>, ZonedError> {
         self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()
     }
+}
+
+/// By passthrough where there is one.
+fn way_of_commands(path: &Path) -> HostPath {
+    if hardware::has_passthrough(path) { HostPath::Direct } else { HostPath::None }
 }

@@ -4,7 +4,7 @@
 #[path = "../../../zoned/tests/integration/body/device.rs"]
 mod body;
 
-use crate::common::{Started, start_until};
+use crate::common::{Started, json, run, senesce, start_until};
 use crate::kill::kill;
 use senesce_zoned::hardware::Submission;
 use senesce_zoned::sim::HostPath;
@@ -39,9 +39,9 @@ fn long_run(directory: &Path, device: &str, way: &str) -> Started {
 }
 
 fn usable(directory: &Path, device: &str, way: &str) {
-    crate::common::run(directory, &["report", "run"]);
+    run(directory, &["report", "run"]);
     let words = ["zns", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
-    let result = crate::common::json(&crate::common::run(directory, &words));
+    let result = json(&run(directory, &words));
     assert_eq!(result["actors"][0]["errors"], 0, "{result}");
     assert_eq!(result["actors"][0]["commands"], 100, "{result}");
 }
@@ -76,10 +76,58 @@ fn ended_runs_on_a_drive_are_survived() {
     ended_runs_are_survived(&path, ways.split_whitespace().next().unwrap());
 }
 
+fn zones_with_data(directory: &Path, device: &str) -> Vec<serde_json::Value> {
+    let listed = json(&run(directory, &["zones", device, "list", "--json"]));
+    let zones = listed["zones"].as_array().unwrap().clone();
+    zones.into_iter().filter(|zone| zone["state"] != "empty").collect()
+}
+
+/// Empties the drive, begins a run in a folder of its own and ends it once zones hold data.
+fn cut_off(device: &str, words: &[&str]) -> tempfile::TempDir {
+    for _ in 0..100 {
+        let directory = tempfile::tempdir().unwrap();
+        run(directory.path(), &["zones", device, "reset", "--all", "--erase", device]);
+        let mut process = senesce(directory.path()).args(words).spawn().unwrap();
+        while zones_with_data(directory.path(), device).is_empty() && process.try_wait().unwrap().is_none() {}
+        process.kill().unwrap();
+        let ended = process.wait().unwrap();
+        // It may have emptied them just before.
+        if ended.code().is_none() && !zones_with_data(directory.path(), device).is_empty() {
+            return directory;
+        }
+    }
+    panic!("the run never held data when it was ended")
+}
+
+#[test]
+#[ignore = "needs a zoned drive"]
+fn a_run_that_was_cut_off_goes_on_over_its_own_zones_only() {
+    let device = drive();
+    let words = ["reproduce", "zns-intra-zone", "--scale", "smoke", "--device", &device, "--out", "run"];
+    let directory = cut_off(&device, &words);
+    let other = run(directory.path(), &[&words[..7], &["other"]].concat());
+    assert_eq!(other.status.code(), Some(3), "another run over the same zones: {other:?}");
+    let same = run(directory.path(), &words);
+    assert_eq!(same.status.code(), Some(0), "{same:?}");
+
+    let directory = cut_off(&device, &words);
+    let listed = json(&run(directory.path(), &["zones", &device, "list", "--json"]));
+    let free = listed["zones"].as_array().unwrap().iter().rfind(|zone| zone["state"] == "empty").unwrap();
+    std::fs::write(directory.path().join("block"), [7; 4096]).unwrap();
+    let place = [format!("of={device}"), format!("seek={}", free["start"])];
+    let mut stranger = std::process::Command::new("dd");
+    stranger.current_dir(directory.path()).args(["if=block", "bs=4096", "oflag=direct", "conv=notrunc"]).args(place);
+    assert!(stranger.status().unwrap().success());
+    let same = run(directory.path(), &words);
+    assert_eq!(same.status.code(), Some(3), "a stranger wrote one block: {same:?}");
+}
+
 fn lab(directory: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
     let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::a_drive_passes_the_body \
         zoned_drive::ended_runs_on_a_drive_are_survived";
+    // Null_blk keeps no data that could be told from another's.
+    let script = script.replace("CUT_OFF", "zoned_drive::a_run_that_was_cut_off_goes_on_over_its_own_zones_only");
     let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
     let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
@@ -97,29 +145,29 @@ const ZNS: &str = "zns,size=1G,zone=64M,cap=62M,open=14,active=14";
 fn the_guest_lists_its_only_zoned_drive() {
     let directory = tempfile::tempdir().unwrap();
     let output = lab(directory.path(), &[ZNS], "PROGRAM zones auto list --json");
-    let value = crate::common::json(&output);
+    let value = json(&output);
     let zones = value["zones"].as_array().unwrap();
     assert_eq!(zones.len(), 16);
     assert!(zones.iter().all(|zone| zone["state"] == "empty" && zone["capacity"] == (62 << 20) / 4096), "{value}");
     assert_eq!((&value["geometry"]["max_open"], &value["geometry"]["max_active"]), (&14.into(), &14.into()));
 }
 
-fn passed(output: &Output, ways: &[&str]) {
+fn passed(output: &Output, ways: &[&str], tests: u32) {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}");
     for way in ways {
         assert!(text.contains(&format!("passed: {way} on")), "{way}: {text}\n{errors}");
     }
-    assert!(text.contains("2 passed"), "{text}");
+    assert!(text.contains(&format!("{tests} passed")), "{text}");
 }
 
 #[test]
 #[ignore = "long: boots an emulated machine for a minute; needs the lab"]
 fn the_zns_drive_of_the_lab_passes_the_body() {
     let directory = tempfile::tempdir().unwrap();
-    let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS");
-    passed(&lab(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"]);
+    let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS CUT_OFF");
+    passed(&lab(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"], 3);
 }
 
 #[test]
@@ -133,5 +181,5 @@ fn zoned_null_blk_in_the_lab_passes_the_body() {
          echo 14 > zone_max_active; echo 4096 > blocksize; echo 1 > power; cd /; \
          export {DRIVE}=/dev/zoned {WAYS}='none mq-deadline'; TESTS"
     );
-    passed(&lab(directory.path(), &[], &script), &["none", "mq-deadline"]);
+    passed(&lab(directory.path(), &[], &script), &["none", "mq-deadline"], 2);
 }

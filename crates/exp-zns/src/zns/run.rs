@@ -29,7 +29,7 @@ pub enum Event {
         /// In words.
         text: String,
     },
-    /// What the run left on a real drive: its own when it goes on.
+    /// What was on a real drive before the run wrote to it, then what the run left there: its own when it goes on.
     Left {
         /// The drive as the user calls it.
         device: String,
@@ -128,6 +128,8 @@ impl<S: ZnsStudy> Run for Zns<S> {
                         format!("point {key}: the drive {} was not found", point.device),
                     ));
                 };
+                let held = session.claim(Some(&point.job)).map_err(|error| measure::at_point(key, error))?;
+                record_held(&point.device, held, context)?;
                 let (values, warnings) = measure::run_on(session, point, seed, context.interrupt)?;
                 context.check_interrupt()?;
                 for text in warnings {
@@ -229,13 +231,31 @@ pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
     }
 }
 
+/// Records what a drive held that was just claimed, so that the run knows it for its own if it is cut off.
+fn record_held<S: ZnsStudy>(
+    device: &str,
+    held: Option<Leftover>,
+    context: &mut Context<'_, Zns<S>>,
+) -> Result<(), Failure> {
+    match held {
+        Some(zones) => context.record_now(Event::Left { device: device.into(), zones }),
+        None => Ok(()),
+    }
+}
+
 impl<S: ZnsStudy> Zns<S> {
-    fn run_script(&mut self, spec: &S::Spec, seed: Seed, context: &Context<'_, Self>) -> Result<Vec<Values>, Failure> {
+    fn run_script(
+        &mut self,
+        spec: &S::Spec,
+        seed: Seed,
+        context: &mut Context<'_, Self>,
+    ) -> Result<Vec<Values>, Failure> {
         let sizes = self.zoned.block_sizes();
         let block_bytes = if sizes.contains(&4096) { 4096 } else { self.zoned.geometry.block_bytes };
         let Some(session) = self.sessions.get_mut(&self.zoned.name) else {
             return Err(Failure::new(ExitCode::RunFailed, format!("the drive {} was not found", self.zoned.name)));
         };
+        record_held(&self.zoned.name, session.claim(None)?, context)?;
         let mut device = session.open(block_bytes, seed)?;
         S::run_script(spec, &self.zoned, &mut *device, context)
     }

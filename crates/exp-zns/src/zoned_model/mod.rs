@@ -86,7 +86,7 @@ pub enum Event {
         /// As the model has it.
         modelled: f64,
     },
-    /// What the run left on a real drive: its own when it goes on.
+    /// What was on a real drive before the run wrote to it, then what the run left there: its own when it goes on.
     Left(Leftover),
 }
 
@@ -209,6 +209,10 @@ impl ZonedModel {
                 format!("point {point}: the drive cannot run it any more; look at its zones with `senesce zones`");
             return Err(Failure::new(ExitCode::RunFailed, words));
         };
+        // So that the run knows it for its own if it is cut off.
+        if let Some(held) = session.claim(probe.job()).map_err(|error| at(point, &error))? {
+            context.record_now(Event::Left(held))?;
+        }
         let seed = context.seed.child(&format!("{point}/{repetition}"));
         let values = probe.measure(session, seed, context.interrupt).map_err(|error| at(point, &error))?;
         context.check_interrupt()?;

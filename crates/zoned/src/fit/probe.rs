@@ -66,6 +66,14 @@ impl Probe {
         }
     }
 
+    /// The job that it runs; none: single commands.
+    pub fn job(&self) -> Option<&Job> {
+        match &self.work {
+            Work::Job(job) => Some(job),
+            Work::Singles { .. } => None,
+        }
+    }
+
     /// Runs it on a drive.
     ///
     /// # Errors

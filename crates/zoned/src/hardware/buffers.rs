@@ -1,9 +1,9 @@
 //! Page-aligned memory for commands in flight, made once.
 
+use super::noise;
 use crate::error::ZonedError;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use senesce_core::IoFailure;
-use senesce_core::Seed;
 use std::ptr::NonNull;
 
 /// Most memory for buffers.
@@ -21,7 +21,7 @@ pub struct Buffers {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// `slots` buffers of at least `bytes`, filled with noise so that no drive compresses it away.
+    /// `slots` buffers of at least `bytes`, filled with [`noise`].
     pub fn new(slots: u32, bytes: u32) -> Result<Self, ZonedError> {
         let slot_bytes = (bytes.max(4096) as usize).next_multiple_of(4096);
         let total = slot_bytes * slots.max(1) as usize;
@@ -44,7 +44,7 @@ impl Buffers {
         })?;
         let base = NonNull::new(base).ok_or_else(|| ZonedError::Usage("the kernel mapped nothing".into()))?;
         let mut buffers = Self { base, slot_bytes, total };
-        rand::Rng::fill_bytes(&mut Seed(0).stream("zoned/buffers"), buffers.all());
+        noise::fill(buffers.all());
         Ok(buffers)
     }
 

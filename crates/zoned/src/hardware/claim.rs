@@ -2,7 +2,7 @@
 
 use super::block::ZonedBlockDevice;
 use super::leftover::Leftover;
-use super::looking::found_on;
+use super::looking::{found_on, holds_only_noise};
 use super::nvme::{NvmeDevice, first_with_data};
 use super::ring::RingOptions;
 use crate::device::ZonedDevice;
@@ -156,10 +156,15 @@ fn identity_of(path: &Path) -> String {
     serial.unwrap_or_else(|| block.as_deref().unwrap_or(path).display().to_string())
 }
 
-/// Whether its zones are as an earlier part of the same run left them. The regions of a conventional drive tell nothing.
+/// Whether its zones are as an earlier part of the same run left them, or hold nothing but noise where that part was cut off. The
+/// regions of a conventional drive tell nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
     let mut device = open_for_reading(path, way)?;
-    Ok(device.geometry().zoned && left.is_found(&found_on(&mut *device, block_path(path), &identity_of(path))?))
+    if !device.geometry().zoned {
+        return Ok(false);
+    }
+    let found = found_on(&mut *device, block_path(path), &identity_of(path))?;
+    Ok(left.is_found(&found) || left.drive == found.drive && holds_only_noise(&mut *device, block_path(path))?)
 }
 
 /// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
@@ -186,7 +191,8 @@ impl ClaimedDrive {
         Self::claim_again(path, way, erase, None)
     }
 
-    /// As [`Self::claim`]; zones that are as `left` says are not refused: the caller wrote them itself.
+    /// As [`Self::claim`]; zones that are as `left` says, or hold nothing but this program's noise, are not refused: the caller
+    /// wrote them itself.
     ///
     /// # Errors
     /// As [`Self::claim`].
@@ -288,7 +294,7 @@ impl ClaimedDrive {
         let since = match left {
             None => "",
             Some(left) if left.content.is_none() => "; whether this run wrote them cannot be read",
-            Some(_) => "; they are not as this run left them",
+            Some(_) => "; they are not as this run left them, and not all begin and end with what it writes",
         };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
         Err(ZonedError::Refused {

@@ -1,5 +1,6 @@
 //! What a run leaves on a drive, so that it knows its own data when it goes on.
 
+use super::noise::is_noise;
 use crate::geometry::{ZoneInfo, ZoneState};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -61,6 +62,26 @@ impl Leftover {
     }
 }
 
+/// Whether every zone that is written begins and ends with this program's own noise; of a zone that was finished, the end may be
+/// what was never written.
+///
+/// # Errors
+/// Those of `read`, which gives the logical block of a number.
+pub fn holds_only_noise(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
+    for zone in zones {
+        let (blocks, may_be_unwritten) = match Fill::of(zone) {
+            Fill::Blocks(0) | Fill::None => continue,
+            Fill::Blocks(blocks) => (blocks, false),
+            Fill::Full => (zone.capacity, true),
+        };
+        let end = |content: &[u8]| is_noise(content) || may_be_unwritten && content.iter().all(|byte| *byte == 0);
+        if !is_noise(&read(zone.start)?) || !end(&read(zone.start + blocks.max(1) - 1)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Of zones at equal distances among the written ones, with the first and the last.
 fn content(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<String> {
     let is_written = |info: &&ZoneInfo| !matches!(Fill::of(info), Fill::Blocks(0) | Fill::None);
@@ -77,6 +98,7 @@ fn content(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>)
 
 #[cfg(test)]
 mod tests {
+    use super::super::noise::fill;
     use super::*;
     use crate::device::ZonedDevice;
     use crate::null::NullDevice;
@@ -131,5 +153,34 @@ mod tests {
         let old = r#"{"drive":"null","zones":[[1,"full"]]}"#;
         let old: Leftover = serde_json::from_str(old).unwrap();
         assert!(!old.is_found(&old.clone()), "a record that says nothing of content");
+    }
+
+    #[test]
+    fn only_noise_at_both_ends_of_every_written_zone_is_ours() {
+        let mut drive = NullDevice::new(None).unwrap();
+        drive.preset(3, Some(100)).unwrap();
+        drive.preset(5, Some(u64::MAX)).unwrap();
+        let all = drive.geometry().zones;
+        let zones = drive.report(0, all).unwrap();
+        let capacity = zones[5].capacity;
+        let (three, five) = (zones[3].start, zones[5].start);
+        let mut noise = vec![0; 4096];
+        fill(&mut noise);
+        let with = |other: Option<(u64, Vec<u8>)>| {
+            let read =
+                |block| Ok(other.as_ref().filter(|one| one.0 == block).map_or(noise.clone(), |one| one.1.clone()));
+            holds_only_noise(&zones, read).unwrap()
+        };
+        assert!(with(None));
+        let zero = vec![0; 4096];
+        assert!(with(Some((five + capacity - 1, zero.clone()))), "finished before it was full");
+        for place in [three, three + 99, five] {
+            assert!(!with(Some((place, zero.clone()))), "block {place}");
+        }
+        assert!(!with(Some((five + capacity - 1, vec![7; 4096]))));
+        assert!(holds_only_noise(&zones, |_| Err(io::Error::from_raw_os_error(5))).is_err());
+        drive.preset(3, None).unwrap();
+        drive.preset(5, None).unwrap();
+        assert!(holds_only_noise(&drive.report(0, all).unwrap(), |_| Ok(vec![7; 4096])).unwrap(), "nothing is written");
     }
 }

@@ -1,6 +1,6 @@
 //! What is on a drive, looked at through its block device.
 
-use super::leftover::Leftover;
+use super::leftover::{self, Leftover};
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
 use std::fs::File;
@@ -15,17 +15,26 @@ pub(super) fn found_on(
     identity: &str,
 ) -> Result<Leftover, ZonedError> {
     let zones = device.report(0, device.geometry().zones)?;
-    let block_bytes = device.geometry().block_bytes as usize;
-    // Past the cache, which does not see what passthrough writes.
-    let direct = |path| File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
+    Ok(Leftover::of(identity, &zones, reader(block, device.geometry().block_bytes)))
+}
+
+/// Whether what its zones hold can be told to be this program's own; no where it cannot be read.
+pub(super) fn holds_only_noise(device: &mut dyn ZonedDevice, block: Option<PathBuf>) -> Result<bool, ZonedError> {
+    let zones = device.report(0, device.geometry().zones)?;
+    Ok(leftover::holds_only_noise(&zones, reader(block, device.geometry().block_bytes)).unwrap_or(false))
+}
+
+/// Reads logical blocks past the cache, which does not see what passthrough writes.
+fn reader(block: Option<PathBuf>, block_bytes: u32) -> impl FnMut(u64) -> io::Result<Vec<u8>> {
+    let direct = |path: &PathBuf| File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
     let mut opened = None;
-    Ok(Leftover::of(identity, &zones, |number| {
+    move |number| {
         let file = match &opened {
             Some(file) => file,
             None => opened.insert(direct(block.as_ref().ok_or(io::ErrorKind::NotFound)?)?),
         };
-        read_block(file, number, block_bytes)
-    }))
+        read_block(file, number, block_bytes as usize)
+    }
 }
 
 /// A logical block, into memory that is aligned to it.

@@ -6,6 +6,7 @@ mod claim;
 mod find;
 mod leftover;
 mod looking;
+mod noise;
 mod nvme;
 mod nvme_commands;
 mod owned;
