@@ -9,6 +9,8 @@ use senesce_core::{Failure, output};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+/// The options that name a file to be written, besides `--out`.
+const OUTPUTS: [&str; 10] = ["csv", "html", "json", "jsonl", "junit", "markdown", "prometheus", "save", "svg", "text"];
 /// Folders for the guest. One that was made for it is removed if nothing came into it.
 #[derive(Debug, Default)]
 pub struct Shares {
@@ -42,27 +44,39 @@ impl Shares {
             }
             _ => shares.run(&runs)?,
         }
+        if let Some(record) = named("record") {
+            shares.output(record, here, false)?;
+        }
+        for id in OUTPUTS {
+            let file = named(id).filter(|file| **file != Path::new("-"));
+            file.map_or(Ok(()), |file| shares.file(id, file, here))?;
+        }
         Ok(shares)
     }
 
     fn output(&mut self, out: &Path, here: &Path, is_file: bool) -> Result<(), Failure> {
-        let path = here.join(out);
-        let folder = path.parent().unwrap_or(&path);
-        if !folder.is_dir() {
-            let (out, folder) = (out.display(), folder.display());
-            return Err(Failure::usage(format!("--out {out}: there is no folder {folder}; with --lab make it first")));
+        match is_file {
+            true => self.file("out", out, here),
+            false => {
+                let path = here.join(out);
+                folder_of("out", &path)?;
+                self.run(&path)
+            }
         }
-        if !is_file {
-            return self.run(&path);
-        }
-        self.push(folder)
+    }
+
+    /// The folder of a file that is written.
+    fn file(&mut self, id: &str, file: &Path, here: &Path) -> Result<(), Failure> {
+        self.push(&folder_of(id, &here.join(file))?)
     }
 
     fn push(&mut self, folder: &Path) -> Result<(), Failure> {
         if folder.canonicalize().map_err(failed("find", folder))? == Path::new("/") {
             return Err(Failure::usage("the guest may not write the whole tree; name a place in a folder for --out"));
         }
-        self.folders.push(folder.into());
+        if !self.folders.iter().any(|known| known == folder) {
+            self.folders.push(folder.into());
+        }
         Ok(())
     }
 
@@ -76,6 +90,18 @@ impl Shares {
             self.made.push(folder.into());
         }
         self.push(folder)
+    }
+}
+
+/// The folder of what an option names; it must be there.
+fn folder_of(id: &str, path: &Path) -> Result<PathBuf, Failure> {
+    let folder = path.parent().unwrap_or(path);
+    match folder.is_dir() {
+        true => Ok(folder.into()),
+        false => {
+            let (path, folder) = (path.display(), folder.display());
+            Err(Failure::usage(format!("--{id} {path}: there is no folder {folder}; with --lab make it first")))
+        }
     }
 }
 
@@ -151,5 +177,27 @@ mod tests {
         assert_eq!(with("page.html").unwrap(), [vec![String::new()], vec![], vec![]]);
         assert!(with("missing/page.html").unwrap_err().contains("make it first"));
         assert!(with("/page.html").unwrap_err().contains("the whole tree"));
+    }
+
+    #[test]
+    fn every_option_that_writes_a_file_has_its_folder_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = &folder.path().canonicalize().unwrap();
+        fs::create_dir(here.join("there")).unwrap();
+        let with = |file| shared(here, &["trace", ".", "--json", file, "--", "true"]);
+        let runs = "senesce-runs".to_string();
+        assert_eq!(with("there/result.json").unwrap()[0], [runs.clone(), "there".into()]);
+        assert!(with("missing/result.json").unwrap_err().contains("--json"));
+        assert_eq!(shared(here, &["history", "--csv", "-"]).unwrap()[0], [runs]);
+        let mut commands = vec![crate::command()];
+        while let Some(command) = commands.pop() {
+            for argument in command.get_arguments() {
+                let writes = argument.get_help().is_some_and(|help| help.to_string().contains("rite "));
+                let is_file = argument.get_value_names().is_some_and(|names| names == ["FILE"]);
+                let id = argument.get_id().as_str();
+                assert!(!(writes && is_file) || id == "out" || OUTPUTS.contains(&id), "{id} of {}", command.get_name());
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
     }
 }
