@@ -187,6 +187,12 @@ impl BlockDevice {
         self.disk().attribute(&format!("queue/{name}"))
     }
 
+    /// The size of its zones, if they must be written in order (Documentation/ABI/stable/sysfs-block, queue/chunk_sectors).
+    pub fn zone_bytes(&self) -> Option<u64> {
+        let sectors: u64 = self.queue("chunk_sectors").filter(|_| self.is_zoned())?.parse().ok()?;
+        Some(sectors * 512)
+    }
+
     /// Whether its zones must be written in order (Documentation/ABI/stable/sysfs-block, queue/zoned).
     pub fn is_zoned(&self) -> bool {
         self.queue("zoned").is_some_and(|kind| kind == "host-managed")

@@ -259,13 +259,16 @@ fn not_ours(error: TargetError, spec: &TargetSpec, point: &Path) -> TargetError 
     }
 }
 
-/// The file system that a device holds. Where a zoned one does not tell it is the `expected` one: the superblock of a zoned
-/// btrfs moves.
+/// The file system that a device holds; where a zoned one does not tell, the `expected` one.
 pub(crate) fn existing_file_system(
     device: &ClaimedDevice,
     expected: Option<FileSystem>,
 ) -> Result<FileSystem, TargetError> {
-    let found = signature::file_system(device.file(), device.size().0, device.path())?;
+    let (file, size, path) = (device.file(), device.size().0, device.path());
+    let mut found = signature::file_system(file, size, path)?;
+    if let (None, Some(zone_bytes)) = (found, device.device().zone_bytes()) {
+        found = signature::is_zoned_btrfs(file, zone_bytes, size, path)?.then_some(FileSystem::Btrfs);
+    }
     match (found, expected) {
         (Some(known), _) => Ok(known),
         (None, Some(expected)) if device.device().is_zoned() => Ok(expected),

@@ -150,6 +150,20 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
     Ok(None)
 }
 
+/// Whether a zoned device holds btrfs: its superblocks follow one another in the first two zones, of which the one that is written next
+/// may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
+///
+/// # Errors
+/// Those of read(2).
+pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
+    let magic = FileSystem::Btrfs.entry().signature.magic;
+    let begins = |zone: u64| matches(file, zone * zone_bytes + BTRFS_MAGIC, magic, size, path);
+    Ok(begins(0)? || begins(1)?)
+}
+
+/// Where the magic number of btrfs lies in a superblock.
+const BTRFS_MAGIC: u64 = 64;
+
 /// Whether the bytes from `start` to `end` are all zero.
 ///
 /// # Errors

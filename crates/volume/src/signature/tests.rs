@@ -77,6 +77,14 @@ fn what_is_behind_a_zeroed_beginning_is_found() {
 }
 
 #[test]
+fn a_zoned_btrfs_is_known_by_either_of_its_first_zones() {
+    for (place, is_there) in [(64, true), (256 * MIB + 64, true), (0x10040, false), (512 * MIB + 64, false)] {
+        let file = large_image_with(place, b"_BHRfS_M");
+        assert_eq!(is_zoned_btrfs(&file, 256 * MIB, LARGE, Path::new("drive")).unwrap(), is_there, "at {place}");
+    }
+}
+
+#[test]
 fn data_anywhere_are_found_by_samples() {
     let all = |file: &File, size| sample(file, size, Path::new("image")).unwrap();
     let file = tempfile::tempfile().unwrap();
