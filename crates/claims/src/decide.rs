@@ -117,7 +117,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     }
     let Some(truth) = combine(&cases, &claim.holds) else {
         return not_testable(match emulators.is_empty() {
-            true => unmeasured(claim, facts),
+            true => unmeasured(claim, measurements, facts),
             false => "times under an emulated processor are the emulator's".into(),
         });
     };
@@ -198,8 +198,14 @@ fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Op
     Some(format!("[{of}] was measured in '{}' and published in '{published}'", other.unit))
 }
 
-fn unmeasured(claim: &Claim, facts: &Facts) -> String {
-    let wanted: Vec<String> = claim.rule.selections().iter().map(|selection| format!("[{selection}]")).collect();
+/// Those that nothing was measured of; where there is something of each, none of it goes together.
+fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
+    let all = claim.rule.selections();
+    let without = all.iter().filter(|selection| selection.of(measurements).is_empty());
+    let mut wanted: Vec<String> = without.map(|selection| format!("[{selection}]")).collect();
+    if wanted.is_empty() {
+        wanted.extend(all.iter().map(|selection| format!("[{selection}]")));
+    }
     let what = if wanted.is_empty() { "rows of the table".to_string() } else { wanted.join(" with ") };
     let root = if facts.root { "" } else { "; it had no rights of root" };
     let smoke = if facts.level == Level::Smoke { "; at smoke scale some points are left out" } else { "" };

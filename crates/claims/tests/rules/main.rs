@@ -112,6 +112,27 @@ fn empty_worlds_are_not_testable_and_say_why() {
 }
 
 #[test]
+fn only_what_was_not_measured_is_said_to_be_missing() {
+    let mut looked_at = 0;
+    for (name, set, claim) in testable() {
+        let Rule::Ratio { of, to, .. } = &claim.rule else { continue };
+        let mut world = synthetic::measurements(&claim, &set, World::True);
+        world.retain(|one| of.admits(&one.metric, &one.condition));
+        if of == to || !to.of(&world).is_empty() {
+            continue;
+        }
+        let found = judged(&set, &claim, &world);
+        expect(&name, "half", &found, Verdict::NotTestable);
+        assert!(
+            found.note.contains(&format!("[{to}]")) && !found.note.contains(&format!("[{of}]")),
+            "{name}: {found:?}"
+        );
+        looked_at += 1;
+    }
+    assert!(looked_at > 10, "{looked_at} claims");
+}
+
+#[test]
 fn one_repetition_of_a_noisy_quantity_is_undecided() {
     for (name, set, claim) in testable() {
         if is_exact(&set, &claim) || matches!(claim.rule, Rule::Correlation { .. } | Rule::Linear { .. }) {
