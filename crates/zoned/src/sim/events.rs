@@ -25,11 +25,9 @@ pub enum EventKind {
     Fail = 7,
     /// A program's data have crossed the channel (die).
     Loaded = 8,
-    /// A part of a program's data has crossed the channel and leaves the buffer.
-    Released = 9,
 }
 
-const KINDS: [EventKind; 10] = [
+const KINDS: [EventKind; 9] = [
     EventKind::Submit,
     EventKind::Transferred,
     EventKind::Complete,
@@ -39,7 +37,6 @@ const KINDS: [EventKind; 10] = [
     EventKind::Resume,
     EventKind::Fail,
     EventKind::Loaded,
-    EventKind::Released,
 ];
 
 /// An event that is due.
@@ -55,35 +52,66 @@ pub struct Event {
     pub stamp: u32,
 }
 
+/// Packed keys, the least first.
+type Heap = BinaryHeap<Reverse<u128>>;
+
 /// Events in order of time; at the same instant in order of kind and index, so that runs repeat exactly.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct EventQueue {
-    heap: BinaryHeap<Reverse<u128>>,
+    others: Heap,
+    /// Ends of programs are due in milliseconds: apart, for the others, due in microseconds, would have to pass them.
+    programs: Heap,
+    /// The first of `programs`; the greatest number when there is none.
+    program: u128,
+}
+
+#[inline]
+fn packed(time: u64, kind: EventKind, index: u32, stamp: u32) -> u128 {
+    let payload = (kind as u64) << 56 | u64::from(index) << 24 | u64::from(stamp & 0xff_ffff);
+    u128::from(time) << 64 | u128::from(payload)
+}
+
+#[inline]
+fn first(heap: &Heap) -> u128 {
+    heap.peek().map_or(u128::MAX, |Reverse(key)| *key)
 }
 
 impl EventQueue {
-    /// Room for `capacity` events.
+    /// Room for `capacity` events, besides those of programs.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(capacity) }
+        Self {
+            others: BinaryHeap::with_capacity(capacity),
+            programs: BinaryHeap::with_capacity(100),
+            program: u128::MAX,
+        }
     }
 
     /// Adds an event; `stamp` must be below 2^24.
     #[inline]
     pub fn push(&mut self, time: u64, kind: EventKind, index: u32, stamp: u32) {
-        let payload = (kind as u64) << 56 | u64::from(index) << 24 | u64::from(stamp & 0xff_ffff);
-        self.heap.push(Reverse(u128::from(time) << 64 | u128::from(payload)));
+        self.others.push(Reverse(packed(time, kind, index, stamp)));
+    }
+
+    /// Adds the end of a segment of a die's program.
+    #[inline]
+    pub fn push_program(&mut self, time: u64, die: u32, stamp: u32) {
+        let key = packed(time, EventKind::Programmed, die, stamp);
+        self.program = self.program.min(key);
+        self.programs.push(Reverse(key));
     }
 
     /// When the next event is due; `u64::MAX` when there is none.
     #[inline]
     pub fn next_time(&self) -> u64 {
-        self.heap.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64)
+        let other = self.others.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64);
+        other.min((self.program >> 64) as u64)
     }
 
     /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
-        let Reverse(key) = self.heap.pop()?;
+        let key = if self.program < first(&self.others) { self.pop_program() } else { self.others.pop() };
+        let Reverse(key) = key?;
         let payload = key as u64;
         Some(Event {
             time: (key >> 64) as u64,
@@ -91,6 +119,13 @@ impl EventQueue {
             index: (payload >> 24) as u32,
             stamp: payload as u32 & 0xff_ffff,
         })
+    }
+
+    #[inline(never)]
+    fn pop_program(&mut self) -> Option<Reverse<u128>> {
+        let key = self.programs.pop();
+        self.program = first(&self.programs);
+        key
     }
 }
 
@@ -102,7 +137,7 @@ mod tests {
     fn events_come_in_order_of_time_and_unchanged() {
         let mut queue = EventQueue::with_capacity(4);
         queue.push(30, EventKind::Complete, u32::MAX, 5);
-        queue.push(10, EventKind::Programmed, 31, 0xff_ffff);
+        queue.push_program(10, 31, 0xff_ffff);
         queue.push(10, EventKind::Submit, 7, 0);
         assert_eq!(queue.next_time(), 10);
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop()).collect();

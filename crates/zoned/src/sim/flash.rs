@@ -5,6 +5,7 @@
 //! the program has a little more to do than before. A program that no read disturbs is one event.
 
 mod dispatch;
+mod releases;
 
 use super::channel::{Channel, Load};
 use super::events::{EventKind, EventQueue};
@@ -12,6 +13,7 @@ use super::model::{FlashModel, GarbageModel, ReadModel, at, ns};
 use super::noise::Noise;
 use super::padding::Padding;
 use super::placement::PAGE_SHIFT;
+use releases::Releases;
 use senesce_core::Seed;
 use std::collections::VecDeque;
 
@@ -90,8 +92,7 @@ pub struct Flash {
     unit: u64,
     /// Bytes that leave the buffer at a time while a program's data cross the channel.
     release: u64,
-    /// How much later the second half does.
-    second_half: u64,
+    releases: Releases,
     sense: [u64; 2],
     channel_by_kib: Vec<u64>,
     channel_ns_per_kib: f64,
@@ -134,6 +135,7 @@ impl Flash {
             gap_start: 0,
             read: (0, 0),
         };
+        let load = ns(flash.load_us_per_kib * f64::from(flash.unit_kib));
         let page = ns(flash.load_us_per_kib * f64::from(1 << (PAGE_SHIFT - 10)));
         Self {
             dies: (0..flash.dies).map(|_| die()).collect(),
@@ -151,12 +153,12 @@ impl Flash {
             collected: 0,
             unit: u64::from(flash.unit_kib) << 10,
             release: u64::from(flash.release_kib) << 10,
-            second_half: ns(flash.second_half_us),
+            releases: Releases::new(u64::from(flash.unit_kib / flash.release_kib), load, ns(flash.second_half_us)),
             sense: [ns(read.sense_fast_us), ns(read.sense_slow_us)],
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
             links: [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)],
-            load: ns(flash.load_us_per_kib * f64::from(flash.unit_kib)),
+            load,
             program: ns(flash.program_us),
             program_spread: flash.program_spread,
             first_segment: ns(flash.first_segment_us),
@@ -232,6 +234,7 @@ impl Flash {
     /// A finish pads its zone with so many bytes.
     pub fn pad(&mut self, now: u64, slot: u32, bytes: u64, events: &mut EventQueue) {
         self.padding.begin(slot, bytes.div_ceil(self.unit));
+        self.release_before(now);
         self.feed(now, events);
     }
 
@@ -264,10 +267,10 @@ impl Flash {
         after.or_else(|| self.dies[..next].iter().position(free)).map(|die| die as u32)
     }
 
-    /// Data have left the buffer for their die.
+    /// Whether a finish waits for [`Self::padded`].
     #[inline]
-    pub fn released(&mut self) {
-        self.buffered = self.buffered.saturating_sub(self.release);
+    pub fn has_padded(&self) -> bool {
+        !self.padding.done.is_empty()
     }
 
     /// Hands programs to free dies in order.
@@ -279,7 +282,8 @@ impl Flash {
             self.free_dies -= 1;
             self.dies[die as usize].program = Some(program);
             if program == Program::Host {
-                self.release_parts(now, events);
+                self.buffered = self.buffered.saturating_sub(self.release);
+                self.releases.begin(now);
             }
             if self.load > 0 {
                 self.load(now, die, events);

@@ -87,18 +87,27 @@ impl ZonedDevice for SimDevice {
                 return Ok(Some(completion));
             }
             let (event, departure) = (self.events.next_time(), self.controller.next_time());
-            let time = event.min(departure);
+            let release = if self.somebody_waits() { self.flash.next_release() } else { u64::MAX };
+            let time = event.min(departure).min(release);
             if time > until_ns {
                 self.now = self.now.max(until_ns);
+                self.flash.release_before(self.now + 1);
                 return Ok(None);
             }
-            if time == u64::MAX {
-                return Err(ZonedError::Usage("nothing is in flight on the simulated drive and nothing is due".into()));
-            }
-            if departure <= event {
+            // At the same instant departures come first and releases last.
+            if event < departure && event <= release {
+                if let Some(event) = self.events.pop() {
+                    self.handle(event);
+                }
+            } else if departure <= release {
+                if departure == u64::MAX {
+                    return Err(ZonedError::Usage(
+                        "nothing is in flight on the simulated drive and nothing is due".into(),
+                    ));
+                }
                 self.depart();
-            } else if let Some(event) = self.events.pop() {
-                self.handle(event);
+            } else {
+                self.release(release);
             }
         }
     }

@@ -115,6 +115,9 @@ pub struct SimDevice {
     completed: u64,
     /// Commands in flight that move data.
     moving: u32,
+    /// Data leave the buffer at their time whether or not somebody waits.
+    #[cfg(test)]
+    eager: bool,
 }
 
 impl SimDevice {
@@ -161,6 +164,8 @@ impl SimDevice {
             done: VecDeque::with_capacity(1024),
             completed: 0,
             moving: 0,
+            #[cfg(test)]
+            eager: false,
             geometry,
         })
     }
@@ -277,23 +282,6 @@ impl SimDevice {
         self.events.push(self.transfer_free, EventKind::Transferred, slot, 0);
     }
 
-    fn wait_for_room(&mut self, slot: u32) {
-        let bytes = self.slots[slot as usize].bytes;
-        self.window.wait(bytes);
-        self.room.wait(slot, bytes);
-    }
-
-    /// Lets waiting data into the buffer as long as there is room.
-    fn admit_waiting(&mut self) {
-        while let Some(slot) = self.room.next(self.flash.buffered) {
-            self.window.admit(self.slots[slot as usize].bytes);
-            self.admit(slot);
-            while let Some(read) = self.window.release() {
-                self.send_read(read);
-            }
-        }
-    }
-
     /// A write's data are in the buffer: it completes, and whole units go to their dies.
     #[inline]
     fn admit(&mut self, slot: u32) {
@@ -325,7 +313,11 @@ impl SimDevice {
         match kind {
             EventKind::Submit => self.arrive(index),
             EventKind::Transferred => {
-                if self.room.takes(self.flash.buffered, self.slots[index as usize].bytes) {
+                let bytes = self.slots[index as usize].bytes;
+                if !self.room.takes(self.flash.buffered, bytes) {
+                    self.flash.release_before(time);
+                }
+                if self.room.takes(self.flash.buffered, bytes) {
                     self.admit(index);
                 } else {
                     self.wait_for_room(index);
@@ -347,7 +339,6 @@ impl SimDevice {
                 self.flash.programmed(time, index, stamp, &mut self.events);
                 self.placement.collect(time, &mut self.flash, &mut self.events);
             }
-            EventKind::Released => self.flash.released(),
             EventKind::Loaded => self.flash.loaded(time, index, &mut self.events),
             EventKind::Resume => self.flash.resume(time, &mut self.events),
             EventKind::Fail => {
@@ -357,9 +348,8 @@ impl SimDevice {
                 }
             }
         }
-        self.admit_waiting();
-        while let Some(slot) = self.flash.padded() {
-            self.end_padding(slot);
+        if self.somebody_waits() {
+            self.go_on();
         }
     }
 
@@ -395,3 +385,6 @@ impl SimDevice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

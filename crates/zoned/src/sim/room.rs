@@ -1,6 +1,7 @@
 //! Room in the buffer. A command's data get in once there is room for their first piece; until then smaller ones that fit
 //! overtake them: that is how long writes of 64 KiB wait beside appends of 8 KiB that saturate the flash (t13).
 
+use super::SimDevice;
 use super::model::Model;
 use std::collections::VecDeque;
 
@@ -37,6 +38,12 @@ impl Room {
         buffered + u64::from(bytes).min(self.piece) <= self.buffer
     }
 
+    /// Whether any data wait.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Data begin to wait.
     pub fn wait(&mut self, slot: u32, bytes: u32) {
         let need = u64::from(bytes).min(self.piece);
@@ -56,6 +63,51 @@ impl Room {
             return None;
         };
         self.waiting.remove(index).map(|(slot, _)| slot)
+    }
+}
+
+impl SimDevice {
+    /// Data of a write wait for the buffer.
+    pub(super) fn wait_for_room(&mut self, slot: u32) {
+        let bytes = self.slots[slot as usize].bytes;
+        self.window.wait(bytes);
+        self.room.wait(slot, bytes);
+    }
+
+    /// Lets waiting data into the buffer as long as there is room.
+    fn admit_waiting(&mut self) {
+        while let Some(slot) = self.room.next(self.flash.buffered) {
+            self.window.admit(self.slots[slot as usize].bytes);
+            self.admit(slot);
+            while let Some(read) = self.window.release() {
+                self.send_read(read);
+            }
+        }
+    }
+
+    /// Whether data wait for room, or a finish for the next event: else it matters to nobody when data leave the buffer.
+    #[inline]
+    pub(super) fn somebody_waits(&self) -> bool {
+        #[cfg(test)]
+        if self.eager {
+            return true;
+        }
+        self.room.is_wanted() || self.flash.has_padded()
+    }
+
+    /// Data leave the buffer for their dies.
+    pub(super) fn release(&mut self, time: u64) {
+        self.now = time;
+        self.flash.release();
+        self.go_on();
+    }
+
+    /// Lets those go on that waited for the event that was just handled.
+    pub(super) fn go_on(&mut self) {
+        self.admit_waiting();
+        while let Some(slot) = self.flash.padded() {
+            self.end_padding(slot);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ impl Flash {
             return;
         }
         target.stamp = (target.stamp + 1) & 0xff_ffff;
-        events.push(target.segment_start + passed, EventKind::Programmed, die, target.stamp);
+        events.push_program(target.segment_start + passed, die, target.stamp);
     }
 
     /// Gives an idle die its next work.
@@ -54,16 +54,6 @@ impl Flash {
         target.interrupted = false;
         target.stamp = (target.stamp + 1) & 0xff_ffff;
         let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.first) };
-        events.push(now + run, EventKind::Programmed, die, target.stamp);
-    }
-
-    /// The data of a program begin to leave the buffer.
-    pub(super) fn release_parts(&mut self, now: u64, events: &mut EventQueue) {
-        self.released();
-        let parts = self.unit / self.release;
-        for part in 1..parts {
-            let later = if part * 2 >= parts { self.second_half } else { 0 };
-            events.push(now + later + part * self.load * self.release / self.unit, EventKind::Released, 0, 0);
-        }
+        events.push_program(now + run, die, target.stamp);
     }
 }

@@ -29,7 +29,7 @@ fn a_read_waits_for_the_segment_in_hand_and_the_suspension() {
     let page = PageRead { slot: 0, kib: 4, slow: false };
     for (arrival, segment_end) in [(1, 300), (299, 300), (301, 500), (650, 700)] {
         let mut flash = Flash::new(&model.flash, &model.read, None, (0.0, 0.0), Seed(1));
-        let mut events = EventQueue::default();
+        let mut events = EventQueue::with_capacity(8);
         flash.program(0, 0, Program::Extra, &mut events);
         flash.read(arrival * US, 0, page, &mut events);
         assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), (segment_end + 57) * US, "arrived at {arrival}");
