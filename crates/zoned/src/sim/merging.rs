@@ -20,6 +20,11 @@ pub struct WriteLock {
 impl WriteLock {
     /// Held by nobody.
     pub const FREE: Self = Self { held: false, first: NO_SLOT, last: NO_SLOT, waiting: 0, taken_at: 0 };
+
+    #[cfg(test)]
+    pub(super) fn is_held(&self) -> bool {
+        self.held
+    }
 }
 
 impl SimDevice {

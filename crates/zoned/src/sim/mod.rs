@@ -355,7 +355,7 @@ impl SimDevice {
 
     /// Hands a command, and all that were merged into it, back to the host.
     fn complete(&mut self, slot: u32, stamp: u32) {
-        let Slot { operation, zone, stamp: current, streamed, .. } = self.slots[slot as usize];
+        let Slot { operation, zone, stamp: current, streamed, result, .. } = self.slots[slot as usize];
         if u32::from(current) != stamp {
             return;
         }
@@ -380,7 +380,8 @@ impl SimDevice {
         if operation == Operation::Finish {
             self.end_finish(slot);
         }
-        if operation == Operation::Write && !self.locks.is_empty() {
+        // One that was refused never took the lock.
+        if operation == Operation::Write && result.is_ok() && !self.locks.is_empty() {
             self.unlock(zone);
         }
     }

@@ -85,8 +85,7 @@ fn completions(model: &Model, path: HostPath, eager: bool, steps: &[Step]) -> Ve
     };
     for (tag, step) in (0..).zip(steps) {
         let zone = drive.report(step.zone, 1).unwrap()[0];
-        let fits = zone.written() + u64::from(step.blocks) <= zone.capacity;
-        let operation = if step.operation == Operation::Write && !fits { Operation::Read } else { step.operation };
+        let operation = step.operation;
         let blocks = if operation.moves_data() { step.blocks } else { 0 };
         let block = zone.start + if operation == Operation::Write { zone.written() } else { 0 };
         let zone = zone.zone;
@@ -121,4 +120,24 @@ fn data_that_leave_the_buffer_unseen_change_nothing() {
         waiting > all / 50 && waiting < all / 2,
         "somebody waited at {waiting} of {all} commands: not much is compared"
     );
+}
+
+#[test]
+fn a_refused_write_frees_no_lock_of_the_scheduler() {
+    let model = Model::load("zn540").unwrap();
+    let options = SimOptions { block_bytes: None, path: HostPath::MqDeadline };
+    let mut drive = SimDevice::new(&model, options, Seed(1)).unwrap();
+    let start = drive.report(0, 1).unwrap()[0].start;
+    let write = |tag, block| Command { tag, queue: 0, operation: Operation::Write, zone: 0, block, blocks: 1 };
+    // Each waits for the lock of the one before it; the one in the middle is not at the write pointer.
+    let mut next_block = start;
+    for (tag, is_wrong) in (0..).zip([false, false, true, false]) {
+        drive.submit(write(tag, if is_wrong { start + 100 } else { next_block })).unwrap();
+        next_block += u64::from(!is_wrong);
+    }
+    let ended: Vec<Completion> = (0..4).map(|_| drive.next(NEVER).unwrap().unwrap()).collect();
+    let refused: Vec<u32> = ended.iter().filter(|one| one.result.is_err()).map(|one| one.tag).collect();
+    assert_eq!(refused, [2]);
+    assert_eq!(drive.locked, 0);
+    assert!(drive.locks.iter().all(|lock| !lock.is_held()));
 }
