@@ -11,7 +11,12 @@ pub const AUTO: &str = "auto";
 
 /// Three drives for the guest, as `senesce lab run --drive` takes them: conventional, small conventional, zoned.
 pub fn emulated(size: Bytes) -> Vec<String> {
-    let zone = zone_size(size.0);
+    emulated_with(size, ZONES)
+}
+
+/// As [`emulated`], with at most so many zones, and at least half as many where they stay below 64 MiB.
+pub fn emulated_with(size: Bytes, zones: u64) -> Vec<String> {
+    let zone = (size.0 / zones).next_power_of_two().min(LARGEST_ZONE);
     // Twice what drives of 14 offer: zoned btrfs with small zones runs out of active ones and then loses writes (EAGAIN).
     vec![
         format!("nvme,size={}", size.0),
@@ -20,10 +25,13 @@ pub fn emulated(size: Bytes) -> Vec<String> {
     ]
 }
 
+const ZONES: u64 = 64;
+const LARGEST_ZONE: u64 = 64 << 20;
+
 /// Bytes of a zone of an emulated drive, a power of two: a drive has 33 to 64 zones, above 4 GiB more of 64 MiB. mkfs.f2fs asks
 /// for some 30.
 pub fn zone_size(drive_size: u64) -> u64 {
-    (drive_size / 64).next_power_of_two().min(64 << 20)
+    (drive_size / ZONES).next_power_of_two().min(LARGEST_ZONE)
 }
 
 #[cfg(test)]

@@ -332,7 +332,8 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
     for word in ["fillrandom", "readwhilewriting-limited", "\"file_system\":"] {
         assert!(database.contains(word), "{word}: {database}");
     }
-    let models = agreeing(&reproduce(&["f2fs-bandwidth", "--set", "overwrites=1.2", "--set", "time-limit=10min"]));
+    let overwriting = ["--set", "fullness=0.5", "--set", "overwrites=1.2", "--set", "time-limit=10min"];
+    let models = agreeing(&reproduce(&[&["f2fs-bandwidth"], &overwriting[..]].concat()));
     assert_eq!(models.len(), 6, "two drives");
     let zoned = models.iter().find(|one| one["drive"] == "zoned").expect("the zoned drive");
     assert!(zoned["timed"]["kinds"]["reset"]["commands"].as_u64() > Some(0), "its cleaner resets zones: {zoned}");

@@ -1,7 +1,7 @@
 //! The recordings of the guest on simulated drives.
 
-use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded, Spec};
-use crate::on_model::{Host, HostSpeed, Place, REPLACING, hosts, time};
+use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded};
+use crate::on_model::{Host, HostSpeed, OVERWRITING, Place, hosts, time};
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::run::{Context, guest_records};
 
@@ -19,15 +19,15 @@ pub fn metric(host: Host) -> Option<&'static str> {
 ///
 /// # Errors
 /// Without a recording; as [`time`].
-pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
-    let speed = HostSpeed::of_replacing(Place::Host, spec.file_size.bytes())?;
+pub fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
+    let speed = HostSpeed::of_overwriting(Place::Host)?;
     context.record(Event::Speed(speed.clone()));
     let events: Vec<Event> = context.recorded().events().cloned().collect();
     let speeds = events.iter().filter_map(|event| match event {
         Event::Speed(speed) => Some(speed.clone()),
         _ => None,
     });
-    let hosts = hosts(HostSpeed::share(&speeds.chain([speed]).collect::<Vec<_>>(), REPLACING));
+    let hosts = hosts(HostSpeed::share(&speeds.chain([speed]).collect::<Vec<_>>(), OVERWRITING));
     let recordings: Vec<&Recorded> = events
         .iter()
         .filter_map(|event| match event {
@@ -44,11 +44,12 @@ pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result
         let ends = ends_of(recorded, &events);
         let bytes = events.iter().find_map(|event| match event {
             Event::Drive(result) if (&result.drive, result.repeat) == (&recorded.drive, recorded.repeat) => {
-                Some(result.bytes)
+                Some((result.bytes, result.laid_bytes))
             }
             _ => None,
         });
-        let bytes = bytes.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it wrote"))?;
+        let (bytes, laid_bytes) =
+            bytes.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it wrote"))?;
         for timed in time(&recorded.traced, &folder, &hosts, &ends, context.seed)? {
             timed
                 .problems
@@ -59,7 +60,7 @@ pub fn time_all(spec: &Spec, context: &mut Context<'_, F2fsBandwidth>) -> Result
                 repeat: recorded.repeat,
                 bytes,
                 mean_mib_s: timed.rate(bytes as f64 / 1_048_576.0),
-                write_amplification: timed.write_amplification(bytes),
+                write_amplification: timed.write_amplification(laid_bytes + bytes),
                 timed,
             }));
         }

@@ -1,5 +1,6 @@
 //! F2FS made anew, filled, and overwritten; in the guest with a recording of what its drives are given.
 
+use super::overwriting::{self, Course, Shape};
 use super::{DriveResult, Event, F2fsBandwidth, Recorded, Sample, Spec};
 use crate::on_model::{HostSpeed, Place, Recording, Role, now_ns};
 use senesce_core::failure::failed;
@@ -7,8 +8,6 @@ use senesce_core::{Bytes, Failure};
 use senesce_runs::run::Context;
 use senesce_volume::guest::Guest;
 use senesce_volume::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
-use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -43,7 +42,7 @@ pub fn write_on(
     let outcome = outcome.and_then(|measured| {
         let Some(recording) = recording else { return Ok(()) };
         let traced = recording.stop(context.path(), &format!("{name}-{repeat}"), measured)?;
-        context.record(Event::Speed(HostSpeed::of_replacing(Place::Guest, spec.file_size.bytes())?));
+        context.record(Event::Speed(HostSpeed::of_overwriting(Place::Guest)?));
         context.record(Event::Recorded(Recorded { drive: name.into(), repeat, traced }));
         Ok(())
     });
@@ -51,8 +50,8 @@ pub fn write_on(
     outcome
 }
 
-/// Fills to the fullness, then replaces files in random order; records bandwidth per sync interval. Returns when it began
-/// and ended ([`now_ns`]).
+/// Lays the files out and has all writers write over them; records bandwidth as they go. Returns when the writing over began and
+/// ended ([`now_ns`]).
 fn overwrite(
     (name, repeat): (&str, u32),
     target: &MountedTarget,
@@ -60,60 +59,50 @@ fn overwrite(
     spec: &Spec,
     context: &mut Context<'_, F2fsBandwidth>,
 ) -> Result<(u64, u64), Failure> {
-    use rand::RngExt;
-    let file_size = spec.file_size.bytes();
     let root = target.directory().path().to_path_buf();
+    let shape = Shape::of(spec, drive_size);
     let stat = rustix::fs::statvfs(&root).map_err(|errno| failed("look at", &root)(errno.into()))?;
-    let space = (stat.f_bavail * stat.f_frsize) as f64 * spec.fullness;
-    let slots = ((space / file_size as f64) as u64).max(4);
-    let wanted = (drive_size.0 as f64 * spec.overwrites) as u64;
-    let mut random = context.seed.stream("f2fs-bandwidth/victims");
-    let mut content = vec![0u8; file_size as usize];
-    rand::Rng::fill_bytes(&mut context.seed.stream("f2fs-bandwidth/content"), &mut content);
+    let available = Bytes(stat.f_bavail * stat.f_frsize);
+    if shape.bytes() > available {
+        let words = format!(
+            "files of {} do not fit on the {name} drive, where F2FS has {available} for them: lower fullness ({}) or raise size",
+            shape.bytes(),
+            spec.fullness
+        );
+        return Err(Failure::usage(words));
+    }
+    context.progress.say(&format!("{name}: lay out files of {}", shape.bytes()));
+    let writers = shape.lay_out(&root, context)?;
+    target.sync()?;
+    let wanted = shape.wanted_bytes(spec.overwrites);
     context.progress.phase(&format!("writing on the {name} drive"), wanted, "bytes");
-    // A sync every 32 MiB bounds what the page cache hides.
-    let files_per_sync = (32 << 20) / file_size.max(1) + 1;
     let (begin, begin_ns) = (Instant::now(), now_ns());
-    let (mut written, mut number) = (0u64, 0u64);
-    while written < wanted {
+    let mut last = Course { seconds: 0.0, bytes: 0 };
+    let outcome = overwriting::run(&writers, shape, wanted, begin, context.seed, |course| {
         context.check_interrupt()?;
-        let interval = Instant::now();
-        for _ in 0..files_per_sync {
-            let slot = if number < slots { number } else { random.random_range(0..slots) };
-            replace(&root.join(format!("{slot:08}")), &content)?;
-            number += 1;
-        }
-        target.sync()?;
-        let bytes = files_per_sync * file_size;
-        written += bytes;
-        let sample = Sample {
+        let Some(course) = course else { return Ok(()) };
+        let before = std::mem::replace(&mut last, course);
+        context.record(Event::Sample(Sample {
             drive: name.into(),
             repeat,
-            seconds: interval.elapsed().as_secs_f64(),
-            bytes,
-            elapsed: begin.elapsed().as_secs_f64(),
-        };
-        context.record(Event::Sample(sample));
-        context.progress.position(written, "");
-    }
+            seconds: course.seconds - before.seconds,
+            bytes: course.bytes - before.bytes,
+            elapsed: course.seconds,
+        }));
+        context.progress.position(course.bytes, "");
+        Ok(())
+    });
+    outcome?;
+    target.sync()?;
     let (seconds, end_ns) = (begin.elapsed().as_secs_f64(), now_ns());
-    let result = DriveResult {
+    context.record(Event::Drive(DriveResult {
         drive: name.into(),
         repeat,
-        bytes: written,
+        bytes: wanted,
+        laid_bytes: shape.bytes().0,
         seconds,
-        overwrites: written as f64 / drive_size.0 as f64,
-        mean_mib_s: written as f64 / seconds / 1_048_576.0,
-    };
-    context.record(Event::Drive(result));
+        overwrites: wanted as f64 / shape.bytes().0 as f64,
+        mean_mib_s: wanted as f64 / seconds / 1_048_576.0,
+    }));
     Ok((begin_ns, end_ns))
-}
-
-fn replace(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", path)(error)),
-        _ => {}
-    }
-    let mut file = File::create(path).map_err(failed("create", path))?;
-    file.write_all(content).map_err(failed("write", path))
 }

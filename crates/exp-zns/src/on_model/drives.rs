@@ -17,9 +17,8 @@ pub fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones
     let path = HostPath::None;
     let Some(zones) = &drive.zones else {
         let model = sized(Model::load(CONVENTIONAL_MODEL)?, drive.bytes);
-        let mut device = SimDevice::new(&model.checked()?, SimOptions { block_bytes: Some(512), path }, seed)?;
-        // The published drive was used: what is written must be collected.
-        device.wear();
+        // Erased, as mkfs leaves it, which discards all of it.
+        let device = SimDevice::new(&model.checked()?, SimOptions { block_bytes: Some(512), path }, seed)?;
         return Ok((device, None));
     };
     let model = shaped(Model::load(ZONED_MODEL)?, &zones.geometry)?;
@@ -49,18 +48,32 @@ fn sized(mut model: Model, bytes: u64) -> Model {
 /// Ten times what the published drive's model has in flight.
 const LEAST_COLLECTED_MIB: f64 = 100.0;
 
-/// A model with the number, size and limits of another drive's zones.
+/// A model with the number, size and limits of another drive's zones. What a reset and a finish take whatever is in the zone shrinks with
+/// it: the commands of all zones of a GiB take as long as those of the one that the published drive has there.
 fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
     let mib = |blocks: u64| {
         let bytes = blocks.saturating_mul(geometry.block_bytes.into());
         let words = || format!("zones of {bytes} bytes; the model takes whole MiB");
         bytes.is_multiple_of(1 << 20).then_some(bytes >> 20).ok_or_else(|| Failure::new(ExitCode::RunFailed, words()))
     };
+    let published_mib = model.geometry.zone_capacity_mib as f64;
     let shape = &mut model.geometry;
     shape.zones = geometry.zones;
     shape.zone_size_mib = mib(geometry.zone_blocks)?;
     shape.zone_capacity_mib = mib(geometry.capacity_blocks)?;
     (shape.max_open, shape.max_active) = (geometry.max_open, geometry.max_active);
+    let share = (shape.zone_capacity_mib as f64 / published_mib).min(1.0);
+    if let Some(zone) = &mut model.zones {
+        for time_us in [
+            &mut zone.reset_us,
+            &mut zone.reset_open_us,
+            &mut zone.finish_us,
+            &mut zone.finish_tail_fast_us,
+            &mut zone.finish_tail_slow_us,
+        ] {
+            *time_us *= share;
+        }
+    }
     Ok(model.checked()?)
 }
 

@@ -4,8 +4,8 @@ use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_volume::ScratchDirectory;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 /// Which machine.
@@ -29,28 +29,35 @@ pub struct HostSpeed {
     pub per_second: f64,
 }
 
-/// Bytes of files that are replaced in memory.
-pub const REPLACING: &str = "replacing files";
+/// Writing 4 KiB at a time over a file in memory, in an order that is not that of the file.
+pub const OVERWRITING: &str = "overwriting blocks";
 
-/// Files that are replaced in a round, and rounds.
-const FILES: usize = 32;
+/// Blocks of the file, how many are written in a round, and rounds.
+const FILE_BLOCKS: u64 = 8192;
+const WRITES: u64 = 16_384;
 const ROUNDS: usize = 12;
+/// Odd, so that every block of a power of two comes by.
+const STRIDE: u64 = 5_003;
 
 impl HostSpeed {
-    /// Measures this machine at [`REPLACING`]: files of one size are removed, made and written in /dev/shm.
+    /// Measures this machine at [`OVERWRITING`], in /dev/shm.
     ///
     /// # Errors
     /// Without a file system in memory, or without space in it.
-    pub fn of_replacing(place: Place, file_bytes: u64) -> Result<Self, Failure> {
+    pub fn of_overwriting(place: Place) -> Result<Self, Failure> {
         let folder = ScratchDirectory::in_memory("host-speed")?;
-        let content = vec![0xA5u8; file_bytes as usize];
+        let path = folder.path().join("file");
+        let file = File::create(&path).map_err(failed("create", &path))?;
+        let block = [0xA5u8; 4096];
+        let write = |number: u64| file.write_all_at(&block, number % FILE_BLOCKS * 4096);
+        (0..FILE_BLOCKS).try_for_each(write).map_err(failed("write", &path))?;
         let mut best = f64::INFINITY;
         for _ in 0..ROUNDS {
             let begin = Instant::now();
-            (0..FILES).try_for_each(|number| replace(&folder.path().join(number.to_string()), &content))?;
+            (0..WRITES).try_for_each(|number| write(number * STRIDE)).map_err(failed("write", &path))?;
             best = best.min(begin.elapsed().as_secs_f64());
         }
-        Ok(Self { place, work: REPLACING.into(), per_second: FILES as f64 * file_bytes as f64 / best })
+        Ok(Self { place, work: OVERWRITING.into(), per_second: WRITES as f64 / best })
     }
 
     /// How much of the guest's own time a machine like this one would have needed: the share for a replay. `None`: one of both
@@ -62,13 +69,6 @@ impl HostSpeed {
         };
         Some(of(Place::Guest)? / of(Place::Host)?)
     }
-}
-
-fn replace(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    if path.exists() {
-        fs::remove_file(path).map_err(failed("remove", path))?;
-    }
-    fs::write(path, content).map_err(failed("write", path))
 }
 
 #[cfg(test)]

@@ -1,0 +1,262 @@
+//! The published job (`f2fs/job.fio` of the study's artifact): each of several writers has ten files of its own and writes over them in
+//! blocks of 4 KiB, every block once in random order, then again; after every 32 blocks it syncs the data of one of them.
+
+use super::{F2fsBandwidth, Spec};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use senesce_core::failure::failed;
+use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_runs::run::Context;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+const BLOCK: u64 = 4096;
+const FILES_PER_WRITER: u64 = 10;
+const BLOCKS_PER_SYNC: u64 = 32;
+/// Points of the course of a drive.
+const POINTS: u64 = 100;
+
+/// How many files there are, and how large.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    writers: u64,
+    blocks_per_file: u64,
+}
+
+impl Shape {
+    /// Files that take the wanted share of a drive.
+    pub fn of(spec: &Spec, drive_size: Bytes) -> Self {
+        let writers = u64::from(spec.writers);
+        let bytes = drive_size.0 as f64 * spec.fullness;
+        let blocks_per_file = (bytes / (writers * FILES_PER_WRITER * BLOCK) as f64) as u64;
+        Self { writers, blocks_per_file: blocks_per_file.clamp(1, u32::MAX.into()) }
+    }
+
+    fn blocks_per_writer(self) -> u64 {
+        FILES_PER_WRITER * self.blocks_per_file
+    }
+
+    /// All files.
+    pub fn bytes(self) -> Bytes {
+        Bytes(self.writers * self.blocks_per_writer() * BLOCK)
+    }
+
+    /// What is written when they are written over so many times.
+    pub fn wanted_bytes(self, overwrites: f64) -> u64 {
+        self.blocks_wanted(overwrites) * self.writers * BLOCK
+    }
+
+    fn blocks_wanted(self, overwrites: f64) -> u64 {
+        ((self.blocks_per_writer() as f64 * overwrites) as u64).max(1)
+    }
+
+    /// Writes all files one after the other.
+    ///
+    /// # Errors
+    /// Those of the file system; when the user stops it.
+    pub fn lay_out(self, root: &Path, context: &Context<'_, F2fsBandwidth>) -> Result<Vec<Writer>, Failure> {
+        let mut content = vec![0; 1 << 20];
+        rand::Rng::fill_bytes(&mut context.seed.stream("f2fs-bandwidth/content"), &mut content);
+        let file = |writer: u64, number: u64| {
+            context.check_interrupt()?;
+            let path = root.join(format!("{writer:03}-{number}"));
+            let file = File::create(&path).map_err(failed("create", &path))?;
+            let bytes = self.blocks_per_file * BLOCK;
+            for offset in (0..bytes).step_by(content.len()) {
+                let length = content.len().min((bytes - offset) as usize);
+                file.write_all_at(&content[..length], offset).map_err(failed("write", &path))?;
+            }
+            file.sync_all().map_err(failed("sync", &path))?;
+            Ok((path, file))
+        };
+        let writer = |writer| (0..FILES_PER_WRITER).map(|number| file(writer, number)).collect();
+        (0..self.writers).map(writer).collect()
+    }
+}
+
+/// The files of a writer.
+pub type Writer = Vec<(PathBuf, File)>;
+
+/// How far all are.
+#[derive(Debug, Clone, Copy)]
+pub struct Course {
+    /// Since the beginning.
+    pub seconds: f64,
+    /// Written by all.
+    pub bytes: u64,
+}
+
+/// What the writers share.
+struct Shared {
+    shape: Shape,
+    /// Of all, and of each.
+    blocks: u64,
+    blocks_each: u64,
+    begin: Instant,
+    /// Blocks between two points of the course.
+    stretch: u64,
+    written: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+/// Lets each writer write its part of `wanted_bytes`. `tell` hears how far all are, and from time to time nothing; its failure ends them.
+///
+/// # Errors
+/// Those of the file system, and of `tell`.
+pub fn run(
+    writers: &[Writer],
+    shape: Shape,
+    wanted_bytes: u64,
+    begin: Instant,
+    seed: Seed,
+    mut tell: impl FnMut(Option<Course>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let blocks = wanted_bytes / BLOCK;
+    let shared = Shared {
+        shape,
+        blocks,
+        blocks_each: blocks / shape.writers,
+        begin,
+        stretch: (blocks / POINTS).max(BLOCKS_PER_SYNC),
+        written: AtomicU64::new(0),
+        is_stopped: AtomicBool::new(false),
+    };
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        let mut handles = Vec::new();
+        for (number, files) in writers.iter().enumerate() {
+            let (shared, sender) = (&shared, sender.clone());
+            let seed = seed.child(&format!("f2fs-bandwidth/writer/{number}"));
+            handles.push(scope.spawn(move || shared.write(files, seed, &sender)));
+        }
+        drop(sender);
+        let mut outcome = Ok(());
+        loop {
+            let course = match receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(course) => Some(course),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if outcome.is_ok()
+                && let Err(failure) = tell(course)
+            {
+                shared.is_stopped.store(true, Ordering::Relaxed);
+                outcome = Err(failure);
+            }
+        }
+        let ended = || Failure::new(ExitCode::RunFailed, "a writer ended without a word");
+        let written = handles.into_iter().try_for_each(|handle| handle.join().map_err(|_| ended())?);
+        outcome.and(written)
+    })
+}
+
+impl Shared {
+    fn write(&self, files: &Writer, seed: Seed, sender: &Sender<Course>) -> Result<(), Failure> {
+        let mut random = seed.stream("order");
+        let mut content = vec![0; BLOCK as usize];
+        rand::Rng::fill_bytes(&mut random, &mut content);
+        let mut order: Vec<u32> = (0..self.shape.blocks_per_writer() as u32).collect();
+        let mut left = self.blocks_each;
+        while left > 0 {
+            order.shuffle(&mut random);
+            let count = left.min(order.len() as u64) as usize;
+            for some in order[..count].chunks(BLOCKS_PER_SYNC as usize) {
+                if self.is_stopped.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                for place in some {
+                    let (file, block) = (
+                        u64::from(*place) / self.shape.blocks_per_file,
+                        u64::from(*place) % self.shape.blocks_per_file,
+                    );
+                    let (path, file) = &files[file as usize];
+                    file.write_all_at(&content, block * BLOCK).map_err(failed("write", path))?;
+                }
+                let (path, file) = &files[random.random_range(0..files.len())];
+                file.sync_data().map_err(failed("sync", path))?;
+                self.count(some.len() as u64, sender);
+            }
+            left -= count as u64;
+        }
+        Ok(())
+    }
+
+    fn count(&self, blocks: u64, sender: &Sender<Course>) {
+        let before = self.written.fetch_add(blocks, Ordering::Relaxed);
+        let now = before + blocks;
+        if now / self.stretch > before / self.stretch || now == self.blocks {
+            // Nobody listens any more once the run is over.
+            let _ = sender.send(Course { seconds: self.begin.elapsed().as_secs_f64(), bytes: now * BLOCK });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Level;
+    use senesce_runs::run::Experiment;
+    use std::collections::BTreeSet;
+
+    fn writers(folder: &Path, shape: Shape) -> Vec<Writer> {
+        let file = |name: String| {
+            let path = folder.join(name);
+            let file = File::create(&path).unwrap();
+            file.set_len(shape.blocks_per_file * BLOCK).unwrap();
+            (path, file)
+        };
+        (0..shape.writers)
+            .map(|writer| (0..FILES_PER_WRITER).map(|number| file(format!("{writer}-{number}"))).collect())
+            .collect()
+    }
+
+    #[test]
+    fn every_block_is_written_and_told_and_none_twice_before_all_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let shape = Shape { writers: 3, blocks_per_file: 17 };
+        let writers = writers(folder.path(), shape);
+        let mut told = Vec::new();
+        let wanted = shape.wanted_bytes(1.0);
+        assert_eq!(wanted, shape.bytes().0);
+        let begin = Instant::now();
+        run(&writers, shape, wanted, begin, Seed(1), |course| {
+            told.extend(course.map(|course| course.bytes));
+            Ok(())
+        })
+        .unwrap();
+        let distinct: BTreeSet<u64> = told.iter().copied().collect();
+        assert_eq!(distinct.len(), told.len(), "{told:?}");
+        assert_eq!(distinct.last(), Some(&wanted));
+        let is_written = |(path, _): &(PathBuf, File)| {
+            let content = std::fs::read(path).unwrap();
+            content.chunks(BLOCK as usize).all(|block| block.iter().any(|byte| *byte != 0))
+        };
+        assert!(writers.iter().flatten().all(is_written));
+    }
+
+    #[test]
+    fn a_failure_of_who_listens_ends_the_writers() {
+        let folder = tempfile::tempdir().unwrap();
+        let shape = Shape { writers: 2, blocks_per_file: 100 };
+        let writers = writers(folder.path(), shape);
+        let stop = |course: Option<Course>| match course {
+            Some(_) => Err(Failure::new(ExitCode::Interrupted, "enough")),
+            None => Ok(()),
+        };
+        let ended = run(&writers, shape, shape.wanted_bytes(1000.0), Instant::now(), Seed(1), stop).unwrap_err();
+        assert_eq!(ended.exit_code(), ExitCode::Interrupted);
+    }
+
+    #[test]
+    fn the_paper_scale_has_the_published_shape() {
+        let spec = F2fsBandwidth::defaults(Level::Paper);
+        let shape = Shape::of(&spec, Bytes::mib(904 * 1077));
+        assert_eq!(shape.writers * FILES_PER_WRITER, 80);
+        let gib = shape.bytes().0 as f64 / (1u64 << 30) as f64;
+        assert!((gib - 720.0).abs() < 0.5, "{gib}");
+    }
+}
