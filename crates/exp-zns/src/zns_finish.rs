@@ -6,7 +6,7 @@ use crate::zns::drives::Drives;
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::values::Derived;
-use crate::zns_reset::{FillSpec, PUBLISHED_CAPACITY, fillings, timed_actor};
+use crate::zns_reset::{FillSpec, PUBLISHED_CAPACITY, adapted, fillings, timed_actor};
 use senesce_core::{Axis, Better, Failure, Figure};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Activity, Job};
@@ -32,6 +32,7 @@ impl ZnsStudy for ZnsFinish {
             let job = Job::of(vec![timed_actor(Activity::Finish, blocks, spec, &drives.zoned)]);
             let after = format!("op=reset-of-finished,blocks={blocks}");
             let point = Point::new(format!("op=finish,blocks={blocks}"), &*drives.zoned.name, job);
+            let point = point.adapted(adapted(spec, &drives.zoned));
             points.push(point.and(&after, 0, Some(Operation::Reset), ""));
         }
         Ok(points)

@@ -91,6 +91,17 @@ pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -
     }
 }
 
+/// What of the published procedure another drive cannot have, in words.
+pub fn adapted(spec: &FillSpec, drive: &Survey) -> Vec<String> {
+    let (own, usable) = (drive.geometry.capacity_bytes() / 4096, drive.usable().len() as u32);
+    let smaller = (own as f64 != PUBLISHED_CAPACITY).then(|| {
+        format!("blocks are shares of a published zone of {PUBLISHED_CAPACITY}: all of a zone are {own} here")
+    });
+    let fewer = (usable < spec.zones)
+        .then(|| format!("{usable} zones instead of {}: the drive has no more that can be used", spec.zones));
+    smaller.into_iter().chain(fewer).collect()
+}
+
 /// Resets.
 pub struct ZnsReset;
 
@@ -109,7 +120,7 @@ impl ZnsStudy for ZnsReset {
         let mut points = Vec::new();
         for blocks in fillings(spec.grid, PUBLISHED_CAPACITY as u64) {
             let job = Job::of(vec![timed_actor(Activity::Reset, blocks, spec, drive)]);
-            points.push(Point::new(format!("op=reset,blocks={blocks}"), device, job));
+            points.push(Point::new(format!("op=reset,blocks={blocks}"), device, job).adapted(adapted(spec, drive)));
         }
         let zones = zones(drive, 0, spec.zones.min(drive.usable().len() as u32));
         let untouched = Job {

@@ -176,9 +176,9 @@ impl Timed {
         self.kinds.get(operation).map_or(0, |kind| kind.commands)
     }
 
-    /// So much in what is measured, per second. `None`: nothing of it took time, because nothing went to the drive.
+    /// So much in what is measured, per second. `None`: nothing went to the drive.
     pub fn rate(&self, quantity: f64) -> Option<f64> {
-        (self.seconds > 0.0).then(|| quantity / self.seconds)
+        (self.seconds > 0.0 && !self.kinds.is_empty()).then(|| quantity / self.seconds)
     }
 
     /// Whether both accounts agree, in words.

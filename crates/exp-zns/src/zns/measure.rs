@@ -4,7 +4,7 @@ use super::drives::{PUBLISHED_CONVENTIONAL, PUBLISHED_ZONED, Used, used};
 use super::values::Values;
 use senesce_core::failure::Classify;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Environment, Failure, Seed, Silent};
+use senesce_core::{Environment, ExitCode, Failure, Seed, Silent};
 use senesce_zoned::job::{ActorResult, Job, JobResult};
 use senesce_zoned::run::{DeviceName, RunOptions};
 use senesce_zoned::session::Session;
@@ -120,9 +120,25 @@ pub fn run_on(
 ) -> Result<(Vec<Values>, Vec<String>), Failure> {
     let options = RunOptions { seed, progress: &Silent, interrupt };
     let result = session.run(&point.job, &options).map_err(|error| at_point(&point.key, error))?;
+    if let Some(refused) = result.actors.iter().find(|actor| actor.tally.error_count() > 0) {
+        return Err(disturbed(&point.key, refused));
+    }
     let mut warnings = point.adapted.clone();
     warnings.extend(result.warnings.iter().cloned());
     Ok((values_of(point, &result), warnings))
+}
+
+/// No point asks for what its drive refuses: somebody else changed the zones, or a zone was lost.
+fn disturbed(key: &str, actor: &ActorResult) -> Failure {
+    let kinds: Vec<&str> = actor.tally.errors.keys().map(String::as_str).collect();
+    let words = format!(
+        "point {key}: the drive refused {} commands of {} ({}); see that no other program uses it, look at its zones with `senesce zones \
+         DEVICE list`, and give the same command again",
+        actor.tally.error_count(),
+        actor.name,
+        kinds.join(", ")
+    );
+    Failure::new(ExitCode::RunFailed, words)
 }
 
 /// Runs the job of a point alone.
