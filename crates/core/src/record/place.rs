@@ -1,5 +1,6 @@
 //! Where a run is kept: its folder, its lock, and that nothing else lies there.
 
+use super::FORMAT;
 use super::error::{RecordError, io_error};
 use super::overview;
 use crate::input::Within;
@@ -84,11 +85,14 @@ impl Place {
 
     /// It must be a run's, or hold no more than the beginning of one. Its folder of histograms is no link.
     pub(super) fn refuse_foreign(&self) -> Result<(), RecordError> {
-        let is_run = self.holds("plan.toml");
-        let entries = self.within()?.entries().map_err(io_error("list", &self.path))?;
+        let (is_run, within) = (self.holds("plan.toml"), self.within()?);
+        // A run that was killed before it had its plan has its format, and perhaps its environment.
+        let is_begun = within.read(Path::new("format")).is_ok_and(|text| text == FORMAT.to_string().as_bytes());
+        let entries = within.entries().map_err(io_error("list", &self.path))?;
         let is_ours = |(name, kind): (std::ffi::OsString, FileType)| match name.to_str() {
             Some(HISTOGRAMS) => kind == FileType::Directory,
             Some("lock") => true,
+            Some("format" | "env.json") if is_begun => kind == FileType::RegularFile,
             _ => is_run,
         };
         if entries.into_iter().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: self.path.clone() }) }

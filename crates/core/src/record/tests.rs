@@ -231,6 +231,28 @@ fn what_was_made_for_a_refused_run_goes_and_what_was_there_stays() {
 }
 
 #[test]
+fn a_run_that_was_killed_before_it_had_its_plan_begins_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    // What is not there yet, from the last file that a beginning run makes to the first.
+    let order = ["events.jsonl", "plan.toml", "env.json", "format"];
+    for missing in 1..=order.len() {
+        drop(open(&path, "1G").unwrap());
+        order[..missing].iter().for_each(|name| fs::remove_file(path.join(name)).unwrap());
+        drop(open(&path, "1G").unwrap());
+        assert!(Record::open(&path).unwrap().is_partial(), "{missing}");
+        fs::remove_dir_all(&path).unwrap();
+    }
+    fs::create_dir(&path).unwrap();
+    for (format, environment) in [("3", "mine"), ("2\n", "mine")] {
+        fs::write(path.join("format"), format).unwrap();
+        fs::write(path.join("env.json"), environment).unwrap();
+        assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })), "{format}");
+        assert_eq!(fs::read_to_string(path.join("env.json")).unwrap(), environment);
+    }
+}
+
+#[test]
 fn a_foreign_directory_is_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
