@@ -10,8 +10,10 @@ const HUBER: f64 = 2.5;
 const LONGEST: f64 = 0.5;
 /// A step of at most this much ends the search.
 const ENOUGH: f64 = 2e-4;
+/// A step that lessens the squares by no more than this is within what the values leave open, and is the last one.
+const LEAST_GAIN: f64 = 0.01;
 /// The most steps.
-const STEPS: usize = 12;
+pub const STEPS: usize = 12;
 
 /// What is asked: residuals in standard deviations of what was measured, and how they change with each constant.
 pub trait Problem {
@@ -42,18 +44,18 @@ pub struct Solution {
 }
 
 /// Finds the constants that explain the residuals best. `None`: already the start is no model.
-pub fn solve<P: Problem>(problem: &mut P, start: &[f64]) -> Option<Solution> {
+pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option<Solution> {
     let mut x = start.to_vec();
     let mut at = problem.residuals(&x)?;
     let mut settled = false;
     let mut columns = problem.derivatives(&x, &at);
     let mut moved = 0.0f64;
-    for _ in 0..STEPS {
+    for _ in 0..steps {
         if moved > 0.02 {
             columns = problem.derivatives(&x, &at);
             moved = 0.0;
         }
-        let step = step(&columns, &at, &x, start)?;
+        let (step, gain) = step(&columns, &at, &x, start)?;
         let longest = step.iter().fold(0.0f64, |longest, part| longest.max(part.abs()));
         let Some((next, residuals, length)) = search(problem, &x, &step, longest, &at, start) else {
             // Of old derivatives: once more with new ones.
@@ -65,7 +67,7 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64]) -> Option<Solution> {
             continue;
         };
         (x, at, moved) = (next, residuals, moved + length);
-        if length < ENOUGH {
+        if length < ENOUGH || gain < LEAST_GAIN {
             settled = true;
             break;
         }
@@ -152,7 +154,8 @@ fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> 
     matrix
 }
 
-fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<Vec<f64>> {
+/// The step to the least squares as the derivatives have them, and by how much it lessens them.
+pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<(Vec<f64>, f64)> {
     let scale = scale(residuals);
     let inverse = inverse(normal(columns, residuals, scale))?;
     let downhill = |(index, column): (usize, &Vec<f64>)| {
@@ -160,11 +163,13 @@ fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Op
         -pull - (x[index] - start[index]) / (PRIOR * PRIOR)
     };
     let slope: Vec<f64> = columns.iter().enumerate().map(downhill).collect();
-    Some(inverse.iter().map(|row| row.iter().zip(&slope).map(|(a, b)| a * b).sum()).collect())
+    let step: Vec<f64> = inverse.iter().map(|row| row.iter().zip(&slope).map(|(a, b)| a * b).sum()).collect();
+    let gain = step.iter().zip(&slope).map(|(a, b)| a * b).sum();
+    Some((step, gain))
 }
 
 /// Standard deviations, larger where the residuals are larger than what repetitions say.
-fn deviations(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<f64>> {
+pub fn deviations(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<f64>> {
     let scale = scale(residuals);
     let inverse = inverse(normal(columns, residuals, scale))?;
     let free = residuals.len().saturating_sub(columns.len()).max(1) as f64;
@@ -174,7 +179,7 @@ fn deviations(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// By Gauss and Jordan with pivots; `None` for a singular matrix.
-fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+pub fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     let mut inverse: Vec<Vec<f64>> =
         (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
@@ -274,7 +279,7 @@ mod tests {
     fn what_the_values_tell_is_found_and_outliers_pull_little() {
         let solve_it = |wrong: &[(usize, f64)]| {
             let mut problem = Sum { measured: lines(wrong), seen: Seen::Line };
-            solve(&mut problem, &[1f64.ln(), 10f64.ln()]).unwrap()
+            solve(&mut problem, &[1f64.ln(), 10f64.ln()], STEPS).unwrap()
         };
         let found = solve_it(&[]);
         assert!((found.x[0].exp() - 5.0).abs() < 0.01 && (found.x[1].exp() - 2.0).abs() < 0.01, "{found:?}");
@@ -287,7 +292,7 @@ mod tests {
     #[test]
     fn two_of_which_only_the_sum_is_seen_are_uncertain() {
         let measured = (0..6).map(|place| (f64::from(place), 8.0)).collect();
-        let found = solve(&mut Sum { measured, seen: Seen::OnlySum }, &[3f64.ln(), 3f64.ln()]).unwrap();
+        let found = solve(&mut Sum { measured, seen: Seen::OnlySum }, &[3f64.ln(), 3f64.ln()], STEPS).unwrap();
         assert!((found.x[0].exp() + found.x[1].exp() - 8.0).abs() < 0.01, "{found:?}");
         assert!(found.deviation.iter().all(|deviation| *deviation > 0.5), "{found:?}");
     }
@@ -295,7 +300,7 @@ mod tests {
     #[test]
     fn what_something_greater_hides_is_uncertain_where_it_comes_up_to_it() {
         let mut problem = Sum { measured: lines(&[]), seen: Seen::Hidden };
-        let found = solve(&mut problem, &[5f64.ln(), 2f64.ln()]).unwrap();
+        let found = solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap();
         assert!(found.deviation[0] > 0.5 && found.deviation[1] < 0.003, "{found:?}");
     }
 }

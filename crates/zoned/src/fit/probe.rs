@@ -3,7 +3,7 @@
 use super::singles;
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
-use crate::job::{ActorResult, Job, JobResult};
+use crate::job::{ActorResult, Job, JobResult, Latency};
 use crate::run::{RunOptions, open_sim, run_sim};
 use crate::session::Session;
 use crate::sim::model::Model;
@@ -11,8 +11,9 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{Seed, Silent};
 use std::collections::BTreeMap;
 
-/// Measured or modelled numbers by name: `0.mean` is the mean latency (us) of the first actor, `1.iops` the rate (1/s) of the second,
-/// others are the mean latencies (us) of [`singles`].
+/// Measured or modelled numbers by name: `0.mean` is the mean latency (us) of the first actor, `0.p95` a percentile of it, `0.low` the
+/// share of its latencies that are nearer to the 5th percentile than to the 95th, `1.iops` the rate (1/s) of the second; others are
+/// the mean latencies (us) of [`singles`].
 pub type Values = BTreeMap<String, f64>;
 
 /// What is run.
@@ -40,12 +41,14 @@ pub struct Probe {
     pub work: Work,
     /// The names of the values that are kept.
     pub kept: Vec<String>,
+    /// How often it is run for one measurement, which is the mean: where values scatter, and a drive's time costs less than a model's.
+    pub runs: u32,
 }
 
 impl Probe {
     /// A probe of which the values named are kept, separated by blanks.
     pub fn new(key: impl Into<String>, work: Work, kept: &str) -> Self {
-        Self { key: key.into(), work, kept: kept.split_whitespace().map(str::to_string).collect() }
+        Self { key: key.into(), work, kept: kept.split_whitespace().map(str::to_string).collect(), runs: 1 }
     }
 
     /// Runs it on a model.
@@ -79,6 +82,24 @@ impl Probe {
     /// # Errors
     /// What the guard or the drive said; also when zones were lost or commands refused, which no model tells.
     pub fn measure(&self, session: &mut Session, seed: Seed, interrupt: &Interrupt) -> Result<Values, ZonedError> {
+        self.averaged(seed, |seed| self.measure_once(session, seed, interrupt))
+    }
+
+    /// The means of as many runs as one measurement takes, each with its seed.
+    ///
+    /// # Errors
+    /// Those of a run.
+    pub fn averaged(
+        &self,
+        seed: Seed,
+        mut run: impl FnMut(Seed) -> Result<Values, ZonedError>,
+    ) -> Result<Values, ZonedError> {
+        let seed_of = |number| if number == 0 { seed } else { seed.child(&format!("run {number}")) };
+        let all = (0..self.runs).map(|number| run(seed_of(number))).collect::<Result<Vec<_>, _>>()?;
+        Ok(mean(&all))
+    }
+
+    fn measure_once(&self, session: &mut Session, seed: Seed, interrupt: &Interrupt) -> Result<Values, ZonedError> {
         match &self.work {
             Work::Job(job) => self.of_job(&session.run(job, &RunOptions { seed, progress: &Silent, interrupt })?),
             Work::Singles { zone, rounds, block_bytes } => {
@@ -121,6 +142,12 @@ impl Probe {
     }
 }
 
+/// Of each value that all runs have the mean.
+fn mean(runs: &[Values]) -> Values {
+    let of = |name: &String| Some(runs.iter().map(|run| run.get(name)).sum::<Option<f64>>()? / runs.len() as f64);
+    runs.iter().take(1).flat_map(BTreeMap::keys).filter_map(|name| Some((name.clone(), of(name)?))).collect()
+}
+
 /// A value by name; `None` for what is no positive number.
 fn value(result: &JobResult, name: &str) -> Option<f64> {
     let (actor, what) = name.split_once('.')?;
@@ -128,9 +155,42 @@ fn value(result: &JobResult, name: &str) -> Option<f64> {
     let value = match what {
         "iops" => actor.iops(),
         "mean" => actor.latency().mean_us(),
-        "p50" => actor.latency().quantile_us(0.50),
-        "p95" => actor.latency().quantile_us(0.95),
-        _ => return None,
+        "low" => low(&actor.latency()),
+        _ => actor.latency().quantile_us(what.strip_prefix('p')?.parse::<f64>().ok()? / 100.0),
     };
     (value.is_finite() && value > 0.0).then_some(value)
+}
+
+/// Where latencies are of two kinds, the share of the shorter ones: those nearer to the 5th percentile than to the 95th.
+fn low(latency: &Latency) -> f64 {
+    let middle = (latency.quantile_us(0.05) + latency.quantile_us(0.95)) / 2.0;
+    latency.histogram.count_between(0, (middle * 1000.0) as u64) as f64 / latency.count().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_the_shorter_kind_is_told_wherever_the_median_is() {
+        let share = |short: u64| {
+            let mut latency = Latency::new();
+            (0..1000).for_each(|number| latency.record(if number < short { 67_000 } else { 79_000 }));
+            low(&latency)
+        };
+        assert_eq!([100, 480, 520, 900].map(share), [0.1, 0.48, 0.52, 0.9]);
+    }
+
+    #[test]
+    fn a_measurement_of_several_runs_is_their_mean() {
+        let mut probe = Probe::new("reads", Work::Singles { zone: 0, rounds: 1, block_bytes: 4096 }, "0.mean");
+        probe.runs = 3;
+        let (mut times, mut seeds) = (0.0, Vec::new());
+        let run = |seed: Seed| {
+            (times, _) = (times + 1.0, seeds.push(seed));
+            Ok(Values::from([("0.mean".into(), times)]))
+        };
+        assert_eq!(probe.averaged(Seed(1), run).unwrap()["0.mean"], 2.0);
+        assert!(seeds[0] == Seed(1) && seeds[1] != seeds[2] && seeds[0] != seeds[1]);
+    }
 }

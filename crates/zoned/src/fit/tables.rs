@@ -90,7 +90,7 @@ fn name_of(value: &Value) -> String {
 
 fn observed(value: &Value) -> Observed {
     let deviation = if value.metric == Metric::P95 { KNOWN.1 } else { KNOWN.0 };
-    Observed { mean: value.value, deviation }
+    Observed { mean: value.value, deviation, count: 1 }
 }
 
 fn probe(point: &Point) -> Probe {

@@ -8,6 +8,7 @@ use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::design::{Design, Effort, design, start_model};
 use senesce_zoned::fit::error::Summary;
 use senesce_zoned::fit::probe::{Values, Work};
+use senesce_zoned::fit::recovery::{altered, recover};
 use senesce_zoned::fit::tables;
 use senesce_zoned::job::{FaultSpec, Span};
 use senesce_zoned::session::Session;
@@ -46,7 +47,7 @@ fn measured(drive: &Model, block: &Block, noise: impl Fn(usize) -> f64) -> Obser
     for (number, probe) in block.probes.iter().enumerate() {
         for repetition in 0..3 {
             let seed = Seed(1000).child(&format!("{}/{repetition}", probe.key));
-            let mut values = probe.model(drive, seed).unwrap();
+            let mut values = probe.averaged(seed, |seed| probe.model(drive, seed)).unwrap();
             values
                 .values_mut()
                 .enumerate()
@@ -95,6 +96,57 @@ fn constants_of_the_block_layer_come_back() {
     comes_back("the path none");
 }
 
+#[test]
+fn constants_of_the_buffer_come_back() {
+    comes_back("programs and buffer");
+}
+
+/// The median of latencies is that of the fast kind or of the slow one, and tells no share of a half.
+#[test]
+fn the_share_of_fast_pages_comes_back_where_slow_ones_are_more() {
+    let mut block = block("random reads");
+    block.probes.truncate(1);
+    block.constants.retain(|key| key.starts_with("read.sense") || key == "read.fast_share");
+    let start = Model::load("zn540").unwrap();
+    let mut constants = Constants::of(&start).unwrap();
+    constants.set("read.fast_share", 0.42).unwrap();
+    constants.set("read.sense_fast_us", 43.0).unwrap();
+    let drive = constants.model().unwrap();
+    let found = fit(&start, &block, &measured(&drive, &block, |_| 1.0), &[], Seed(7)).unwrap();
+    let errors = errors(&drive, &found);
+    assert!(errors.len() == 3 && errors.values().all(|error| error.abs() < 0.02), "{errors:#?} {found:#?}");
+    assert!(found.iter().all(|one| one.deviation.unwrap() < 0.02), "{found:#?}");
+}
+
+/// Reads and programs that wait for each other: two runs differ by more than most constants change.
+#[test]
+#[ignore = "long: fits two drives whose constants are all others"]
+fn constants_of_drives_of_which_all_are_altered_come_back() {
+    let start = Model::load("zn540").unwrap();
+    let names: Vec<String> =
+        design(&survey(), Effort::usual(true)).unwrap().blocks.into_iter().flat_map(|block| block.constants).collect();
+    for number in [1, 3] {
+        let drive = altered(&start, &names, Seed(number)).unwrap();
+        let recovered = recover(&drive, &start, Seed(42), "").unwrap();
+        let wrong: Vec<_> = recovered.iter().filter(|one| one.is_wrong()).collect();
+        let determined = recovered.iter().filter(|one| one.found.is_determined()).count();
+        assert!(wrong.is_empty() && determined >= 120, "{number}: {determined} determined, {wrong:#?}");
+    }
+}
+
+#[test]
+fn every_constant_is_altered_by_a_factor_of_its_own() {
+    let start = Model::load("zn540").unwrap();
+    let names: Vec<String> = designed().blocks.into_iter().flat_map(|block| block.constants).collect();
+    let [before, one, other] =
+        [&start, &altered(&start, &names, Seed(1)).unwrap(), &altered(&start, &names, Seed(2)).unwrap()]
+            .map(|model| Constants::of(model).unwrap());
+    let factors: Vec<f64> = names.iter().map(|name| one.get(name).unwrap() / before.get(name).unwrap()).collect();
+    assert!(factors.iter().all(|factor| (0.6..=1.3).contains(factor)), "{factors:?}");
+    let changed = names.iter().filter(|name| one.get(name) != before.get(name) && one.get(name) != other.get(name));
+    assert!(changed.count() * 10 > names.len() * 9);
+}
+
 /// Values that are off by up to 2 %: the constants are uncertain, and the uncertainty says so.
 #[test]
 fn noise_makes_constants_uncertain_and_not_wrong() {
@@ -118,12 +170,12 @@ fn what_constants_of_other_blocks_leave_open_is_part_of_the_uncertainty() {
     let measured = measured(&start, &block, |_| 1.0);
     let deviation = |others: &[(String, f64)]| {
         let found = fit(&start, &block, &measured, others, Seed(7)).unwrap();
-        found.iter().find(|one| one.key == "read.channel_us@0.5").unwrap().deviation.unwrap()
+        found.iter().find(|one| one.key == "read.stream.latency_us@0.5").unwrap().deviation.unwrap()
     };
     let alone = deviation(&[]);
-    // 5 % of 8.1 us are 4.5 % of the 9 us that take their place in every latency.
-    let beside = deviation(&[("read.fixed_us".into(), 0.05), ("write.fixed_write_us@4".into(), 0.2)]);
-    assert!(alone < 0.02 && (0.02..0.08).contains(&beside), "{alone} {beside}");
+    // 50 % of 0.5 us are 4.2 % of the 5.95 us that take their place in every latency.
+    let beside = deviation(&[("host.direct.submit_us".into(), 0.5), ("write.fixed_write_us@4".into(), 0.2)]);
+    assert!(alone < 0.01 && (0.03..0.06).contains(&beside), "{alone} {beside}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub fn checks(maker: &Maker) -> Vec<Probe> {
         probes.push(maker.reads_beside(depth, rate, "0.mean 0.p95"));
     }
     let reads = ActorSpec { qd: 8, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
-    probes.push(maker.beside_resets(reads, 25, "0.iops 0.mean"));
-    probes.push(maker.beside_resets(maker.writers(3), 25, "0.iops 1.mean"));
+    probes.push(maker.beside_resets(reads, 25, 1.0, "0.iops 0.mean"));
+    probes.push(maker.beside_resets(maker.writers(3), 25, 1.0, "0.iops 1.mean"));
     probes
 }

@@ -32,14 +32,14 @@ impl Maker {
 
     /// Random reads of filled zones.
     pub(super) fn random_reads(&self, kib: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
-        let actor = ActorSpec {
-            bs: Bytes::kib(kib),
-            qd: depth,
-            zones: self.read(8),
-            jobs: Some(1),
-            ..ActorSpec::new(Activity::RandomRead)
-        };
-        self.alone(&format!("randread {kib} KiB at depth {depth}"), path, actor, kept)
+        self.random_bytes(&format!("randread {kib} KiB at depth {depth}"), kib << 10, depth, path, kept)
+    }
+
+    /// How reads wait for each other shows in many of them only.
+    fn random_bytes(&self, name: &str, bytes: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
+        let (bs, zones, jobs) = (Bytes(bytes), self.read(8), Some(1));
+        let actor = ActorSpec { bs, qd: depth, zones, jobs, ..ActorSpec::new(Activity::RandomRead) };
+        self.often(10, self.alone(name, path, actor, kept))
     }
 
     /// Sequential reads of one filled zone.
@@ -89,9 +89,10 @@ pub fn writes(maker: &Maker) -> Block {
 
 /// Dies, channels and the link.
 pub fn reads(maker: &Maker) -> Block {
-    let mut probes = vec![maker.random_reads(4, 1, HostPath::Direct, "0.mean 0.p50 0.p95")];
+    let mut probes = vec![maker.random_reads(4, 1, HostPath::Direct, "0.mean 0.p05 0.p95 0.low")];
     for (kib, depth) in [
         (4, 8),
+        (4, 16),
         (4, 32),
         (4, 64),
         (4, 256),
@@ -107,7 +108,7 @@ pub fn reads(maker: &Maker) -> Block {
         let kept = if depth == 1 { "0.mean" } else { "0.iops" };
         probes.push(maker.random_reads(kib, depth, HostPath::Direct, kept));
     }
-    let constants = names(&[
+    let mut constants = names(&[
         "read.fixed_us",
         "read.sense_fast_us",
         "read.sense_slow_us",
@@ -119,6 +120,14 @@ pub fn reads(maker: &Maker) -> Block {
         "read.link_us",
         "read.link_us_per_kib",
     ]);
+    if maker.small {
+        // Reads of less than a page keep the link idle: how long dies and channels are busy shows in nothing else so well.
+        constants.push("read.channel_us@0.5".into());
+        for (depth, kept) in [(1, "0.mean"), (16, "0.iops"), (64, "0.iops"), (512, "0.iops")] {
+            let name = format!("randread 512 B at depth {depth}");
+            probes.push(maker.in_small_blocks(maker.random_bytes(&name, 512, depth, HostPath::Direct, kept)));
+        }
+    }
     Block { name: "random reads".into(), constants, probes }
 }
 
@@ -167,7 +176,7 @@ pub fn small_blocks(maker: &Maker) -> Block {
         for bytes in [512, 1024, 2048, 4096, 6144] {
             let actor = ActorSpec { bs: Bytes(bytes), qd: depth, zones: maker.written(8), ..ActorSpec::new(op) };
             let name = format!("{} {bytes} B in {} zones", op.name(), actor.zones.count());
-            let kept = if bytes == 512 { "0.iops 0.p50 0.p95" } else { "0.iops" };
+            let kept = if bytes == 512 { "0.iops 0.p50 0.p95 0.low" } else { "0.iops" };
             probes.push(maker.in_small_blocks(maker.alone(&name, HostPath::Direct, actor, kept)));
         }
         for bytes in [4096, 6144] {
@@ -184,14 +193,10 @@ pub fn small_blocks(maker: &Maker) -> Block {
     Block { name: "blocks of 512 B, writes and appends".into(), constants, probes }
 }
 
-/// Reads of less than a page.
-pub fn small_reads(maker: &Maker) -> Block {
-    let random =
-        ActorSpec { bs: Bytes(512), zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
-    let mut probes = vec![maker.alone("randread 512 B at depth 1", HostPath::Direct, random, "0.mean")];
-    probes.extend([512, 1024, 2048].map(|bytes| maker.stream(bytes, 1, HostPath::Direct, "0.mean")));
-    let probes = probes.into_iter().map(|probe| maker.in_small_blocks(probe)).collect();
-    let mut constants = names(&["read.channel_us@0.5"]);
-    constants.extend(["0.5", "1", "2"].map(|knot| format!("read.stream.latency_us@{knot}")));
+/// One stream of reads of less than a page.
+pub fn small_streams(maker: &Maker) -> Block {
+    let probes = [512, 1024, 2048].map(|bytes| maker.stream(bytes, 1, HostPath::Direct, "0.mean"));
+    let probes = probes.map(|probe| maker.in_small_blocks(probe)).into();
+    let constants = ["0.5", "1", "2"].map(|knot| format!("read.stream.latency_us@{knot}")).into();
     Block { name: "blocks of 512 B, reads".into(), constants, probes }
 }

@@ -67,7 +67,7 @@ pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
     blocks.extend([HostPath::Direct, HostPath::None, HostPath::MqDeadline].map(|path| data::streams(&maker, path)));
     blocks.extend([beside::appends(&maker), beside::reads_beside_writes(&maker), beside::resets(&maker)]);
     if maker.small {
-        blocks.extend([data::small_blocks(&maker), data::small_reads(&maker)]);
+        blocks.extend([data::small_blocks(&maker), data::small_streams(&maker)]);
     }
     let mut design = Design { blocks, checks: checks::checks(&maker), left_out: BTreeMap::new() };
     let Design { blocks, checks, left_out } = &mut design;
@@ -165,6 +165,8 @@ struct Maker {
 const MOST_ZONES: u32 = 8;
 /// Zones that are reset beside other commands at most.
 const MOST_RESETS: u32 = 64;
+/// The same of a simulated drive, whose zones are full at once.
+const MOST_SIMULATED_RESETS: u32 = 512;
 
 impl Maker {
     fn new(survey: &Survey, effort: Effort) -> Result<Self, ZonedError> {
@@ -185,7 +187,8 @@ impl Maker {
             return Err(ZonedError::Usage(format!("{name} allows one open zone; a model needs at least 2")));
         }
         let half = MOST_ZONES.min(count / 3).min(open - 1);
-        let others = (count - 2 * half).min(MOST_RESETS);
+        let simulated = survey.nature == Nature::Simulated;
+        let others = (count - 2 * half).min(if simulated { MOST_SIMULATED_RESETS } else { MOST_RESETS });
         let (geometry, _) = survey.in_blocks(block);
         Ok(Self {
             first: usable.start,
@@ -193,7 +196,7 @@ impl Maker {
             others,
             block,
             small: block > 512 && sizes.contains(&512),
-            simulated: survey.nature == Nature::Simulated,
+            simulated,
             geometry,
             effort,
         })
@@ -238,6 +241,12 @@ impl Maker {
         }
         let job = Job { ramp: Span::seconds(0.1), ..self.job(HostPath::Direct, actors) };
         Probe::new(name, Work::Job(Box::new(job)), kept)
+    }
+
+    /// A probe whose measurement is the mean of so many, if the drive is simulated: a real one has its time measured.
+    fn often(&self, runs: u32, mut probe: Probe) -> Probe {
+        probe.runs = if self.simulated { runs } else { 1 };
+        probe
     }
 
     /// Written zones hold one block already, so that no write has to open them.

@@ -63,7 +63,8 @@ pub fn finishes(maker: &Maker) -> Block {
     let of = |share, kept| maker.commands(Activity::Finish, Some(share), maker.few(), kept);
     // Almost full zones take one of two times, seldom the longer one: simulated ones cost little.
     let rounds = if maker.simulated { maker.effort.rounds * 10 } else { maker.few() };
-    let almost = maker.commands(Activity::Finish, Some(0.999), rounds, "0.mean 0.p50 0.p95");
+    let almost = maker.commands(Activity::Finish, Some(0.999), rounds, "0.mean 0.p50 0.p95 0.low");
+    let almost = maker.often(10, almost);
     let probes = vec![of(maker.one_block(), "0.mean"), of(0.5, "0.mean"), of(0.9, "0.mean"), almost];
     let constants = [
         "zones.finish_us",

@@ -1,0 +1,111 @@
+//! Whether constants come back: a drive whose constants are known and not those of the start model is simulated, measured as
+//! a design asks, and fitted.
+
+use super::block::{Found, fit, in_parallel, observations};
+use super::constants::Constants;
+use super::design::{Design, Effort, design, start_model};
+use super::probe::Values;
+use crate::error::ZonedError;
+use crate::sim::model::Model;
+use crate::survey::Survey;
+use rand_pcg::rand_core::Rng;
+use senesce_core::Seed;
+use std::collections::BTreeMap;
+
+/// How far a constant is altered, relative.
+const ALTERED: f64 = 0.25;
+/// How often all constants are looked for.
+const SWEEPS: u32 = 2;
+const REPETITIONS: u32 = 3;
+
+/// A constant of the drive beside what the fit says of it.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The name of its block.
+    pub block: String,
+    /// As the drive has it.
+    pub truth: f64,
+    /// What was found.
+    pub found: Found,
+}
+
+impl Recovered {
+    /// The relative error of what was found.
+    pub fn error(&self) -> f64 {
+        self.found.value / self.truth - 1.0
+    }
+
+    /// Whether it is called determined, and is neither within 2 % nor within three stated deviations of less than that.
+    pub fn is_wrong(&self) -> bool {
+        let error = self.error().abs();
+        let stated = self.found.deviation.unwrap_or(f64::INFINITY);
+        self.found.is_determined() && error > 0.02 && (stated >= 0.02 || error > 3.0 * stated)
+    }
+}
+
+/// `model` with each of these constants altered by a factor of its own, drawn from 0.75 to 1.25.
+///
+/// # Errors
+/// When the model lacks one of them.
+pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, ZonedError> {
+    let mut constants = Constants::of(model)?;
+    for name in names {
+        let mut stream = seed.stream(name);
+        let before = constants.get(name).unwrap_or(0.0);
+        // Of factors that make no model another is drawn.
+        for _ in 0..100 {
+            let even = (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+            constants.set(name, before * (1.0 + ALTERED * (2.0 * even - 1.0)))?;
+            if constants.model().is_ok() {
+                break;
+            }
+        }
+    }
+    constants.model()
+}
+
+/// Measures `drive` as a simulated drive is, and fits its constants from `start`: blocks whose name holds `word` alone.
+///
+/// # Errors
+/// When a model cannot run the design.
+pub fn recover(drive: &Model, start: &Model, seed: Seed, word: &str) -> Result<Vec<Recovered>, ZonedError> {
+    let mut survey = Survey::of(&"sim:zn540".parse()?)?;
+    survey.geometry = drive.geometry(None)?;
+    let Design { mut blocks, .. } = design(&survey, Effort::usual(true))?;
+    blocks.retain(|block| block.name.contains(word));
+    let mut constants = Constants::of(&start_model(&survey, start, "fitted")?)?;
+    let truth = Constants::of(drive)?;
+    let probes: Vec<_> = blocks.iter().flat_map(|block| &block.probes).collect();
+    let each: Vec<(usize, u32)> =
+        (0..probes.len()).flat_map(|probe| (0..REPETITIONS).map(move |repetition| (probe, repetition))).collect();
+    let measured = in_parallel(each.len(), |index| {
+        let (probe, repetition) = each[index];
+        let seed = seed.child(&format!("{}/{repetition}", probes[probe].key));
+        probes[probe].averaged(seed, |seed| probes[probe].model(drive, seed))
+    });
+    let measured: Vec<Values> = measured.into_iter().collect::<Result<_, _>>()?;
+    let observed = observations(each.iter().zip(&measured).map(|((probe, _), values)| (&*probes[*probe].key, values)));
+    if !word.is_empty() {
+        // Constants of other blocks are as they are.
+        let own: Vec<&String> = blocks.iter().flat_map(|block| &block.constants).collect();
+        for name in truth.names().iter().filter(|name| !own.contains(name)) {
+            constants.set(name, truth.get(name).unwrap_or(0.0))?;
+        }
+    }
+    let mut found: BTreeMap<String, Recovered> = BTreeMap::new();
+    for sweep in 0..SWEEPS {
+        for block in &blocks {
+            let others: Vec<(String, f64)> =
+                found.iter().filter_map(|(key, one)| Some((key.clone(), one.found.deviation?))).collect();
+            let others = if sweep + 1 == SWEEPS { others } else { Vec::new() };
+            for one in fit(&constants.model()?, block, &observed, &others, seed.child(&format!("fit/{sweep}")))? {
+                if one.deviation.is_some() {
+                    constants.set(&one.key, one.value)?;
+                }
+                let truth = truth.get(&one.key).unwrap_or(f64::NAN);
+                found.insert(one.key.clone(), Recovered { block: block.name.clone(), truth, found: one });
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}

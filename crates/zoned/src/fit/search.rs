@@ -1,0 +1,285 @@
+//! The model beside what was measured: residuals, and how they change with each constant.
+
+use super::block::{Observations, in_parallel, spread};
+use super::constants::Constants;
+use super::least_squares::{Problem, Solution, common};
+use super::probe::Probe;
+use crate::error::ZonedError;
+use crate::sim::model::Model;
+use senesce_core::Seed;
+use std::collections::BTreeSet;
+
+/// Steps for derivatives, as logarithms: wide ones, as runs of a model whose constants differ scatter as other runs do.
+pub(super) const STEP: f64 = 0.1;
+/// No value is known better than this, relative: means and rates, and quantiles, which are read from a histogram of three digits.
+const LEAST: (f64, f64) = (2e-4, 1e-3);
+/// So many runs with other seeds tell how the model's values scatter.
+const SCATTERED: u64 = 6;
+
+/// The values of a probe that were measured.
+pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a str> {
+    let is_there = |name: &&String| observations.contains_key(&(probe.key.clone(), (*name).clone()));
+    probe.kept.iter().filter(is_there).map(String::as_str).collect()
+}
+
+/// One value: as measured, and the relative standard deviation of its difference from one run of a model that is right.
+pub(super) struct Value<'a> {
+    name: &'a str,
+    measured: f64,
+    /// The same of the mean of what was measured alone.
+    pub known_to: f64,
+    pub deviation: f64,
+}
+
+pub(super) struct Place<'a> {
+    pub probe: &'a Probe,
+    pub values: Vec<Value<'a>>,
+    /// Whether seeds decide how far the model is off.
+    scatters: bool,
+}
+
+impl Place<'_> {
+    pub fn residuals(&self, model: &Model, seed: Seed) -> Result<Vec<f64>, ZonedError> {
+        let values = self.probe.model(model, seed)?;
+        let residual = |value: &Value<'_>| {
+            // What is missing in the model's run is as wrong as can be.
+            let modelled = values.get(value.name).copied().unwrap_or(value.measured * 10.0);
+            (modelled / value.measured).ln() / value.deviation
+        };
+        Ok(self.values.iter().map(residual).collect())
+    }
+}
+
+/// Constants of a block beside what was measured.
+pub(super) struct Search<'a> {
+    keys: Vec<&'a str>,
+    pub places: Vec<Place<'a>>,
+    observations: &'a Observations,
+    constants: Constants,
+    pub seed: Seed,
+    /// Which probes each constant moves, once that is known: the others need not be run again for its derivative.
+    known: Option<Vec<BTreeSet<usize>>>,
+    pub error: Option<ZonedError>,
+}
+
+/// A residual of every value of a probe; none for probes that were not run.
+type Residuals = Vec<Option<Vec<f64>>>;
+
+impl<'a> Search<'a> {
+    pub fn new(
+        keys: Vec<&'a str>,
+        probes: Vec<&'a Probe>,
+        observations: &'a Observations,
+        constants: Constants,
+        seed: Seed,
+    ) -> Self {
+        let place = |probe: &'a Probe| {
+            let value = |name: &'a str| {
+                let observed = observations[&(probe.key.clone(), name.to_string())];
+                Value { name, measured: observed.mean, known_to: 0.0, deviation: 1.0 }
+            };
+            let values = seen(probe, observations).into_iter().map(value).collect();
+            Place { probe, values, scatters: false }
+        };
+        let places = probes.into_iter().map(place).collect();
+        Self { keys, places, observations, constants, seed, known: None, error: None }
+    }
+
+    /// How far values are from those of one run of the model: by how they scatter from repetition to repetition, and the model's from
+    /// seed to seed. Few repetitions may agree by chance, so that one never scatters less than the model's.
+    pub fn look_at_scatter(&mut self, x: &[f64]) {
+        let Some((model, _)) = self.model(x) else { return };
+        let count = self.places.len() * SCATTERED as usize;
+        let runs = in_parallel(count, |index| {
+            let probe = self.places[index / SCATTERED as usize].probe;
+            probe.model(&model, self.seed.child(&format!("{}/scatter {}", probe.key, index as u64 % SCATTERED))).ok()
+        });
+        for (place, runs) in self.places.iter_mut().zip(runs.chunks(SCATTERED as usize)) {
+            for value in &mut place.values {
+                let modelled: Vec<f64> =
+                    runs.iter().flatten().filter_map(|values| values.get(value.name).copied()).collect();
+                let own = spread(&modelled).1;
+                let observed = self.observations[&(place.probe.key.clone(), value.name.to_string())];
+                let least = if value.name.contains(".p") { LEAST.1 } else { LEAST.0 };
+                let runs = f64::from(place.probe.runs);
+                let measured = observed.deviation.max(own / runs.sqrt()).powi(2) / f64::from(observed.count.max(1));
+                value.known_to = (measured + least.powi(2)).sqrt();
+                value.deviation = value.known_to.hypot(own);
+                place.scatters |= own > least;
+            }
+        }
+    }
+
+    pub fn model(&self, x: &[f64]) -> Option<(Model, Vec<f64>)> {
+        let mut constants = self.constants.clone();
+        let set: Option<Vec<f64>> =
+            self.keys.iter().zip(x).map(|(key, x)| constants.set(key, x.exp()).ok().map(f64::ln)).collect();
+        Some((constants.model().ok()?, set?))
+    }
+
+    fn run(&mut self, model: &Model, which: &BTreeSet<usize>) -> Residuals {
+        let (places, seed) = (&self.places, self.seed);
+        let results = in_parallel(places.len(), |index| {
+            which.contains(&index).then(|| places[index].residuals(model, seed.child(&places[index].probe.key)))
+        });
+        let mut kept = Vec::new();
+        for result in results {
+            kept.push(match result {
+                Some(Ok(residuals)) => Some(residuals),
+                Some(Err(error)) => {
+                    self.error = Some(error);
+                    None
+                }
+                None => None,
+            });
+        }
+        kept
+    }
+
+    /// Residuals of these probes, 0 of others.
+    pub fn residuals_of(&mut self, x: &[f64], which: &BTreeSet<usize>) -> Option<Vec<f64>> {
+        let (model, _) = self.model(x)?;
+        let residuals = self.run(&model, which);
+        if which.iter().any(|index| residuals[*index].is_none()) {
+            return None;
+        }
+        Some(self.flat(&residuals))
+    }
+
+    /// Probes of which seeds decide how far the model is off.
+    pub fn scattering(&self) -> BTreeSet<usize> {
+        (0..self.places.len()).filter(|index| self.places[*index].scatters).collect()
+    }
+
+    pub fn all(&self) -> BTreeSet<usize> {
+        (0..self.places.len()).collect()
+    }
+
+    /// Which constants move nothing.
+    pub fn silent(&self) -> Vec<bool> {
+        let known = self.known.as_ref();
+        (0..self.keys.len()).map(|index| known.is_some_and(|moved| moved[index].is_empty())).collect()
+    }
+
+    /// Residuals by probe.
+    fn split(&self, at: &[f64]) -> Residuals {
+        let mut rest = at;
+        let mut split = Vec::new();
+        for place in &self.places {
+            let (own, others) = rest.split_at(place.values.len());
+            split.push(Some(own.to_vec()));
+            rest = others;
+        }
+        split
+    }
+
+    /// The model with one constant moved up or down, and by how much: a whole number by at least 1. `None`: there is none that way.
+    fn moved(&self, x: &[f64], index: usize, way: f64) -> Option<(Model, f64)> {
+        let (_, base) = self.model(x)?;
+        let mut there = x.to_vec();
+        there[index] += way * STEP;
+        let (mut model, mut set) = self.model(&there)?;
+        if set[index] == base[index] {
+            there[index] = (x[index].exp() + way).max(1.0).ln();
+            (model, set) = self.model(&there)?;
+        }
+        let length = set[index] - base[index];
+        (length != 0.0).then_some((model, length))
+    }
+
+    /// Derivatives by one constant, upwards and downwards, at `x` where the residuals are `at`.
+    fn both_ways(&mut self, x: &[f64], at: &Residuals, index: usize, which: &BTreeSet<usize>) -> [Option<Slopes>; 2] {
+        [1.0, -1.0].map(|way| {
+            let (model, length) = self.moved(x, index, way)?;
+            let there = self.run(&model, which);
+            Some(slopes(at, &there, length))
+        })
+    }
+
+    /// Derivatives of the values of these probes by a constant of another block, 0 of others; `None`: it cannot be moved.
+    pub fn other_column(&mut self, solution: &Solution, key: &str, which: &BTreeSet<usize>) -> Option<Vec<f64>> {
+        let mut constants = self.constants_at(&solution.x)?;
+        let before = constants.get(key).filter(|value| *value > 0.0)?;
+        let length = (constants.set(key, before * STEP.exp()).ok()? / before).ln();
+        let model = constants.model().ok().filter(|_| length > 0.0)?;
+        let at = self.split(&solution.residuals);
+        let there = self.run(&model, which);
+        Some(self.flat(&slopes(&at, &there, length)))
+    }
+
+    pub fn constants_at(&self, x: &[f64]) -> Option<Constants> {
+        let mut constants = self.constants.clone();
+        for (key, x) in self.keys.iter().zip(x) {
+            constants.set(key, x.exp()).ok()?;
+        }
+        Some(constants)
+    }
+
+    /// Derivatives of the values of these probes as far as they hold in both directions, 0 of others.
+    pub fn both_slopes(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> Vec<Vec<f64>> {
+        let at = self.split(at);
+        let (mut upwards, mut downwards, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..self.keys.len() {
+            let ways = self.both_ways(x, &at, index, which);
+            moved.push(ways.iter().flatten().flat_map(moves).collect());
+            let [up, down] = ways.map(|slopes| slopes.map(|slopes| self.flat(&slopes)));
+            // Where no model lies one way, the other one tells.
+            upwards.push(up.clone().or_else(|| down.clone()).unwrap_or_default());
+            downwards.push(down.or(up).unwrap_or_default());
+        }
+        self.known.get_or_insert(moved);
+        common(upwards, &downwards)
+    }
+
+    fn flat(&self, slopes: &Slopes) -> Vec<f64> {
+        let each = slopes.iter().zip(&self.places);
+        each.flat_map(|(slope, place)| slope.clone().unwrap_or_else(|| vec![0.0; place.values.len()])).collect()
+    }
+}
+
+/// Derivatives of the values of each probe; none for those that were not run.
+type Slopes = Vec<Option<Vec<f64>>>;
+
+fn slopes(at: &Residuals, there: &Residuals, length: f64) -> Slopes {
+    let each = at.iter().zip(there);
+    each.map(|(at, there)| {
+        let (Some(at), Some(there)) = (at, there) else { return None };
+        Some(there.iter().zip(at).map(|(there, at)| (there - at) / length).collect())
+    })
+    .collect()
+}
+
+fn moves(slopes: &Slopes) -> BTreeSet<usize> {
+    let moved = |slope: &Option<Vec<f64>>| slope.as_ref().is_some_and(|slope| slope.iter().any(|part| *part != 0.0));
+    slopes.iter().enumerate().filter(|(_, slope)| moved(slope)).map(|(index, _)| index).collect()
+}
+
+impl Problem for Search<'_> {
+    fn residuals(&mut self, x: &[f64]) -> Option<Vec<f64>> {
+        self.residuals_of(x, &self.all())
+    }
+
+    /// The mean of both ways; where no model lies one way, the other one tells.
+    fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+        let (known, at) = (self.known.take(), self.split(at));
+        let (mut columns, mut moved) = (Vec::new(), Vec::new());
+        for index in 0..self.keys.len() {
+            let which = known.as_ref().map_or_else(|| self.all(), |known| known[index].clone());
+            let ways: Vec<Slopes> = self.both_ways(x, &at, index, &which).into_iter().flatten().collect();
+            moved.push(ways.iter().flat_map(moves).collect::<BTreeSet<usize>>());
+            let columns_of: Vec<Vec<f64>> = ways.iter().map(|slopes| self.flat(slopes)).collect();
+            let count = columns_of.len().max(1) as f64;
+            let length: usize = self.places.iter().map(|place| place.values.len()).sum();
+            columns.push(
+                (0..length).map(|row| columns_of.iter().map(|column| column[row]).sum::<f64>() / count).collect(),
+            );
+        }
+        self.known = Some(known.unwrap_or(moved));
+        columns
+    }
+
+    fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+        let all = self.all();
+        self.both_slopes(x, at, &all)
+    }
+}
