@@ -62,6 +62,19 @@ fn a_run_goes_on_where_it_was_ended_and_ends_with_a_model() {
 }
 
 #[test]
+fn no_two_points_have_one_name() {
+    for spec in [small("sim:zn540"), Spec::of("sim:zn540", "zn540")] {
+        let planned = ZonedModel::steps(&spec, Seed(3)).unwrap();
+        let mut steps: Vec<String> = planned.iter().map(|planned| format!("{:?}", planned.step)).collect();
+        let all = steps.len();
+        steps.sort();
+        let twice: Vec<String> = steps.windows(2).filter(|two| two[0] == two[1]).map(|two| two[0].clone()).collect();
+        steps.dedup();
+        assert_eq!(steps.len(), all, "{twice:?}");
+    }
+}
+
+#[test]
 fn what_a_drive_of_this_machine_costs_is_told_before() {
     let plan = ZonedModel::plan(&Spec::of("null", "zn540"), Seed(1)).unwrap();
     assert!(plan.estimated_seconds > 600.0 && plan.bytes_to_write > 100 << 30, "{plan:?}");
