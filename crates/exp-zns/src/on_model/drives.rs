@@ -5,7 +5,7 @@ use super::{CONVENTIONAL_MODEL, ZONED_MODEL};
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_zoned::sim::model::Model;
 use senesce_zoned::sim::{HostPath, SimDevice, SimOptions};
-use senesce_zoned::{Geometry, ZonedDevice};
+use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 
 /// The drive of a recording that is simulated, as the recording began.
 ///
@@ -78,12 +78,16 @@ fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
 }
 
 /// Zones of which the model's write pointer is another than the emulated drive's at the end: the second account of every write and
-/// reset.
+/// reset. Where the drive was changed between the two looks at its end, the model's is between both.
 ///
 /// # Errors
 /// As the drive's report.
 pub fn unequal_zones(device: &mut SimDevice, zones: &Zones) -> Result<Vec<u32>, Failure> {
     let found = device.report(0, zones.geometry.zones)?;
-    let pairs = found.iter().zip(&zones.after);
-    Ok(pairs.filter(|(model, emulated)| model.written() != **emulated).map(|(model, _)| model.zone).collect())
+    let is_unequal = |(index, (model, after)): (usize, (&ZoneInfo, &u64))| {
+        let before = zones.shortly_before.get(index).unwrap_or(after);
+        let between = *before.min(after)..=*before.max(after);
+        (!between.contains(&model.written())).then_some(model.zone)
+    };
+    Ok(found.iter().zip(&zones.after).enumerate().filter_map(is_unequal).collect())
 }

@@ -38,6 +38,9 @@ pub struct Zones {
     pub before: Vec<u64>,
     /// When it had ended.
     pub after: Vec<u64>,
+    /// Just before it ended: a file system resets zones when it likes, also between both looks. Empty: not looked at.
+    #[serde(default)]
+    pub shortly_before: Vec<u64>,
 }
 
 /// One drive of a recording. Its requests lie in a file of the record.
@@ -111,6 +114,7 @@ impl Recording {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {
             let (start_ns, bytes) = (session.start_ns(), device.size().0);
+            let shortly_before = survey_before.as_ref().map(|_| survey(device.path())).transpose()?;
             let trace = session.stop()?;
             let after = (role == Role::Zoned).then(|| survey(device.path())).transpose()?;
             let file = format!("{name}-{}.blocks", role.word());
@@ -119,6 +123,7 @@ impl Recording {
                 geometry: before.geometry,
                 before: pointers(&before.zones),
                 after: pointers(&after.zones),
+                shortly_before: shortly_before.map(|found| pointers(&found.zones)).unwrap_or_default(),
             });
             drives.push(TracedDrive { role, file, start_ns, bytes, zones });
         }

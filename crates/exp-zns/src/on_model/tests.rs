@@ -44,7 +44,23 @@ fn drive(role: Role, zones: Option<Zones>) -> TracedDrive {
 fn zoned(after: &[(usize, u64)]) -> TracedDrive {
     let mut pointers = vec![0; 64];
     after.iter().for_each(|(zone, blocks)| pointers[*zone] = *blocks);
-    drive(Role::Zoned, Some(Zones { geometry: geometry(), before: vec![0; 64], after: pointers }))
+    let (before, shortly_before) = (vec![0; 64], Vec::new());
+    drive(Role::Zoned, Some(Zones { geometry: geometry(), before, after: pointers, shortly_before }))
+}
+
+/// The file system resets a zone after the last request that is seen.
+#[test]
+fn a_zone_that_changes_between_both_looks_may_be_anything_between() {
+    let requests = || vec![write(0, 0), write(1, 32)];
+    let problems = |shortly_before: &[(usize, u64)]| {
+        let mut drive = zoned(&[]);
+        let earlier = zoned(shortly_before).zones.unwrap().after;
+        drive.zones.as_mut().unwrap().shortly_before = earlier;
+        timed(vec![drive], &[trace(requests())], &[(Host::None, 0.0)])[0].problems.join("; ")
+    };
+    assert_eq!(problems(&[(0, 64)]), "");
+    assert!(problems(&[(0, 63)]).contains("the first that of zone 0"), "one block was never seen");
+    assert!(problems(&[(1, 64)]).contains("the write pointers of 1 zones"));
 }
 
 fn recording(drives: Vec<TracedDrive>) -> Traced {

@@ -86,14 +86,19 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
             Event::Start(_) | Event::Left(_) => {}
         }
     }
+    // What nothing was fitted to was measured as well.
+    points.retain(|point| checks.iter().all(|check| check.point != *point));
+    let fitted_to = match spec.tables.is_empty() {
+        true => format!("{} points", points.len()),
+        false => "points".into(),
+    };
     let overall = Summary::of(checks.iter().map(Check::error));
     let fitted = constants.values().filter(|constant| constant.is_determined()).count();
     let summary = match overall {
         None => format!("{} points measured; the model is not checked yet.", points.len()),
         Some(error) => format!(
-            "{fitted} constants fitted to {} points. Where nothing was fitted ({} values) the model is off by {:.1} % in the median, \
+            "{fitted} constants fitted to {fitted_to}. Where nothing was fitted ({} values) the model is off by {:.1} % in the median, \
              {:.1} % at the 90th percentile, {:.1} % at worst.",
-            points.len(),
             error.count,
             error.median * 100.0,
             error.p90 * 100.0,
@@ -124,7 +129,7 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
                 errors: error.count as u32,
             };
             let model = Model {
-                description: format!("fitted to {} points of {}", points.len(), source.drive),
+                description: format!("fitted to {fitted_to} of {}", source.drive),
                 fitted_to: vec![source.drive.clone()],
                 fit: Some(source),
                 ..model_so_far(&begun, recorded)?
@@ -144,6 +149,10 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
 
 /// The drive's model name, and what the user calls it.
 fn device_words(spec: &Spec, recorded: &Recorded<ZonedModel>) -> String {
+    if !spec.tables.is_empty() {
+        let names: Vec<String> = spec.tables.iter().map(|table| table.path.display().to_string()).collect();
+        return format!("the tables {}", names.join(", "));
+    }
     let fact = |name: &str| recorded.environment.0.get(name).and_then(Value::as_str);
     let nature = fact("zns.device.0.nature").unwrap_or("real");
     format!("{} ({nature} drive {})", spec.device, fact("zns.device.0.model").unwrap_or_default())

@@ -130,11 +130,22 @@ impl Points {
             self.leave_out("for more than 8 zones the host had too few processors", row);
             return Ok(());
         }
-        let mut values = vec![Value { actor: 0, metric: Metric::Iops, value: row.needed("iops")? }];
-        // Rate and depth tell the mean; a row where it cannot be is no measurement.
-        row.positive(either("lat_mean_us", "mean_latency_us"))?;
+        let iops = row.needed("iops")?;
+        let mut values = vec![Value { actor: 0, metric: Metric::Iops, value: iops }];
+        // Rate and depth tell the mean; a row where it cannot be is no measurement (Little's law).
+        let mean = either("lat_mean_us", "mean_latency_us");
+        let most = f64::from(zones) * f64::from(depth);
+        if let Some(mean_us) = row.latency(mean)?
+            && iops * mean_us * 1e-6 > most * MOST_IN_FLIGHT
+        {
+            let in_flight = iops * mean_us * 1e-6;
+            return Err(row.wrong(
+                mean,
+                &format!("what it can be: {iops}/s of it are {in_flight:.1} in flight, of {most} at most"),
+            ));
+        }
         // The percentiles of io_uring are those of another clock.
-        if let (Some(value), HostPath::Direct) = (row.positive(either("p95_us", "p95_latency_us"))?, path) {
+        if let (Some(value), HostPath::Direct) = (row.latency(either("p95_us", "p95_latency_us"))?, path) {
             values.push(Value { actor: 0, metric: Metric::P95, value });
         }
         let actor = ActorSpec { bs: Bytes(bs.into()), qd: depth, zones: Zones::Count(zones), ..ActorSpec::new(op) };
@@ -235,6 +246,8 @@ impl Points {
 
 /// Capacity of a zone of the drive in the tables.
 const CAPACITY: u64 = 1077 << 20;
+/// Means and rates of a run are taken over times that differ a little.
+const MOST_IN_FLIGHT: f64 = 1.05;
 
 fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> {
     let columns = [(Metric::Iops, "per_second"), (Metric::Mean, "mean_latency_us"), (Metric::P95, "p95_latency_us")];

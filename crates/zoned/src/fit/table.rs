@@ -4,6 +4,8 @@ use crate::error::ZonedError;
 
 /// No drive takes more commands per second, and no command so many microseconds.
 const MOST: f64 = 1e9;
+/// No command takes less.
+const LEAST_US: f64 = 0.01;
 
 /// A table with its rows as text.
 #[derive(Debug)]
@@ -34,6 +36,9 @@ impl<'a> Table<'a> {
         let no_header = || ZonedError::Usage(format!("table {name}: it has no line that names columns"));
         let (line, header) = lines.next().ok_or_else(no_header)?;
         let columns: Vec<&str> = header.split(',').collect();
+        if let Some(twice) = columns.iter().enumerate().find(|(index, column)| columns[..*index].contains(column)) {
+            return Err(wrong(name, line, format!("the column {} is there twice", twice.1)));
+        }
         if let Some(missing) = needed.iter().find(|column| !columns.contains(column)) {
             return Err(wrong(name, line, format!("the column {missing} is missing")));
         }
@@ -81,6 +86,16 @@ impl<'a> Row<'a> {
         match text.parse::<f64>() {
             Ok(value) if value > 0.0 && value <= MOST => Ok(Some(value)),
             _ => Err(self.wrong(column, "a number above 0 and up to 1e9")),
+        }
+    }
+
+    /// A latency in microseconds as [`Self::positive`]; no drive answers within a hundredth of one.
+    pub fn latency(&self, column: &str) -> Result<Option<f64>, ZonedError> {
+        match self.positive(column)? {
+            Some(value) if value < LEAST_US => {
+                Err(self.wrong(column, "a latency that a drive can have, in microseconds"))
+            }
+            found => Ok(found),
         }
     }
 

@@ -249,4 +249,19 @@ mod tests {
             assert!(error.contains(&format!("the column {column}, or {other}, is missing")), "{error}");
         }
     }
+
+    #[test]
+    fn what_cannot_have_been_measured_is_refused() {
+        let header = "lbaf,engine,sched,op,bs,zones,qd,iops,lat_mean_us,p95_us";
+        let error =
+            |header: &str, row: &str| read(&[("mine".into(), format!("{header}\n{row}\n"))]).unwrap_err().to_string();
+        assert!(
+            error(header, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72635,").contains("995.4 in flight, of 1 at most")
+        );
+        assert!(error(header, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,0.001").contains("p95_us is '0.001'"));
+        let twice = header.replace("p95_us", "iops");
+        assert!(error(&twice, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,5").contains("iops is there twice"));
+        let possible = error(header, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,80");
+        assert!(possible.contains("too few points"), "{possible}");
+    }
 }
