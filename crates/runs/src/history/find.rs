@@ -2,32 +2,42 @@
 
 use senesce_core::Failure;
 use senesce_core::failure::failed;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders below a named one are looked through so deep.
 const DEEPEST: usize = 8;
 
-/// The run directories below some directories, and those that are one. Links and hidden folders are passed over, and so is what
-/// is inside of a run.
+/// Runs by what their path comes to without links and dots, each as it was come by first.
+type Runs = BTreeMap<PathBuf, PathBuf>;
+
+/// The run directories below some directories, and those that are one: each once, whatever names lead to it. Links and hidden
+/// folders are passed over, and so is what is inside of a run.
 ///
 /// # Errors
 /// A name that is no directory, or one that cannot be listed.
 pub fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
-    let mut found = BTreeSet::new();
+    let mut found = Runs::new();
     for directory in below {
         if !directory.is_dir() {
             return Err(Failure::usage(format!("{} is no directory; name one that holds runs", directory.display())));
         }
         if is_run(directory) {
-            found.insert(directory.clone());
+            keep(directory.clone(), &mut found);
         } else {
             fs::read_dir(directory).map_err(failed("list", directory))?;
             look(directory, DEEPEST, &mut found);
         }
     }
-    Ok(found.into_iter().collect())
+    let mut runs: Vec<PathBuf> = found.into_values().collect();
+    runs.sort();
+    Ok(runs)
+}
+
+fn keep(run: PathBuf, found: &mut Runs) {
+    let full = run.canonicalize().unwrap_or_else(|_| run.clone());
+    found.entry(full).or_insert(run);
 }
 
 /// Whether a directory looks like one of a run.
@@ -35,7 +45,7 @@ pub fn is_run(path: &Path) -> bool {
     path.join("plan.toml").symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
-fn look(directory: &Path, deeper: usize, found: &mut BTreeSet<PathBuf>) {
+fn look(directory: &Path, deeper: usize, found: &mut Runs) {
     // A folder of another user holds no runs of ours.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -44,7 +54,7 @@ fn look(directory: &Path, deeper: usize, found: &mut BTreeSet<PathBuf>) {
         }
         let path = entry.path();
         if is_run(&path) {
-            found.insert(path);
+            keep(path, found);
         } else if deeper > 0 {
             look(&path, deeper - 1, found);
         }
@@ -74,6 +84,8 @@ mod tests {
         };
         assert_eq!(names(&[directory.path().into()]), ["a", "deep/er/b"]);
         assert_eq!(names(&[directory.path().join("a"), directory.path().into()]), ["a", "deep/er/b"], "each once");
+        let (turned, linked) = (directory.path().join("deep/../a"), directory.path().join("link"));
+        assert_eq!(names(&[directory.path().into(), turned, linked]), ["a", "deep/er/b"], "whatever leads to it");
         assert!(run_directories(&[directory.path().join("none")]).unwrap_err().to_string().contains("is no directory"));
     }
 }
