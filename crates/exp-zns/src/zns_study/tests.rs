@@ -4,7 +4,7 @@ use std::io::Write;
 
 fn fio(direction: &str, iops: f64, mean_ns: f64, p95_ns: u64) -> String {
     format!(
-        r#"{{"fio version": "fio-3.32", "jobs": [{{"jobname": "j", "error": 0, "{direction}": {{"total_ios": 10, "io_bytes": 1,
+        r#"{{"fio version": "fio-3.32", "jobs": [{{"jobname": "j", "error": 0, "{direction}": {{"total_ios": {iops}, "io_bytes": {bw},
         "bw_bytes": {bw}, "iops": {iops}, "runtime": 1000, "clat_ns": {{"mean": {mean_ns}, "percentile": {{"95.000000": {p95_ns}}}}},
         "lat_ns": {{"mean": {total}}}}}}}]}}"#,
         bw = iops * 4096.0,

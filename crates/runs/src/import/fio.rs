@@ -11,6 +11,7 @@ use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use clones::Joined;
 pub use clones::sum;
 use concurrency::Concurrency;
+pub use concurrency::impossible;
 use format::{Direction, Output};
 use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
@@ -134,8 +135,12 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
     for (number, (joined, condition)) in jobs.iter().zip(&conditions).enumerate() {
         let concurrency = Concurrency::of(joined, &output.options);
         caveats.extend(concurrency.and_then(|one| one.caveat(&joined.job.name)));
-        let counts = joined.job.error == 0 && !concurrency.is_some_and(Concurrency::is_impossible);
+        let lacking = clones::lacking(joined, &output.options);
+        let is_whole = lacking.as_ref().is_none_or(|(_, counts)| *counts);
+        caveats.extend(lacking.map(|(message, _)| message));
+        let is_sound = joined.job.error == 0 && is_whole && !concurrency.is_some_and(Concurrency::is_impossible);
         for direction in &joined.job.directions {
+            let counts = is_sound && direction.runtime_ms > 0.0;
             let mut histogram = String::new();
             if !direction.bins.is_empty() {
                 histogram = format!("{number:03}-{}", direction.name);
@@ -143,6 +148,7 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
             }
             events.push(Event::FioJob(JobEvent { counts, ..job_event(joined, direction, histogram) }));
             if !counts {
+                caveats.extend(of_runtime(&joined.job.name, direction));
                 continue;
             }
             caveats.extend(of_latencies(&joined.job.name, direction));
@@ -171,9 +177,20 @@ fn of_job(Joined { job, clones }: &Joined) -> Option<String> {
     job.directions.is_empty().then(|| format!("job '{}'{clones} did no reads, writes or trims", job.name))
 }
 
+/// What is to be said of I/O that was over within the resolution of fio's clock.
+fn of_runtime(job: &str, direction: &Direction) -> Option<String> {
+    let name = direction.name;
+    let too_short = direction.runtime_ms == 0.0;
+    too_short.then(|| format!("job '{job}' ({name}): it took less than a millisecond: its numbers do not count"))
+}
+
 /// What is to be said of latencies that are missing, or of another kind.
 fn of_latencies(job: &str, direction: &Direction) -> Option<String> {
-    let name = direction.name;
+    let (name, operations) = (direction.name, direction.operations);
+    let few = |samples: &f64| *samples > 0.0 && *samples < clones::MOST * operations;
+    if let Some(samples) = direction.samples.filter(few) {
+        return Some(format!("job '{job}' ({name}): its latencies are those of {samples} of {operations} operations"));
+    }
     if direction.percentiles_of_total {
         return Some(format!("job '{job}' ({name}): the percentiles are those of total latencies (lat_percentiles)"));
     }

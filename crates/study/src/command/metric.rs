@@ -290,7 +290,7 @@ mod tests {
     fn all_jobs_and_directions_of_fio_count() {
         let direction = |iops: f64, runtime: f64| {
             format!(
-                "{{\"total_ios\": {}, \"io_bytes\": 1048576, \"bw_bytes\": 1048576, \"iops\": {iops}, \"runtime\": {runtime}, \
+                "{{\"total_ios\": {}, \"io_bytes\": 2097152, \"bw_bytes\": 1048576, \"iops\": {iops}, \"runtime\": {runtime}, \
                  \"clat_ns\": {{\"mean\": 2000.0}}}}",
                 iops * 2.0
             )
@@ -317,9 +317,10 @@ mod tests {
         let job = |(name, group, iops, seconds, more): &(&str, u32, f64, f64, &str)| {
             format!(
                 "{{\"jobname\": \"{name}\", \"groupid\": {group}, \"error\": 0{more}, \"read\": {{\"total_ios\": {}, \
-                 \"io_bytes\": 1048576, \"bw_bytes\": 1048576, \"iops\": {iops}, \"runtime\": {}, \"clat_ns\": \
+                 \"io_bytes\": {}, \"bw_bytes\": 1048576, \"iops\": {iops}, \"runtime\": {}, \"clat_ns\": \
                  {{\"mean\": 2000.0}}}}}}",
                 iops * seconds,
+                1_048_576.0 * seconds,
                 seconds * 1000.0
             )
         };

@@ -12,6 +12,9 @@ pub struct Joined {
     pub clones: usize,
 }
 
+/// Latencies of fewer of the operations than this are not those of all.
+pub const MOST: f64 = 0.9;
+
 /// Joins jobs of the same name, group and options: they ran at the same time. Order is kept. The second part is what a
 /// reader must know of them.
 pub fn join(jobs: &[Job]) -> (Vec<Joined>, Vec<String>) {
@@ -28,6 +31,21 @@ pub fn join(jobs: &[Job]) -> (Vec<Joined>, Vec<String>) {
     let mut caveats = Vec::new();
     let joined = groups.iter().filter_map(|group| joined(group, &mut caveats)).collect();
     (joined, caveats)
+}
+
+/// What is to be said where a job has not as many clones as `numjobs` asks for, and whether its numbers count all the same.
+pub fn lacking(joined: &Joined, global: &BTreeMap<String, String>) -> Option<(String, bool)> {
+    let option = |name: &str| joined.job.options.get(name).or(global.get(name));
+    let wanted: usize = option("numjobs")?.parse().ok()?;
+    // Jobs of one name and the same options have a multiple of them.
+    if option("group_reporting").is_some() || joined.clones.checked_rem(wanted) == Some(0) {
+        return None;
+    }
+    let told = format!("job '{}': numjobs is {wanted}, and the file holds {}", joined.job.name, joined.clones);
+    Some(match joined.clones {
+        1 => (format!("{told}: a group that was reported as one, or the others are missing"), true),
+        _ => (format!("{told}: it is not whole, and its numbers do not count"), false),
+    })
 }
 
 fn joined(group: &[&Job], caveats: &mut Vec<String>) -> Option<Joined> {
@@ -78,6 +96,8 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     Some(Direction {
         name: first.name,
         operations,
+        bytes: parts.iter().map(|part| part.bytes).sum(),
+        samples: parts.iter().map(|part| part.samples).sum(),
         bandwidth: rate(|part| part.bandwidth),
         iops: rate(|part| part.iops),
         runtime_ms,
@@ -90,10 +110,11 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     })
 }
 
-/// The distribution of all; none, where one of them has none.
+/// The distribution of all; none, where one of them has none, or one of few of its operations, which would weigh too little.
 fn bins(parts: &[&Direction]) -> Vec<(u64, u64)> {
     let mut all: BTreeMap<u64, u64> = BTreeMap::new();
-    if parts.iter().all(|part| !part.bins.is_empty()) {
+    let is_whole = |part: &&Direction| part.bins.iter().map(|bin| bin.1 as f64).sum::<f64>() >= MOST * part.operations;
+    if parts.iter().all(|part| !part.bins.is_empty() && is_whole(part)) {
         for (latency, count) in parts.iter().flat_map(|part| &part.bins) {
             let sum = all.entry(*latency).or_default();
             *sum = sum.saturating_add(*count);
@@ -120,7 +141,7 @@ mod tests {
 
     fn job(group: u32, iops: f64, clat: &str) -> String {
         format!(
-            r#"{{"jobname":"a","groupid":{group},"job options":{{"numjobs":"2"}},"read":{{"total_ios":{iops},"io_bytes":1,
+            r#"{{"jobname":"a","groupid":{group},"job options":{{"numjobs":"2"}},"read":{{"total_ios":{iops},"io_bytes":4096,
             "bw_bytes":4096,"iops":{iops},"runtime":1000,"clat_ns":{{{clat}}}}}}}"#
         )
     }
@@ -147,6 +168,14 @@ mod tests {
         let (all, caveats) = joined_of(&[job(0, 3.0, plain), job(0, 1.0, plain)]);
         assert!(all[0].job.directions[0].percentiles.is_empty());
         assert!(caveats[0].contains("job 'a' (read): measured without percentiles"), "{caveats:?}");
+    }
+
+    #[test]
+    fn a_clone_with_few_latencies_gives_no_percentiles_of_all() {
+        let of = |bins: &str| job(0, 1000.0, &format!(r#""mean":50,"percentile":{{"50.0":50}},"bins":{{{bins}}}"#));
+        let (all, caveats) = joined_of(&[of(r#""50":1000"#), of(r#""900":1"#)]);
+        assert!(all[0].job.directions[0].percentiles.is_empty());
+        assert!(caveats[0].contains("measured without percentiles"), "{caveats:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether throughput and latency of a job fit the requests that it may have in flight (Little, Operations Research 9:3, 1961).
 
-use super::clones::Joined;
-use super::format::Direction;
+use super::clones::{Joined, join};
+use super::format::{Direction, Output};
 use std::collections::BTreeMap;
 
 /// The same as for workloads of our own.
@@ -50,4 +50,13 @@ impl Concurrency {
             )
         })
     }
+}
+
+/// What is to be said of the first job that no drive can have run: its throughput and latency do not fit.
+pub fn impossible(output: &Output) -> Option<String> {
+    let (jobs, _) = join(&output.jobs);
+    jobs.iter().filter(|joined| joined.job.error == 0).find_map(|joined| {
+        let found = Concurrency::of(joined, &output.options).filter(|found| found.is_impossible())?;
+        found.caveat(&joined.job.name)
+    })
 }

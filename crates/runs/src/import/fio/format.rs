@@ -2,7 +2,7 @@
 
 mod impossible;
 
-use impossible::{check_latency, not_negative, percentiles};
+use impossible::{check_bins, check_latency, check_rates, countable, percentiles};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -49,6 +49,10 @@ pub struct Direction {
     pub name: &'static str,
     /// Operations done.
     pub operations: f64,
+    /// Bytes of these.
+    pub bytes: f64,
+    /// How many of their completion latencies were measured, where the file says so.
+    pub samples: Option<f64>,
     /// Bytes per second.
     pub bandwidth: f64,
     /// Operations per second.
@@ -108,12 +112,10 @@ struct RawJob {
 #[derive(Deserialize)]
 struct RawDirection {
     total_ios: Option<f64>,
-    #[serde(default)]
-    io_bytes: f64,
+    io_bytes: Option<f64>,
     bw_bytes: Option<f64>,
     iops: Option<f64>,
-    #[serde(default)]
-    runtime: f64,
+    runtime: Option<f64>,
     clat_ns: Option<RawLatency>,
     lat_ns: Option<RawLatency>,
 }
@@ -226,7 +228,9 @@ const ZONE_SECTIONS: [(&str, &str); 3] =
     [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
 
 fn job(mut raw: RawJob) -> Result<Job, String> {
-    let did = |part: &RawDirection| part.total_ios.is_some_and(|ios| ios != 0.0) || part.io_bytes != 0.0;
+    let did = |part: &RawDirection| {
+        part.total_ios.is_some_and(|ios| ios != 0.0) || part.io_bytes.is_some_and(|bytes| bytes != 0.0)
+    };
     let mut zone_commands = Vec::new();
     for (section, name) in ZONE_SECTIONS {
         let Some(value) = raw.others.remove(section) else { continue };
@@ -259,15 +263,15 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
     let (Some(bandwidth), Some(latency)) = (raw.bw_bytes, raw.clat_ns) else {
         return Err("no bw_bytes or clat_ns; results of fio before version 3 are not read".into());
     };
-    let (Some(operations), Some(iops)) = (raw.total_ios, raw.iops) else {
-        let absent = if raw.iops.is_none() { "iops" } else { "total_ios" };
-        return Err(format!("it did I/O, but has no field {absent}; write the whole result again"));
+    let field = |name: &str, value: Option<f64>| {
+        let absent = || format!("it did I/O, but has no field {name}; write the whole result again");
+        countable(name, value.ok_or_else(absent)?)
     };
+    let (operations, iops) = (field("total_ios", raw.total_ios)?, field("iops", raw.iops)?);
+    let (bytes, runtime_ms) = (field("io_bytes", raw.io_bytes)?, field("runtime", raw.runtime)?);
+    countable("bw_bytes", bandwidth)?;
+    check_rates(runtime_ms, [operations, iops], [bytes, bandwidth])?;
     let total = raw.lat_ns;
-    let rates = [("total_ios", operations), ("bw_bytes", bandwidth), ("iops", iops)];
-    for (field, value) in rates.into_iter().chain([("io_bytes", raw.io_bytes), ("runtime", raw.runtime)]) {
-        not_negative(field, value)?;
-    }
     check_latency("clat_ns", &latency)?;
     total.as_ref().map_or(Ok(()), |total| check_latency("lat_ns", total))?;
     // gtod_reduce, disable_clat and disable_lat leave latencies without samples.
@@ -280,12 +284,15 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
     };
     let mut bins: Vec<(u64, u64)> = latency.bins.iter().map(bin).collect::<Result<_, String>>()?;
     bins.sort_unstable();
+    check_bins("clat_ns", &latency, &bins)?;
     Ok(Direction {
         name,
         operations,
+        bytes,
+        samples: latency.samples,
         bandwidth,
         iops,
-        runtime_ms: raw.runtime,
+        runtime_ms,
         latency_mean_ns: completion.map(|one| one.mean),
         total_mean_ns: total.or(completion).map(|one| one.mean),
         percentiles: of_completion.or(of_total).map_or(Ok(Vec::new()), |one| percentiles("percentile", one))?,

@@ -7,8 +7,8 @@ const CLAT: &str = r#""min":10,"max":300,"mean":100,"percentile":{"50.000000":90
 
 fn part(iops: u32, clat: &str) -> String {
     format!(
-        r#"{{"total_ios":{iops},"io_bytes":4096,"bw_bytes":{},"iops":{iops},"runtime":1000,"clat_ns":{{{clat}}}}}"#,
-        iops * 4096
+        r#"{{"total_ios":{iops},"io_bytes":{bytes},"bw_bytes":{bytes},"iops":{iops},"runtime":1000,"clat_ns":{{{clat}}}}}"#,
+        bytes = iops * 4096
     )
 }
 
@@ -60,6 +60,79 @@ fn a_direction_without_its_count_or_rate_is_named_with_the_field() {
         let lacking = part(70, CLAT).replace(key, "\"nothing\":");
         let refused = import(&document(&[job(0, "read", &lacking)])).unwrap_err().to_string();
         assert!(refused.contains("job 'a', read") && refused.contains(&format!("no field {field}")), "{refused}");
+    }
+}
+
+#[test]
+fn counts_and_rates_that_contradict_one_another_are_refused() {
+    let sound = part(1000, CLAT);
+    let with = |field: &str, value: &str| {
+        let (before, after) = sound.split_once(&format!("\"{field}\":")).unwrap();
+        format!("{before}\"{field}\":{value}{}", &after[after.find(',').unwrap()..])
+    };
+    for (field, value, message) in [
+        ("bw_bytes", "1", "bw_bytes is 1, but io_bytes 4096000 in 1000 ms give 4096000.000"),
+        ("iops", "99999", "iops is 99999, but total_ios 1000 in 1000 ms give 1000.000"),
+        ("io_bytes", "1", "io_bytes is 1, which 1000 operations (total_ios) cannot have moved"),
+        ("runtime", "0", "iops is 1000, but total_ios 1000 in 0 ms give 0.000"),
+        ("total_ios", "1e30", "total_ios is 1000000000000000000000000000000, more than fio can count"),
+    ] {
+        let refused = import(&document(&[job(0, "read", &with(field, value))])).unwrap_err().to_string();
+        assert!(refused.contains("job 'a', read") && refused.contains(message), "{refused}");
+    }
+    // Rounded as fio rounds.
+    import(&document(&[job(0, "read", &with("bw_bytes", "4095999"))])).unwrap();
+}
+
+#[test]
+fn what_took_less_than_a_millisecond_has_no_rate() {
+    let short =
+        part(3, CLAT).replace(r#""bw_bytes":12288,"iops":3,"runtime":1000"#, r#""bw_bytes":0,"iops":0,"runtime":0"#);
+    let (values, caveats) = import(&document(&[job(0, "read", &short)])).unwrap();
+    assert!(values.is_empty(), "{values:?}");
+    assert!(caveats.iter().any(|message| message.contains("job 'a' (read): it took less than")), "{caveats:?}");
+}
+
+#[test]
+fn bins_that_are_not_of_the_latencies_beside_them_are_refused() {
+    for (clat, message) in [
+        (r#""min":10,"max":100,"mean":50,"N":2,"bins":{"50":1,"900":1}"#, "clat_ns.bins: 900 is above max 100"),
+        (r#""min":10,"max":100,"mean":50,"N":2,"bins":{"2":1,"90":1}"#, "clat_ns.bins: 2 is below min 10"),
+        (r#""min":10,"max":100,"mean":50,"N":100,"bins":{"90":1}"#, "clat_ns.bins hold 1 latencies, of 100 that were"),
+    ] {
+        let refused = import(&document(&[job(0, "read", &part(100, clat))])).unwrap_err().to_string();
+        assert!(refused.contains("job 'a', read") && refused.contains(message), "{refused}");
+    }
+    let half_a_bin = r#""min":128,"max":128,"mean":128,"N":100,"bins":{"129":100}"#;
+    import(&document(&[job(0, "read", &part(100, half_a_bin))])).unwrap();
+}
+
+#[test]
+fn latencies_of_few_operations_are_said_to_be_so() {
+    let of = |samples: u32| part(1000, &format!(r#""min":9,"max":9,"mean":9,"N":{samples},"bins":{{"9":{samples}}}"#));
+    let (_, caveats) = import(&document(&[job(0, "read", &of(1))])).unwrap();
+    assert!(caveats.iter().any(|message| message.contains("are those of 1 of 1000 operations")), "{caveats:?}");
+    let (_, caveats) = import(&document(&[job(0, "read", &of(1000))])).unwrap();
+    assert!(caveats.iter().all(|message| !message.contains("are those of")), "{caveats:?}");
+}
+
+#[test]
+fn clones_that_are_missing_are_said() {
+    let of = |clones: usize, more: &str| {
+        let options = format!(r#"{{"job options":{{"numjobs":"4"{more}}},"#);
+        let one = job(0, "read", &part(100, CLAT)).replacen('{', &options, 1);
+        import(&document(&vec![one; clones])).unwrap()
+    };
+    for clones in [3, 5] {
+        let (values, caveats) = of(clones, "");
+        let message = format!("numjobs is 4, and the file holds {clones}: it is not whole");
+        assert!(values.is_empty() && caveats.iter().any(|one| one.contains(&message)), "{caveats:?}");
+    }
+    let (values, caveats) = of(1, "");
+    assert!(!values.is_empty() && caveats.iter().any(|one| one.contains("the file holds 1: a group")), "{caveats:?}");
+    for (clones, more) in [(4, ""), (8, ""), (1, r#","group_reporting":"""#)] {
+        let (values, caveats) = of(clones, more);
+        assert!(!values.is_empty() && caveats.iter().all(|one| !one.contains("numjobs is")), "{caveats:?}");
     }
 }
 
@@ -182,7 +255,7 @@ fn of_several_results_the_last_complete_one_counts() {
 
 #[test]
 fn a_job_that_failed_is_named_and_does_not_count() {
-    let idle = part(0, "").replace("4096", "0");
+    let idle = part(0, "");
     let (values, caveats) = import(&document(&[job(5, "read", &idle)])).unwrap();
     assert!(values.is_empty());
     assert!(caveats.iter().any(|message| message.contains("job 'a' ended with error 5")), "{caveats:?}");
