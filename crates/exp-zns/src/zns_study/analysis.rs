@@ -10,7 +10,8 @@ use senesce_claims::{ClaimSet, Facts, decide};
 use senesce_core::{Analysis, Failure, Figure, Finding, Level, Measurement, Table, Verdict};
 use senesce_runs::run::Recorded;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an experiment makes of points, whoever measured them.
 struct Study {
@@ -100,6 +101,7 @@ fn add_device(device: &str, points: &[Values], analysis: &mut Analysis) -> Resul
         analysis.findings.extend(findings(&study, &drives, points)?);
         all.extend(comparison);
     }
+    let all = once(all);
     let groups = groups(&all);
     let titled = |mut table: Table| {
         table.id = format!("{word}-{}", table.id);
@@ -114,6 +116,24 @@ fn add_device(device: &str, points: &[Values], analysis: &mut Analysis) -> Resul
     }
     analysis.tables.push(titled(own_values(&measured)));
     Ok(json!({"device": device, "points": measured.to_json(), "groups": groups, "comparison": all}))
+}
+
+/// Each published value once: experiments that have points in common compare these with the same values.
+fn once(all: Vec<Comparison>) -> Vec<Comparison> {
+    let mut kept: Vec<Comparison> = Vec::new();
+    let mut places: BTreeMap<(String, String, u64), usize> = BTreeMap::new();
+    for one in all {
+        match places.entry((one.condition.clone(), one.metric.clone(), one.published.to_bits())) {
+            Entry::Vacant(place) => {
+                place.insert(kept.len());
+                kept.push(one);
+            }
+            // Not every experiment says to which group it belongs.
+            Entry::Occupied(place) if kept[*place.get()].group.is_empty() => kept[*place.get()] = one,
+            Entry::Occupied(_) => {}
+        }
+    }
+    kept
 }
 
 /// The claims that these points decide.

@@ -1,6 +1,7 @@
 //! What the files of a tree hold, gathered by device and point.
 
 use super::Event;
+use super::agreement::{check, check_alone};
 use super::files::Found;
 use super::keys::{Holds, PublishedFile, operation_key, place, printable, word};
 use super::text::{BySecond, bandwidth_log, operations};
@@ -45,6 +46,8 @@ pub struct Gathered {
     /// Files that are no results, with the reason.
     pub skipped: Vec<(String, String)>,
     read: Vec<String>,
+    /// Results of fio and of db_bench, also those that are of no use.
+    pub results: usize,
     /// Checksum over all files.
     pub checksum: u32,
 }
@@ -67,17 +70,13 @@ impl Gathered {
         }
     }
 
-    /// Points and operations found.
-    pub fn len(&self) -> usize {
-        self.points.len() + self.operations.len()
-    }
-
     fn understand(&mut self, path: &str, text: &str) -> Result<(), String> {
         if text.trim().is_empty() {
             return Err("it is empty".into());
         }
         let place = place(path);
         if let Holds::Database(run) = place.kind {
+            self.results += 1;
             return self.take_database(&place, run, text);
         }
         if !place.key.starts_with("file=") {
@@ -88,10 +87,15 @@ impl Gathered {
             return Ok(());
         }
         if text.contains("\"fio version\"") {
+            self.results += 1;
             return self.take_fio(path, &place, &parse(text)?);
         }
         let operations = operations(text).ok_or_else(|| what_it_is(path, text))?;
         self.refuse_copy(path, &place, text)?;
+        if operations.is_cut {
+            let why = "its last line is cut off and was not read; the others were";
+            self.skipped.push((path.to_string(), why.into()));
+        }
         self.zeros += operations.zeros;
         self.other_lines += operations.other_lines;
         for (op, ns) in operations.timed {
@@ -132,6 +136,7 @@ impl Gathered {
                 format!("its job {} ended with an error: {words}; its other jobs were read", printable(&job.name));
             self.skipped.push((path.to_string(), why));
         }
+        check(place, output)?;
         // A mixed one is neither.
         let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Direction> {
             let all = sound().flat_map(|job| &job.directions);
@@ -141,6 +146,7 @@ impl Gathered {
             Holds::Grid => {
                 let reads = place.key.contains("read");
                 let all = of(&|name| name == if reads { "read" } else { "write" });
+                place.told.map_or(Ok(()), |told| check_alone(told, &all))?;
                 put(self.entry(path, place, ""), "", &all)
                     .ok_or("it holds no I/O of the operation that its path names".into())
             }
@@ -267,6 +273,7 @@ fn what_it_is(path: &str, text: &str) -> String {
         _ if text.contains("clat") || path.contains("lat.") => {
             "a log of single latencies; the result of the same run has their distribution"
         }
+        _ if operations(&format!("{text}\n")).is_some() => "it ends within its only line",
         _ => "neither fio JSON nor op,ns lines nor a bandwidth log nor db_bench",
     };
     known.into()

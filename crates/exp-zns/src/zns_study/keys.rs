@@ -11,6 +11,19 @@ pub struct PublishedFile {
     pub key: String,
     /// How it is read.
     pub kind: Holds,
+    /// What the path of a point of the grid says of it.
+    pub told: Option<Told>,
+}
+
+/// What a path tells of its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Bytes of a request.
+    pub bs: u64,
+    /// Requests in flight, of each job.
+    pub depth: u64,
+    /// Zones, each with a job.
+    pub zones: u64,
 }
 
 /// How a file is read.
@@ -43,12 +56,12 @@ pub fn place(path: &str) -> PublishedFile {
     let heavy = || named("heavy").map(|at| heavy(&parts[at..]));
     let long = || long(&parts);
     if let Some(key) = rate.or_else(heavy).or_else(long) {
-        return PublishedFile { device, key, kind: Holds::Beside };
+        return PublishedFile { device, key, kind: Holds::Beside, told: None };
     }
     if let Some((key, run)) = named("zbdbench").and_then(|at| database(&parts[at + 1..])) {
-        return PublishedFile { device, key, kind: Holds::Database(run) };
+        return PublishedFile { device, key, kind: Holds::Database(run), told: None };
     }
-    PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named }
+    PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named, told: None }
 }
 
 /// A word that does not break a key.
@@ -90,7 +103,7 @@ fn grid(parts: &[&str]) -> Option<PublishedFile> {
         "lbaf2" => grid_key(op, bs, depth, zones, path, 4096),
         other => format!("op={op},bs={bs},qd={depth},zones={zones},path={path},lbaf={other}"),
     };
-    Some(PublishedFile { device: (*device).into(), key, kind })
+    Some(PublishedFile { device: (*device).into(), key, kind, told: Some(Told { bs, depth, zones }) })
 }
 
 /// `zns_append_250_16`: the drive, what writes, MiB/s, depth of the reader. Without a name it is a drive that was not labelled.
@@ -233,7 +246,7 @@ mod tests {
     #[test]
     fn paths_of_the_artifacts_are_understood() {
         let of = |path: &str| {
-            let PublishedFile { device, key, kind } = place(path);
+            let PublishedFile { device, key, kind, .. } = place(path);
             (device, key, kind)
         };
         let is = |path: &str, device: &str, key: &str, kind: Holds| {

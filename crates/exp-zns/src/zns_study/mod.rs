@@ -1,5 +1,6 @@
 //! The raw files of the CLUSTER 2023 study on zoned drives, so that they go through the same analysis as our own runs.
 
+mod agreement;
 mod analysis;
 mod files;
 mod gathered;
@@ -9,7 +10,7 @@ mod text;
 use crate::zns::values::Values;
 use files::{Found, above, walk};
 use gathered::Gathered;
-use senesce_core::{Analysis, Environment, Failure};
+use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_runs::import::{ImportedFile, Importer};
 use senesce_runs::run::{Imported, ImportedRun, Recorded, import};
 use serde::{Deserialize, Serialize};
@@ -61,21 +62,28 @@ impl Importer for ZnsStudyImport {
             gathered.take(Found { path: format!("{above}{}", found.path), ..found });
             Ok(())
         })?;
-        if gathered.len() == 0 {
+        let (results, skipped) = (gathered.results, gathered.skipped.len());
+        let spec = ImportedFile::of(source, gathered.checksum);
+        let events = gathered.events();
+        let is_empty = !events.iter().any(|event| matches!(event, Event::Point(_)));
+        if is_empty && results == 0 {
             return Err(Failure::usage(format!(
                 "{}: none of its {} files is a result of the study; fio results lie in \
                  ENGINE/DEVICE/FORMAT/OP/<bs>bs/<zones>zone/<qd>.json, others are lines of op,ns",
                 source.display(),
-                gathered.skipped.len()
+                skipped
             )));
         }
-        let spec = ImportedFile::of(source, gathered.checksum);
         let mut environment = Environment::default();
         environment.put("zns.device.0", format!("imported from {}", spec.source));
-        import::<Self>(
-            out,
-            Imported { spec, environment, events: gathered.events(), measurements: Vec::new(), caveats: Vec::new() },
-        )
+        import::<Self>(out, Imported { spec, environment, events, measurements: Vec::new(), caveats: Vec::new() })?;
+        match is_empty {
+            true => Err(Failure::new(
+                ExitCode::RunFailed,
+                format!("{}: no result of it counts; the record {} says why", source.display(), out.display()),
+            )),
+            false => Ok(()),
+        }
     }
 }
 

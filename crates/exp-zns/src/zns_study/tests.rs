@@ -110,6 +110,55 @@ fn devices_are_kept_apart_and_every_file_is_accounted_for() {
     assert_eq!(files, Some(7), "of ten");
 }
 
+/// What is published in the tables of several experiments is one value.
+#[test]
+fn a_point_is_compared_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json";
+    write(temporary.path(), path, &fio("write", 65679.7, 14334.0, 15000));
+    let out = temporary.path().join("run");
+    ZnsStudyImport.import(&temporary.path().join("data"), &out).unwrap();
+    let analysis = senesce_runs::run::analyse::<ZnsStudyImport>(&Record::open(&out).unwrap()).unwrap();
+    let device = &analysis.result["devices"][0];
+    let counted: Vec<_> = device["groups"].as_array().unwrap().iter().map(|group| group["points"].clone()).collect();
+    assert_eq!(counted, [1]);
+    let compared = device["comparison"].as_array().unwrap();
+    let means = compared.iter().filter(|one| one["metric"] == "lat_mean_us").count();
+    assert_eq!(means, 1, "{compared:?}");
+}
+
+#[test]
+fn results_of_which_none_counts_are_kept_and_fail() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json";
+    let five_at_depth_one = fio("write", 99_999.0, 49_700.0, 50_000);
+    for (at, text) in [five_at_depth_one, fio("trim", 5.0, 9000.0, 9500)].iter().enumerate() {
+        let (tree, out) = (temporary.path().join(format!("tree{at}")), temporary.path().join(format!("run{at}")));
+        write(&tree, path, text);
+        let failure = ZnsStudyImport.import(&tree, &out).unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::RunFailed);
+        let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
+        assert!(recorded.events().all(|event| !matches!(event, Event::Point(_))));
+        let named = recorded.events().any(|event| matches!(event, Event::Skipped { path: named, .. } if named == path));
+        assert!(named, "{text}");
+    }
+}
+
+#[test]
+fn a_line_that_is_cut_off_is_named_and_does_not_count() {
+    let temporary = tempfile::tempdir().unwrap();
+    write(temporary.path(), "custom/zns-a/partial_finish/run1", "finish_1,900\nfinish_1,8");
+    let out = temporary.path().join("run");
+    ZnsStudyImport.import(&temporary.path().join("custom"), &out).unwrap();
+    let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
+    let count = recorded.events().find_map(|event| match event {
+        Event::Point(values) => values.values.get("count").copied(),
+        _ => None,
+    });
+    assert_eq!(count, Some(1.0));
+    assert!(recorded.events().any(|event| matches!(event, Event::Skipped { why, .. } if why.contains("is cut off"))));
+}
+
 #[test]
 fn a_tree_without_results_is_refused() {
     let temporary = tempfile::tempdir().unwrap();

@@ -14,12 +14,15 @@ pub struct Operations<'a> {
     pub zeros: usize,
     /// Lines that hold no operation.
     pub other_lines: usize,
+    /// Whether the text ends within a line, which is not read: its number may be the beginning of one.
+    pub is_cut: bool,
 }
 
 /// Reads `op,ns[,index]`. `None`: the text is of another kind. Lines with 0 ns and of another form are dropped and counted.
 pub fn operations(text: &str) -> Option<Operations<'_>> {
     let (mut timed, mut zeros, mut other_lines) = (Vec::new(), 0, 0);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    let (whole, cut) = text.rsplit_once('\n').unwrap_or(("", text));
+    for line in whole.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         match operation(line) {
             Some((_, 0)) => zeros += 1,
             Some(pair) => timed.push(pair),
@@ -28,7 +31,8 @@ pub fn operations(text: &str) -> Option<Operations<'_>> {
     }
     let good = timed.len() + zeros;
     let share = GOOD_SHARE * (good + other_lines) as f64;
-    (good as f64 >= share && !timed.is_empty()).then_some(Operations { timed, zeros, other_lines })
+    let is_cut = !cut.trim().is_empty();
+    (good as f64 >= share && !timed.is_empty()).then_some(Operations { timed, zeros, other_lines, is_cut })
 }
 
 fn operation(line: &str) -> Option<(&str, u64)> {
@@ -79,12 +83,20 @@ mod tests {
     fn operations_are_read_and_zeros_dropped() {
         let text = "reset_1,1600000\nreset_1,0\nreset_1,1700000,5\n";
         let timed = vec![("reset_1", 1_600_000), ("reset_1", 1_700_000)];
-        assert_eq!(operations(text), Some(Operations { timed, zeros: 1, other_lines: 0 }));
+        assert_eq!(operations(text), Some(Operations { timed, zeros: 1, other_lines: 0, is_cut: false }));
         let messages = "close,900\nfilled zone\nclose_write,9000\n";
         let timed = vec![("close", 900), ("close_write", 9000)];
-        assert_eq!(operations(messages), Some(Operations { timed, zeros: 0, other_lines: 1 }));
+        assert_eq!(operations(messages), Some(Operations { timed, zeros: 0, other_lines: 1, is_cut: false }));
         assert_eq!(operations("# a note\nhello world\n"), None);
         assert_eq!(operations("1,2,3\n"), None, "an operation has a name");
+    }
+
+    #[test]
+    fn what_stands_in_a_line_that_is_cut_off_is_no_time() {
+        let timed = vec![("reset", 1_600_000)];
+        let found = Some(Operations { timed, zeros: 0, other_lines: 0, is_cut: true });
+        assert_eq!(operations("reset,1600000\nreset,1"), found);
+        assert_eq!(operations("reset,1"), None);
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! Whether a result is of the point that its path names, and can have been measured.
+
+use super::keys::{Holds, PublishedFile, Told};
+use senesce_runs::import::fio::format::{Direction, Job, Output};
+use senesce_runs::import::fio::impossible;
+
+/// Operations that were begun are not always complete at the end, so that they have a little less or more than their size.
+const SIZE_TOLERANCE: f64 = 0.25;
+/// Of the requests in flight, as for results of fio elsewhere.
+const DEPTH_TOLERANCE: f64 = 1.2;
+
+/// Refuses a result whose options are not those that its path names, or which no drive can have given.
+pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
+    impossible(output).map_or(Ok(()), Err)?;
+    let Some(told) = place.told else { return Ok(()) };
+    for (value, what) in [(told.bs, "bytes a request"), (told.zones, "zones"), (told.depth, "requests in flight")] {
+        if value == 0 {
+            return Err(format!("its path says 0 {what}, which cannot be"));
+        }
+    }
+    let is_alone = place.kind == Holds::Grid;
+    option(output, "bs", told.bs, is_alone, bytes)?;
+    option(output, "iodepth", told.depth, is_alone, |text| text.parse().ok())
+}
+
+/// Refuses numbers of the only operation that are not those of its point.
+pub fn check_alone(told: Told, directions: &[&Direction]) -> Result<(), String> {
+    let sum = |of: fn(&Direction) -> f64| directions.iter().map(|direction| of(direction)).sum::<f64>();
+    let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
+    let each = moved / operations;
+    if moved > 0.0 && (each / told.bs as f64 - 1.0).abs() > SIZE_TOLERANCE {
+        return Err(format!("its path says bs {}, its operations moved {each:.0} bytes each", told.bs));
+    }
+    let in_flight = sum(|one| one.iops * one.total_mean_ns.unwrap_or(0.0) / 1e9);
+    let allowed = told.depth as f64 * told.zones as f64;
+    if in_flight > DEPTH_TOLERANCE * allowed {
+        return Err(format!("throughput x latency is {in_flight:.1} requests in flight, its path allows {allowed}"));
+    }
+    Ok(())
+}
+
+/// Of mixed operations the path tells the options of one job; the others have their own.
+fn option(
+    output: &Output,
+    name: &str,
+    wanted: u64,
+    is_alone: bool,
+    read: fn(&str) -> Option<u64>,
+) -> Result<(), String> {
+    let of = |job: &Job| job.options.get(name).or(output.options.get(name)).cloned();
+    let said: Vec<String> = output.jobs.iter().filter_map(of).collect();
+    let is_it = |text: &String| read(text).is_none_or(|value| value == wanted);
+    let fits = if is_alone { said.iter().all(is_it) } else { said.is_empty() || said.iter().any(is_it) };
+    if fits { Ok(()) } else { Err(format!("its path says {name} {wanted}, its options say {}", said.join(", "))) }
+}
+
+/// A size as fio writes it; none: of a form that is not compared, such as one with a size for each direction.
+fn bytes(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match text[end..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "ki" | "kib" => 1 << 10,
+        "m" | "mb" | "mi" | "mib" => 1 << 20,
+        _ => return None,
+    };
+    text[..end].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::place;
+    use super::*;
+    use senesce_runs::import::fio::format::parse;
+
+    /// A result of jobs with these sizes and depths, each with 1000 operations of 4096 bytes a second.
+    fn checked(path: &str, jobs: &[(&str, &str)]) -> Result<(), String> {
+        let job = |(bs, depth): &(&str, &str)| {
+            format!(
+                r#"{{"jobname": "j", "job options": {{"bs": "{bs}", "iodepth": "{depth}"}}, "write": {{"total_ios": 1000,
+                "io_bytes": 4096000, "bw_bytes": 4096000, "iops": 1000, "runtime": 1000, "clat_ns": {{"mean": 900000}}}}}}"#
+            )
+        };
+        let all: Vec<String> = jobs.iter().map(job).collect();
+        let output = parse(&format!(r#"{{"fio version": "fio-3.32", "jobs": [{}]}}"#, all.join(","))).unwrap();
+        let place = place(path);
+        check(&place, &output)?;
+        let directions: Vec<&Direction> = output.jobs.iter().flat_map(|job| &job.directions).collect();
+        if place.kind == Holds::Grid { check_alone(place.told.unwrap(), &directions) } else { Ok(()) }
+    }
+
+    #[test]
+    fn a_result_is_of_the_point_that_its_path_names() {
+        let path = |bs: &str, zones: u32, depth: u32| format!("spdk/zns-a/lbaf2/write/{bs}bs/{zones}zone/{depth}.json");
+        for (path, options) in [
+            (path("4096", 1, 1), ("4096", "1")),
+            (path("4096", 1, 8), ("4k", "8")),
+            (path("4K", 1, 1), ("4KiB", "1")),
+            (path("4096", 1, 1), ("4k,8k", "1")),
+        ] {
+            assert_eq!(checked(&path, &[options]), Ok(()), "{path} {options:?}");
+        }
+        for (path, options, why) in [
+            (path("8192", 1, 1), ("4096", "1"), "its path says bs 8192, its options say 4096"),
+            (path("8192", 1, 1), ("8192", "1"), "its operations moved 4096 bytes each"),
+            (path("4096", 1, 64), ("4096", "1"), "its path says iodepth 64, its options say 1"),
+            (path("4096", 0, 1), ("4096", "1"), "its path says 0 zones"),
+            (path("4096", 1, 0), ("4096", "1"), "its path says 0 requests in flight"),
+            (path("0", 1, 1), ("4096", "1"), "its path says 0 bytes"),
+        ] {
+            let refused = checked(&path, &[options]).unwrap_err();
+            assert!(refused.contains(why), "{path}: {refused}");
+        }
+    }
+
+    #[test]
+    fn more_requests_in_flight_than_the_path_allows_are_refused() {
+        let path = "spdk/zns-a/lbaf2/write/4096bs/1zone/1.json";
+        let two = checked(path, &[("4096", "1"); 2]).unwrap_err();
+        assert!(two.contains("is 1.8 requests in flight, its path allows 1"), "{two}");
+        assert_eq!(checked(&path.replace("1zone", "2zones"), &[("4096", "1"); 2]), Ok(()));
+    }
+
+    #[test]
+    fn of_mixed_operations_one_job_is_what_the_path_names() {
+        let path = "spdk/zns-a/lbaf2/write_read_5_95/16384bs/1zone/8.json";
+        assert_eq!(checked(path, &[("4096", "1"), ("16384", "8")]), Ok(()));
+        let refused = checked(path, &[("4096", "8"), ("8192", "8")]).unwrap_err();
+        assert!(refused.contains("its path says bs 16384, its options say 4096, 8192"), "{refused}");
+    }
+}
