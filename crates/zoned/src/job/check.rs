@@ -184,7 +184,7 @@ fn check_actor(
     if spec.rate.is_some_and(|rate| rate.0.0 == 0) {
         return bad("rate must be above 0".into(), "leave it out to go as fast as the drive can");
     }
-    if spec.time.is_none() && spec.count.is_none() && (spec.occupancy.is_some() || !spec.op.manages()) {
+    if spec.time.is_none() && spec.count.is_none() && !spec.goes_once() {
         return bad("it has neither time nor count".into(), "give one of them");
     }
     if let Some((problem, remedy)) = bounds::problem(job, &spec) {

@@ -194,6 +194,11 @@ impl ActorSpec {
         }
     }
 
+    /// Whether it takes each zone as it is, once, and so ends by itself.
+    pub fn goes_once(&self) -> bool {
+        matches!(self.op, Activity::Reset | Activity::Finish) && self.occupancy.is_none()
+    }
+
     /// Reads `op=randread,bs=4k,qd=1,...`: the keys of a job file, separated by commas.
     ///
     /// # Errors

@@ -4,6 +4,8 @@ mod allocations;
 mod conventional;
 mod device_body;
 mod fit;
+mod job_ends;
+mod jobs;
 mod measured_points;
 mod simulation;
 mod state_machine;

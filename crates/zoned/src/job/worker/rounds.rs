@@ -118,8 +118,7 @@ impl Worker {
         self.at += 1;
         if self.at >= self.places.len() {
             self.at = 0;
-            let once = self.actor.occupancy_blocks.is_none() && self.actor.spec.op != Activity::OpenClose;
-            if once {
+            if self.actor.spec.goes_once() {
                 self.phase = Phase::Ended;
             }
         }
