@@ -213,10 +213,7 @@ impl Worker {
             return Wish::WaitForCompletion;
         }
         match self.phase {
-            Phase::Flow | Phase::Preset if self.counted_enough() => {
-                self.phase = Phase::Ended;
-                self.at_end(now_ns)
-            }
+            Phase::Flow | Phase::Preset if self.counted_enough() => self.at_count(now_ns),
             Phase::Flow => self.flow(),
             _ => self.manage(),
         }
@@ -229,6 +226,15 @@ impl Worker {
         }
         self.ended_ns = self.ended_ns.min(now_ns);
         Wish::Finished
+    }
+
+    /// As many as may count are done or in flight. What ends within the ramp does not count, and others take its place.
+    fn at_count(&mut self, now_ns: u64) -> Wish {
+        if now_ns < self.count_from_ns && self.busy() {
+            return Wish::WaitForCompletion;
+        }
+        self.phase = Phase::Ended;
+        self.at_end(now_ns)
     }
 
     fn counted_enough(&self) -> bool {
@@ -328,7 +334,10 @@ impl Worker {
                 self.refused_in_a_row = 0;
                 self.count(&done, completion);
             }
-            Err(fault) => self.refused(&done, fault),
+            Err(fault) => {
+                self.give_back(&done, completion);
+                self.refused(&done, fault);
+            }
         }
         if self.phase != Phase::Flow {
             self.advance(&done, completion);
@@ -342,6 +351,7 @@ impl Worker {
             self.tally.shares += self.share_within(completion);
         }
         if by_time && (completion.completed_ns < self.count_from_ns || completion.completed_ns >= self.end_ns) {
+            self.give_back(done, completion);
             return;
         }
         self.tally.record(done.operation, completion.completed_ns - completion.submitted_ns);
@@ -363,6 +373,13 @@ impl Worker {
                 self.tally.per_second.resize(second + 1, 0);
             }
             self.tally.per_second[second] += bytes;
+        }
+    }
+
+    /// What ends within the ramp is not one of the commands to be counted.
+    fn give_back(&mut self, done: &InFlight, completion: &Completion) {
+        if completion.completed_ns < self.count_from_ns {
+            self.issued -= u64::from(done.counted);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How jobs end: what may not begin, what a count counts, and what is said of what was not measured.
 
-use super::jobs::{planned, refused};
+use super::jobs::{planned, refused, run};
 
 #[test]
 fn what_does_not_end_by_itself_needs_a_time_or_a_count() {
@@ -11,5 +11,27 @@ fn what_does_not_end_by_itself_needs_a_time_or_a_count() {
     }
     for op in ["reset", "finish"] {
         planned(&format!("[[actor]]\nzones = \"0..4\"\nop = \"{op}\"")).unwrap();
+    }
+}
+
+#[test]
+fn a_count_is_of_commands_after_the_ramp() {
+    let actors = [
+        "op = 'write'",
+        "op = 'append'\nqd = 4",
+        "op = 'randread'\nqd = 64",
+        "op = 'write'\nrate = '1MiB/s'",
+        "op = 'reset'\noccupancy = 0.5\nzones = '0..4'",
+        "op = 'open-close'\nzones = '0..4'",
+    ];
+    for actor in actors {
+        let timed = format!("ramp = '300ms'\n[[actor]]\n{actor}\ncount = 10\ntime = '20s'");
+        let (ramped, alone) = (run(&timed), run(&timed.replace("ramp = '300ms'", "")));
+        for result in [&ramped, &alone] {
+            assert_eq!(result.actors[0].tally.commands, 10, "{actor}: {:?}", result.warnings);
+            assert_eq!(result.actors[0].latency().count(), 10, "{actor}");
+        }
+        assert!(ramped.simulated_seconds.unwrap() > 0.3, "{actor}: the ramp is not cut short");
+        assert!(ramped.simulated_seconds.unwrap() < 2.0, "{actor}: the count ends it");
     }
 }
