@@ -55,6 +55,29 @@ pub fn drive<D: ZonedDevice + ?Sized>(
     Ok(interrupted)
 }
 
+/// Puts a zone into a state at once. A lost zone takes none, and its worker drops it.
+fn preset<D: ZonedDevice + ?Sized>(
+    device: &mut D,
+    worker: &mut Worker,
+    zone: u32,
+    blocks: Option<u64>,
+) -> Result<(), ZonedError> {
+    match device.preset(zone, blocks) {
+        Ok(done) => worker.preset_done(done),
+        Err(error) => {
+            if !matches!(error, ZonedError::Zone { .. }) || !look(device, worker, zone)? {
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has a worker know the state of a zone. Returns whether the zone is lost.
+fn look<D: ZonedDevice + ?Sized>(device: &mut D, worker: &mut Worker, zone: u32) -> Result<bool, ZonedError> {
+    Ok(device.report(zone, 1)?.first().is_some_and(|info| worker.found(info)))
+}
+
 struct Loop {
     /// When each worker wants to be asked again; `u64::MAX` while it waits for a completion or is done.
     timers: Vec<u64>,
@@ -74,11 +97,20 @@ impl Loop {
         completion: &Completion,
     ) -> Result<(), ZonedError> {
         workers[index].complete(completion);
-        if workers[index].stopped {
-            workers.iter_mut().for_each(Worker::end);
-            return self.wake_all(device, workers);
+        if completion.result.is_err() {
+            if let Some(zone) = workers[index].doubtful_zone() {
+                look(device, &mut workers[index], zone)?;
+            }
+            if workers[index].stopped {
+                return self.stop(device, workers);
+            }
         }
         self.issue(device, workers, index, completion.completed_ns)
+    }
+
+    fn stop<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {
+        workers.iter_mut().for_each(Worker::end);
+        self.wake_all(device, workers)
     }
 
     /// Lets one worker submit all it can.
@@ -95,8 +127,10 @@ impl Loop {
             match worker.wish(now) {
                 Wish::Submit(command) => device.submit(command)?,
                 Wish::Preset(zone, blocks) => {
-                    let done = device.preset(zone, blocks)?;
-                    worker.preset_done(done);
+                    preset(device, worker, zone, blocks)?;
+                    if worker.stopped {
+                        return self.stop(device, workers);
+                    }
                 }
                 Wish::WaitUntil(time) => break time,
                 Wish::WaitForCompletion => break u64::MAX,

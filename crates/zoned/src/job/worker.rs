@@ -4,23 +4,21 @@
 use super::check::CheckedActor;
 use super::spec::Activity;
 use super::tally::Tally;
-use crate::command::{Command, Completion, Operation, ZoneFault};
-use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::command::{Command, Completion, Operation};
+use crate::geometry::{Geometry, ZoneInfo};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
+mod lost;
 mod rounds;
-
-/// A worker gives up after so many refused commands in a row.
-const PATIENCE: u32 = 100;
 
 /// What a worker wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// Submit this.
     Submit(Command),
-    /// Put a zone into this state at once; answer with [`Worker::preset_done`].
+    /// Put a zone into this state at once; answer with [`Worker::preset_done`] or, of a lost zone, [`Worker::found`].
     Preset(u32, Option<u64>),
     /// Nothing before this time.
     WaitUntil(u64),
@@ -95,6 +93,8 @@ pub struct Worker {
     next_due_ns: u64,
     gap_ns: u64,
     refused_in_a_row: u32,
+    /// Where its last zone command was refused.
+    doubtful: Option<u32>,
     preset_refused: bool,
     stop_on_lost_zone: bool,
     /// Whether a lost zone ended it by the job's order.
@@ -124,9 +124,7 @@ impl Worker {
             _ if actor.spec.op.reads() => geometry.capacity_blocks,
             _ => 0,
         };
-        let lost = |zone: u32| {
-            zones.get(zone as usize).is_some_and(|info| matches!(info.state, ZoneState::ReadOnly | ZoneState::Offline))
-        };
+        let lost = |zone: u32| zones.get(zone as usize).is_some_and(|info| lost::fault_of(info.state).is_some());
         let places = (first..end).filter(|zone| !lost(*zone) || actor.spec.op.reads());
         let places = places.map(|zone| OwnZone { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
@@ -157,6 +155,7 @@ impl Worker {
             next_due_ns: 0,
             gap_ns,
             refused_in_a_row: 0,
+            doubtful: None,
             preset_refused: false,
             stop_on_lost_zone: false,
             stopped: false,
@@ -388,40 +387,6 @@ impl Worker {
         let (begin, end) = (completion.submitted_ns, completion.completed_ns.max(completion.submitted_ns + 1));
         let within = end.min(self.end_ns).saturating_sub(begin.max(self.count_from_ns));
         within as f64 / (end - begin) as f64
-    }
-
-    /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.
-    fn refused(&mut self, done: &InFlight, fault: ZoneFault) {
-        *self.tally.errors.entry(fault.name()).or_default() += 1;
-        self.refused_in_a_row += 1;
-        let reads_on = done.operation == Operation::Read && fault != ZoneFault::Offline;
-        if fault.loses_zone() || !reads_on && done.operation.moves_data() {
-            self.drop_zone(done.zone, fault);
-        }
-        if self.refused_in_a_row >= PATIENCE {
-            self.phase = Phase::Ended;
-        }
-    }
-
-    fn drop_zone(&mut self, zone: u32, fault: ZoneFault) {
-        let Some(index) = self.places.iter().position(|place| place.zone == zone) else { return };
-        self.places.remove(index);
-        self.tally.lost.push((zone, fault));
-        if index < self.at {
-            self.at -= 1;
-        }
-        if self.at >= self.places.len() {
-            self.at = 0;
-        }
-        if self.actor.spec.op.manages() {
-            self.phase = Phase::Preset;
-        } else if self.phase == Phase::Wrap {
-            self.phase = Phase::Flow;
-        }
-        if self.stop_on_lost_zone && fault.loses_zone() {
-            self.stopped = true;
-            self.phase = Phase::Ended;
-        }
     }
 
     /// Closes the books, which an end before the time closes early: that of all workers, or its own.

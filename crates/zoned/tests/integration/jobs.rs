@@ -28,3 +28,7 @@ pub fn run_on(model: &Model, text: &str) -> Result<JobResult, ZonedError> {
 pub fn run(text: &str) -> JobResult {
     run_on(&Model::load("zn540").unwrap(), text).unwrap()
 }
+
+pub fn says(result: &JobResult, words: &str) -> bool {
+    result.warnings.iter().any(|warning| warning.contains(words))
+}

@@ -6,6 +6,7 @@ mod device_body;
 mod fit;
 mod job_ends;
 mod jobs;
+mod lost_zones;
 mod measured_points;
 mod simulation;
 mod state_machine;

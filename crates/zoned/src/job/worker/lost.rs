@@ -1,0 +1,79 @@
+//! Refused commands, and zones that a worker leaves.
+
+use super::{InFlight, Phase, Worker};
+use crate::command::{Operation, ZoneFault};
+use crate::geometry::{ZoneInfo, ZoneState};
+
+/// A worker gives up after so many refused commands in a row.
+const PATIENCE: u32 = 100;
+
+/// What a zone in this state answers to data, if it is lost for the rest of a run.
+pub(super) fn fault_of(state: ZoneState) -> Option<ZoneFault> {
+    match state {
+        ZoneState::ReadOnly => Some(ZoneFault::ReadOnly),
+        ZoneState::Offline => Some(ZoneFault::Offline),
+        _ => None,
+    }
+}
+
+impl Worker {
+    /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.
+    pub(super) fn refused(&mut self, done: &InFlight, fault: ZoneFault) {
+        *self.tally.errors.entry(fault.name()).or_default() += 1;
+        self.refused_in_a_row += 1;
+        let reads_on = done.operation == Operation::Read && fault != ZoneFault::Offline;
+        if fault.loses_zone() || !reads_on && done.operation.moves_data() {
+            self.drop_zone(done.zone, fault);
+        } else if !done.operation.moves_data() {
+            self.doubtful = Some(done.zone);
+        }
+        if self.refused_in_a_row >= PATIENCE {
+            self.phase = Phase::Ended;
+        }
+    }
+
+    /// The zone whose state should be looked at: a drive answers a zone command there as one that does not fit the state, whether the
+    /// zone is lost or not.
+    pub fn doubtful_zone(&mut self) -> Option<u32> {
+        self.doubtful.take()
+    }
+
+    /// What the drive reports of a zone where something was refused. Returns whether it is lost, and so dropped.
+    pub fn found(&mut self, info: &ZoneInfo) -> bool {
+        let fault = fault_of(info.state);
+        if let Some(fault) = fault {
+            self.drop_zone(info.zone, fault);
+        }
+        fault.is_some()
+    }
+
+    fn drop_zone(&mut self, zone: u32, fault: ZoneFault) {
+        let Some(index) = self.places.iter().position(|place| place.zone == zone) else { return };
+        self.places.remove(index);
+        self.tally.lost.push((zone, fault));
+        if index < self.at {
+            self.at -= 1;
+        }
+        let passed_last = self.at >= self.places.len();
+        if passed_last {
+            self.at = 0;
+        }
+        if self.actor.spec.op.manages() {
+            self.next_after_loss(passed_last);
+        } else if self.phase == Phase::Wrap {
+            self.phase = Phase::Flow;
+        }
+        if self.stop_on_lost_zone && fault.loses_zone() {
+            self.stopped = true;
+            self.phase = Phase::Ended;
+        }
+    }
+
+    fn next_after_loss(&mut self, passed_last: bool) {
+        if passed_last && self.actor.spec.goes_once() {
+            self.phase = Phase::Ended;
+        } else if self.phase != Phase::Ended {
+            self.phase = Phase::Preset;
+        }
+    }
+}
