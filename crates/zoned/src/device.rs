@@ -60,6 +60,11 @@ pub trait ZonedDevice {
         Ok(false)
     }
 
+    /// Whether [`Self::preset`] puts zones into a state.
+    fn presets(&self) -> bool {
+        false
+    }
+
     /// Whether the way to the drive keeps write pointers of its own, which do not follow what went to the drive by another way: the
     /// kernel's block layer does from Linux 6.10 on (zone write plugging). Only a command by this way puts them right.
     fn host_keeps_pointers(&self) -> bool {

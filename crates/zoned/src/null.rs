@@ -97,6 +97,10 @@ impl ZonedDevice for NullDevice {
         Ok((first..end).filter_map(|zone| self.table.info(zone)).collect())
     }
 
+    fn presets(&self) -> bool {
+        true
+    }
+
     fn preset(&mut self, zone: u32, blocks: Option<u64>) -> Result<bool, ZonedError> {
         let blocks = blocks.map(|blocks| blocks.min(u64::from(u32::MAX)) as u32);
         self.table.preset(zone, blocks).map(|()| true).map_err(|fault| ZonedError::Zone {

@@ -90,7 +90,9 @@ fn open_null(job: &Job) -> Result<NullDevice, ZonedError> {
 pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<CheckedJob, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
-    check(job, &geometry, &zones)
+    let checked = check(job, &geometry, &zones)?;
+    crate::job::resources::check(&checked, &geometry, &zones, device.presets())?;
+    Ok(checked)
 }
 
 /// Refuses what a job says about the kernel's interfaces where no kernel is asked.

@@ -68,6 +68,21 @@ impl ZoneTable {
         self
     }
 
+    /// The same, but zones are as a drive reports them.
+    pub fn with_zones(mut self, zones: &[ZoneInfo]) -> Self {
+        for info in zones {
+            let Some(zone) = self.zones.get_mut(info.zone as usize) else { continue };
+            let written = info.written() as u32;
+            *zone = Zone { state: info.state, pointer: written, written };
+            self.open += u32::from(info.state.is_open());
+            self.active += u32::from(info.state.is_active());
+            if info.state == ZoneState::ImplicitlyOpen {
+                self.implicit.push(info.zone);
+            }
+        }
+        self
+    }
+
     /// One zone.
     pub fn zone(&self, zone: u32) -> Option<&Zone> {
         self.zones.get(zone as usize)

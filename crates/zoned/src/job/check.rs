@@ -29,6 +29,15 @@ pub struct CheckedActor {
     pub occupancy_blocks: Option<u64>,
 }
 
+impl CheckedActor {
+    /// The zones of worker `number`.
+    pub fn share(&self, number: u32) -> Range<u32> {
+        let (count, jobs) = (u64::from(self.zones.end - self.zones.start), u64::from(self.jobs));
+        let border = |number: u64| self.zones.start + (count * number / jobs) as u32;
+        border(u64::from(number))..border(u64::from(number) + 1)
+    }
+}
+
 /// A preparation step with its zones settled.
 #[derive(Debug, Clone)]
 pub struct CheckedStep {
@@ -66,7 +75,7 @@ impl CheckedJob {
     }
 }
 
-fn wrong(place: &str, problem: impl Into<String>, remedy: impl Into<String>) -> ZonedError {
+pub(super) fn wrong(place: &str, problem: impl Into<String>, remedy: impl Into<String>) -> ZonedError {
     ZonedError::Job { place: place.into(), problem: problem.into(), remedy: remedy.into() }
 }
 
@@ -357,6 +366,10 @@ fn check_states(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo]) -
             if actor.spec.op.streams_writes() && pointer >= geometry.capacity_blocks {
                 let remedy = "prepare them with step reset, or leave prepare out";
                 return Err(wrong(&place, format!("zone {zone} will be full when it starts to write"), remedy));
+            }
+            if actor.spec.op == Activity::OpenClose && pointer > 0 {
+                let remedy = "it writes each from its start: prepare them with step reset, or leave prepare out";
+                return Err(wrong(&place, format!("zone {zone} will hold data when it is opened"), remedy));
             }
             if actor.spec.op.reads() && pointer < u64::from(actor.blocks) {
                 let remedy = "prepare them with step fill, or leave prepare out";

@@ -56,6 +56,7 @@ pub fn drive<D: ZonedDevice + ?Sized>(
 }
 
 /// Puts a zone into a state at once. A lost zone takes none, and its worker drops it.
+#[cold]
 fn preset<D: ZonedDevice + ?Sized>(
     device: &mut D,
     worker: &mut Worker,
@@ -98,14 +99,23 @@ impl Loop {
     ) -> Result<(), ZonedError> {
         workers[index].complete(completion);
         if completion.result.is_err() {
-            if let Some(zone) = workers[index].doubtful_zone() {
-                look(device, &mut workers[index], zone)?;
-            }
-            if workers[index].stopped {
-                return self.stop(device, workers);
-            }
+            self.refused(device, workers, index)?;
         }
         self.issue(device, workers, index, completion.completed_ns)
+    }
+
+    /// A lost zone may end all workers.
+    #[cold]
+    fn refused<D: ZonedDevice + ?Sized>(
+        &mut self,
+        device: &mut D,
+        workers: &mut [Worker],
+        index: usize,
+    ) -> Result<(), ZonedError> {
+        if let Some(zone) = workers[index].doubtful_zone() {
+            look(device, &mut workers[index], zone)?;
+        }
+        if workers[index].stopped { self.stop(device, workers) } else { Ok(()) }
     }
 
     fn stop<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {

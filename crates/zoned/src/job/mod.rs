@@ -4,6 +4,7 @@ mod bounds;
 pub mod check;
 pub mod drive;
 pub mod prepare;
+pub mod resources;
 pub mod result;
 pub mod spec;
 pub mod tally;

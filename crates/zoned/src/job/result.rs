@@ -20,6 +20,8 @@ pub struct ActorResult {
     pub jobs: u32,
     /// Zones.
     pub zones: u32,
+    /// What it was to count.
+    pub asked: Asked,
     /// Counts of all its workers.
     pub tally: Tally,
     /// On a simulated drive: why the model cannot answer for the numbers.
@@ -28,6 +30,17 @@ pub struct ActorResult {
     pub rates_outside_model: Option<String>,
     /// On a simulated drive: why the model cannot answer for its latencies, mean and percentiles.
     pub latencies_outside_model: Option<String>,
+}
+
+/// What an actor was to count.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Commands of all its workers.
+    commands: Option<u64>,
+    /// The time after which it ends though it counted fewer.
+    time_ns: Option<u64>,
+    /// Whether it takes each zone once.
+    once: bool,
 }
 
 /// What a job did.
@@ -65,10 +78,18 @@ impl JobResult {
         self.warnings.push(format!("{why}: the rates are those of the {seconds:.1} s until then"));
     }
 
-    /// Warns of actors that counted no command.
+    /// Warns of actors that counted no command, or fewer than they were to.
     pub fn say_what_was_not_measured(&mut self) {
-        for actor in self.actors.iter().filter(|actor| actor.tally.commands == 0) {
-            let words = "no command ended within its time, so that nothing was measured";
+        let cut_short = self.interrupted || self.stopped;
+        for actor in &self.actors {
+            let words = match actor.tally.commands {
+                0 => actor.why_nothing(),
+                _ if cut_short => continue,
+                _ => match actor.what_is_missing() {
+                    Some(words) => words,
+                    None => continue,
+                },
+            };
             self.warnings.push(format!("actor {}: {words}", actor.name));
         }
     }
@@ -104,11 +125,44 @@ impl ActorResult {
             depth: actor.spec.qd,
             jobs: actor.jobs,
             zones: actor.zones.end - actor.zones.start,
+            asked: Asked {
+                commands: actor.spec.count.map(|count| count.saturating_mul(u64::from(actor.jobs))),
+                time_ns: actor.spec.time.map(super::Span::ns),
+                once: actor.spec.goes_once(),
+            },
             tally: Tally::default(),
             outside_model: None,
             rates_outside_model: None,
             latencies_outside_model: None,
         }
+    }
+
+    fn why_nothing(&self) -> String {
+        if self.tally.error_count() == 0 {
+            return "no command ended within its time, so that nothing was measured".into();
+        }
+        format!("the drive refused all its commands ({}), so that nothing was measured", self.error_words())
+    }
+
+    /// How often the drive refused, by kind.
+    fn error_words(&self) -> String {
+        let kinds = self.tally.errors.iter().map(|(kind, count)| format!("{count} {kind}"));
+        kinds.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What is said when it ended before its count and its time.
+    fn what_is_missing(&self) -> Option<String> {
+        let asked = self.asked.commands?;
+        let in_time = self.asked.time_ns.is_none_or(|time| self.tally.counted_ns < time);
+        if self.tally.commands >= asked || !in_time {
+            return None;
+        }
+        let why = match (self.tally.error_count(), self.asked.once) {
+            (0, true) => "it takes each zone once; with occupancy it goes round them".into(),
+            (0, false) => "its zones or its time ended before".into(),
+            _ => format!("the drive refused others ({})", self.error_words()),
+        };
+        Some(format!("it counted {} commands of {asked}: {why}", self.tally.commands))
     }
 
     /// The operation its latency is about.

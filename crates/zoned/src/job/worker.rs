@@ -10,6 +10,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
+mod counting;
 mod lost;
 mod rounds;
 
@@ -116,16 +117,13 @@ impl Worker {
         zones: &[ZoneInfo],
         seed: Seed,
     ) -> Self {
-        let (count, jobs) = (u64::from(actor.zones.end - actor.zones.start), u64::from(actor.jobs));
-        let share = |number: u64| actor.zones.start + (count * number / jobs) as u32;
-        let (first, end) = (share(u64::from(number)), share(u64::from(number) + 1));
         let written = |zone: u32| match zones.get(zone as usize) {
             Some(info) if geometry.zoned => info.written(),
             _ if actor.spec.op.reads() => geometry.capacity_blocks,
             _ => 0,
         };
         let lost = |zone: u32| zones.get(zone as usize).is_some_and(|info| lost::fault_of(info.state).is_some());
-        let places = (first..end).filter(|zone| !lost(*zone) || actor.spec.op.reads());
+        let places = actor.share(number).filter(|zone| !lost(*zone) || actor.spec.op.reads());
         let places = places.map(|zone| OwnZone { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
         let manages = actor.spec.op.manages();
@@ -225,19 +223,6 @@ impl Worker {
         }
         self.ended_ns = self.ended_ns.min(now_ns);
         Wish::Finished
-    }
-
-    /// As many as may count are done or in flight. What ends within the ramp does not count, and others take its place.
-    fn at_count(&mut self, now_ns: u64) -> Wish {
-        if now_ns < self.count_from_ns && self.busy() {
-            return Wish::WaitForCompletion;
-        }
-        self.phase = Phase::Ended;
-        self.at_end(now_ns)
-    }
-
-    fn counted_enough(&self) -> bool {
-        self.actor.spec.count.is_some_and(|count| self.issued >= count)
     }
 
     fn flow(&mut self) -> Wish {
@@ -372,13 +357,6 @@ impl Worker {
                 self.tally.per_second.resize(second + 1, 0);
             }
             self.tally.per_second[second] += bytes;
-        }
-    }
-
-    /// What ends within the ramp is not one of the commands to be counted.
-    fn give_back(&mut self, done: &InFlight, completion: &Completion) {
-        if completion.completed_ns < self.count_from_ns {
-            self.issued -= u64::from(done.counted);
         }
     }
 

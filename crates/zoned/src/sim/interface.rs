@@ -132,6 +132,10 @@ impl ZonedDevice for SimDevice {
             .collect())
     }
 
+    fn presets(&self) -> bool {
+        true
+    }
+
     fn preset(&mut self, zone: u32, blocks: Option<u64>) -> Result<bool, ZonedError> {
         let Some(table) = &mut self.table else { return Ok(true) };
         let blocks_u32 = blocks.map(|blocks| blocks.min(u64::from(u32::MAX)) as u32);

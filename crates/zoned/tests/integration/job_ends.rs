@@ -1,6 +1,6 @@
 //! How jobs end: what may not begin, what a count counts, and what is said of what was not measured.
 
-use super::jobs::{planned, refused, run};
+use super::jobs::{planned, refused, run, says};
 
 #[test]
 fn what_does_not_end_by_itself_needs_a_time_or_a_count() {
@@ -34,4 +34,31 @@ fn a_count_is_of_commands_after_the_ramp() {
         assert!(ramped.simulated_seconds.unwrap() > 0.3, "{actor}: the ramp is not cut short");
         assert!(ramped.simulated_seconds.unwrap() < 2.0, "{actor}: the count ends it");
     }
+}
+
+#[test]
+fn what_was_refused_throughout_is_not_called_measured() {
+    let text = "[[actor]]\nop = 'write'\nzones = '0..1'\ncount = 5\nstart = '10ms'\n\
+                [[fault]]\nzone = 0\nstate = 'offline'\nat = '1ms'";
+    let result = run(text);
+    assert_eq!((result.actors[0].tally.commands, result.actors[0].tally.error_count()), (0, 1));
+    assert!(says(&result, "the drive refused all its commands (1 offline)"), "{:?}", result.warnings);
+    assert!(says(&result, "nothing was measured"), "{:?}", result.warnings);
+}
+
+#[test]
+fn a_count_that_was_not_reached_is_said() {
+    let once = "[[actor]]\nop = 'reset'\nzones = '0..2'\ncount = 9\n";
+    let result = run(once);
+    assert!(says(&result, "counted 2 commands of 9"), "{:?}", result.warnings);
+    assert!(says(&result, "each zone once"), "{:?}", result.warnings);
+    assert!(run(&once.replace('9', "2")).warnings.is_empty());
+    assert!(says(&run(&format!("{once}time = '5s'\n")), "counted 2 commands of 9"));
+    // The time ended it, as the user ordered.
+    let timed = "[[actor]]\nop = 'write'\nzones = '0..2'\ncount = 1000000\ntime = '10ms'\n";
+    assert!(run(timed).warnings.is_empty());
+    let lost = "[[actor]]\nop = 'write'\nzones = '0..2'\ncount = 100000\n\
+                [[fault]]\nzone = 1\nstate = 'offline'\nat = '1ms'";
+    let result = run(lost);
+    assert!(says(&result, "commands of 200000"), "two workers count: {:?}", result.warnings);
 }

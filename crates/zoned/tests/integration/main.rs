@@ -5,6 +5,7 @@ mod conventional;
 mod device_body;
 mod fit;
 mod job_ends;
+mod job_limits;
 mod jobs;
 mod lost_zones;
 mod measured_points;

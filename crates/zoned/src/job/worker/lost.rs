@@ -18,6 +18,7 @@ pub(super) fn fault_of(state: ZoneState) -> Option<ZoneFault> {
 
 impl Worker {
     /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.
+    #[cold]
     pub(super) fn refused(&mut self, done: &InFlight, fault: ZoneFault) {
         *self.tally.errors.entry(fault.name()).or_default() += 1;
         self.refused_in_a_row += 1;

@@ -1,0 +1,28 @@
+//! Which commands a count is of.
+
+use super::{InFlight, Phase, Wish, Worker};
+use crate::command::Completion;
+
+impl Worker {
+    pub(super) fn counted_enough(&self) -> bool {
+        self.actor.spec.count.is_some_and(|count| self.issued >= count)
+    }
+
+    /// As many as may count are done or in flight. What ends within the ramp does not count, and others take its place.
+    #[cold]
+    pub(super) fn at_count(&mut self, now_ns: u64) -> Wish {
+        if now_ns < self.count_from_ns && self.busy() {
+            return Wish::WaitForCompletion;
+        }
+        self.phase = Phase::Ended;
+        self.at_end(now_ns)
+    }
+
+    /// What ends within the ramp is not one of the commands to be counted.
+    #[cold]
+    pub(super) fn give_back(&mut self, done: &InFlight, completion: &Completion) {
+        if completion.completed_ns < self.count_from_ns {
+            self.issued -= u64::from(done.counted);
+        }
+    }
+}
