@@ -1,11 +1,17 @@
 //! `senesce zns`: one job on one drive, recorded.
 
+mod measurements;
+#[cfg(test)]
+mod tests;
+
+use crate::zns::drives::{self, Used, used};
 use senesce_core::analysis::Table;
-use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Plan, Seed, Series};
+use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series};
 use senesce_runs::run::{Context, Planned, Recorded, Run, interrupted, new_plan};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Job, JobResult};
 use senesce_zoned::run::{DeviceName, RunOptions, plan_job, run_job};
+use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -77,7 +83,9 @@ impl Run for ZnsJob {
         Ok(plan)
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let drive = Survey::of(&spec.device.parse()?)?;
+        context.add_environment(&drives::facts(std::iter::once(&drive)))?;
         Ok(Self)
     }
 
@@ -91,19 +99,39 @@ impl Run for ZnsJob {
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let result = recorded.events().rev().find_map(|event| match event {
-            Event::Result(result) => Some(result.clone()),
-            Event::Actor(_) => None,
-        });
-        let actors = || -> Vec<Value> {
-            let actors = recorded.events().filter_map(|event| match event {
-                Event::Actor(actor) => Some(actor.clone()),
-                Event::Result(_) => None,
-            });
-            actors.collect()
-        };
-        Ok(analysis_of(result.unwrap_or_else(|| json!({"device": spec.device, "actors": actors()}))))
+        Ok(analysis_of(result_of(spec, recorded)))
     }
+
+    fn measurements(spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        let actors = result_of(spec, recorded)["actors"].take();
+        measurements::of(actors.as_array().map_or(&[], Vec::as_slice), &drive_of(spec, recorded))
+    }
+}
+
+/// What the last part of a run came to; of one that was cut off, the actors that it told of.
+fn result_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Value {
+    let mut actors = Vec::new();
+    for event in recorded.events().rev() {
+        match event {
+            Event::Result(result) if actors.is_empty() => return result.clone(),
+            Event::Result(_) => break,
+            Event::Actor(actor) => actors.insert(0, actor.clone()),
+        }
+    }
+    json!({"device": spec.device, "actors": actors})
+}
+
+/// The drive as the record knows it; one without its nature tells it by the name.
+fn drive_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Used {
+    let by_name = || {
+        let nature = match spec.device.as_str() {
+            "null" => "emulated",
+            name if name.starts_with("sim:") => "simulated",
+            _ => "real",
+        };
+        Used { name: spec.device.clone(), nature: nature.into(), called: String::new() }
+    };
+    used(&recorded.environment).into_iter().next().unwrap_or_else(by_name)
 }
 
 /// At most: what a rate allows in the time, else nothing is known.

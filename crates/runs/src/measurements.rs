@@ -35,7 +35,7 @@ pub fn is_emulated(record: &Record) -> bool {
 fn collect(name: &str, value: &Value, found: &mut Vec<Measurement>) {
     match value {
         Value::Object(entries) => {
-            for (key, value) in entries.iter().filter(|(key, _)| *key != "environment") {
+            for (key, value) in entries.iter().filter(|(key, _)| !NO_MEASURES.contains(&key.as_str())) {
                 let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
                 collect(&name, value, found);
             }
@@ -48,6 +48,9 @@ fn collect(name: &str, value: &Value, found: &mut Vec<Measurement>) {
         _ => {}
     }
 }
+
+/// The machine, and how long a simulation was to last.
+const NO_MEASURES: [&str; 2] = ["environment", "sim_seconds"];
 
 /// Endings of names with unit and direction, the more special first.
 const NATURES: [(&str, &str, Better); 17] = [
@@ -81,7 +84,7 @@ mod tests {
 
     #[test]
     fn named_numbers_become_measurements_and_others_do_not() {
-        let result = json!({"ops_per_second": 10.0, "seed": 42, "rmse": {"age": 0.1}, "environment": {"x_ns": 1}});
+        let result = json!({"ops_per_second": 10.0, "seed": 42, "rmse": {"age": 0.1}, "environment": {"x_ns": 1}, "sim_seconds": 1.2});
         let mut found = Vec::new();
         collect("", &result, &mut found);
         let names: Vec<&str> = found.iter().map(|one| one.metric.as_str()).collect();

@@ -66,20 +66,25 @@ impl Drives {
 
     /// What the record keeps of them.
     pub fn facts(&self) -> Environment {
-        let mut facts = Environment::default();
-        for (number, drive) in self.all().enumerate() {
-            let mut put = |what: &str, value: &str| facts.put(&format!("zns.device.{number}{what}"), value);
-            let geometry = &drive.geometry;
-            put("", &drive.name);
-            put(".model", &drive.model);
-            put(".nature", drive.nature.name());
-            put(".called", drive.published_name().unwrap_or_default());
-            put(".zones", &format!("{} of {} B", geometry.zones, geometry.capacity_bytes()));
-            put(".limits", &format!("{} open, {} active (0: none)", geometry.max_open, geometry.max_active));
-            put(".block", &format!("{} B", geometry.block_bytes));
-        }
-        facts
+        facts(self.all())
     }
+}
+
+/// What a record keeps of its drives.
+pub fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment {
+    let mut facts = Environment::default();
+    for (number, drive) in drives.enumerate() {
+        let mut put = |what: &str, value: &str| facts.put(&format!("zns.device.{number}{what}"), value);
+        let geometry = &drive.geometry;
+        put("", &drive.name);
+        put(".model", &drive.model);
+        put(".nature", drive.nature.name());
+        put(".called", drive.published_name().unwrap_or_default());
+        put(".zones", &format!("{} of {} B", geometry.zones, geometry.capacity_bytes()));
+        put(".limits", &format!("{} open, {} active (0: none)", geometry.max_open, geometry.max_active));
+        put(".block", &format!("{} B", geometry.block_bytes));
+    }
+    facts
 }
 
 /// Usable zones of a drive: `count` of them from number `from` on.
