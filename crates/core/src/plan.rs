@@ -11,6 +11,9 @@ use std::path::Path;
 /// Runs that one plan may have. At ten seconds each they take twelve days; in memory they take some tens of MB.
 pub const MOST_RUNS: u64 = 100_000;
 
+/// Bytes of a run that writes for a time, as much as its targets take: no number bounds them. TOML holds no greater one.
+pub const BY_TIME_ALONE: u64 = i64::MAX as u64;
+
 /// The number of runs of a matrix, before anything of it is expanded: `factors` are its dimensions with their names.
 ///
 /// # Errors
@@ -46,7 +49,7 @@ pub struct Plan {
     pub command: String,
     /// Version of the program that made the plan.
     pub program_version: String,
-    /// Bytes the run will write to its targets, at most.
+    /// Bytes the run will write to its targets, at most; [`BY_TIME_ALONE`]: no number bounds them.
     pub bytes_to_write: u64,
     /// Estimated duration in seconds (0: not known).
     pub estimated_seconds: f64,
@@ -141,6 +144,20 @@ impl Plan {
         self.steps.push(Step { action: action.into(), target: target.into() });
     }
 
+    /// Adds what a step writes at most, and how long it takes.
+    pub fn add_cost(&mut self, bytes: u64, seconds: f64) {
+        self.bytes_to_write = self.bytes_to_write.saturating_add(bytes).min(BY_TIME_ALONE);
+        self.estimated_seconds += seconds;
+    }
+
+    /// How much it writes, in words; `size` writes a number of bytes.
+    pub fn written_words(&self, size: impl Fn(u64) -> String) -> String {
+        match self.bytes_to_write {
+            BY_TIME_ALONE.. => "as much as they take in the time that it runs".into(),
+            bytes => format!("at most {}", size(bytes)),
+        }
+    }
+
     /// Whether `other` asks for the same run.
     pub fn same_run(&self, other: &Plan) -> bool {
         self.differences(other).is_empty()
@@ -189,6 +206,21 @@ mod tests {
         assert!(message.contains("50 file systems x 20 states") && message.contains("100000000 runs"), "{message}");
         assert!(count_runs(&[(u64::MAX, "a"), (u64::MAX, "b")]).is_err());
         assert_eq!(count_runs(&[]).unwrap(), 1);
+    }
+
+    #[test]
+    fn what_a_time_alone_bounds_has_no_number() {
+        let mut plan = Plan::default_of("zns", Seed(1));
+        plan.add_cost(5, 1.0);
+        let words = |plan: &Plan| plan.written_words(|bytes| format!("{bytes} B"));
+        assert_eq!(words(&plan), "at most 5 B");
+        (0..3).for_each(|_| plan.add_cost(BY_TIME_ALONE, 1.0));
+        assert_eq!(
+            (words(&plan).as_str(), plan.estimated_seconds),
+            ("as much as they take in the time that it runs", 4.0)
+        );
+        let kept: Plan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
+        assert_eq!(kept, plan);
     }
 
     #[test]

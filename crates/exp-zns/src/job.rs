@@ -1,12 +1,13 @@
 //! `senesce zns`: one job on one drive, recorded.
 
+pub(crate) mod cost;
 mod measurements;
 #[cfg(test)]
 mod tests;
 
 use crate::zns::drives::{self, Used, used};
 use senesce_core::analysis::Table;
-use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series};
 use senesce_runs::run::{Context, Planned, Recorded, Run, interrupted, new_plan};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Job, JobResult};
@@ -47,12 +48,8 @@ impl Run for ZnsJob {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
         let name: DeviceName = spec.device.parse()?;
         let (checked, geometry) = plan_job(&name, &spec.job)?;
-        let written: u64 = checked.actors.iter().map(|actor| bytes_written(actor, &geometry)).sum();
-        let seconds = match name {
-            DeviceName::Path(_) | DeviceName::Null => longest(&spec.job),
-            DeviceName::Sim(_) => 0.0,
-        };
-        let bytes = Bytes(written + checked.preparation_bytes(&geometry));
+        let (bytes, seconds) = cost::of_job(&checked, &geometry);
+        let seconds = if matches!(name, DeviceName::Sim(_)) { 0.0 } else { seconds };
         Ok(vec![Planned::new((), "run the job", geometry.name).costing(bytes, seconds)])
     }
 
@@ -132,25 +129,6 @@ fn drive_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Used {
         Used { name: spec.device.clone(), nature: nature.into(), called: String::new() }
     };
     used(&recorded.environment).into_iter().next().unwrap_or_else(by_name)
-}
-
-/// At most: what a rate allows in the time, else nothing is known.
-fn bytes_written(actor: &senesce_zoned::job::CheckedActor, geometry: &senesce_zoned::Geometry) -> u64 {
-    let spec = &actor.spec;
-    if spec.op.reads() {
-        return 0;
-    }
-    let by_count = spec.count.map(|count| count.saturating_mul(spec.bs.0).saturating_mul(u64::from(actor.jobs)));
-    let by_rate = spec.rate.zip(spec.time).map(|(rate, time)| (rate.0.0 as f64 * time.0.as_secs_f64()) as u64);
-    let zones = u64::from(actor.zones.end - actor.zones.start);
-    by_count
-        .or(by_rate.map(|bytes| bytes.saturating_mul(u64::from(actor.jobs))))
-        .unwrap_or(zones * geometry.capacity_bytes())
-}
-
-fn longest(job: &Job) -> f64 {
-    let spans = job.actors.iter().map(|actor| actor.start.0 + actor.time.unwrap_or_default().0);
-    spans.map(|span| span.as_secs_f64()).fold(0.0, f64::max) + job.ramp.0.as_secs_f64()
 }
 
 /// What was measured until now counts as a part also when the job was interrupted.

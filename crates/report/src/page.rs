@@ -40,7 +40,7 @@ pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) ->
         steps: grouped_steps(&record.plan),
         settings: settings(&record.plan),
         plan: &record.plan,
-        bytes_to_write: number::size(record.plan.bytes_to_write as f64),
+        written: record.plan.written_words(|bytes| number::size(bytes as f64)),
     };
     laid_out(&page)
 }
@@ -136,7 +136,7 @@ struct RecordPage<'a> {
     steps: Vec<StepView>,
     settings: Vec<(String, String)>,
     plan: &'a Plan,
-    bytes_to_write: String,
+    written: String,
 }
 
 /// The specification of the run, text without its quotes.

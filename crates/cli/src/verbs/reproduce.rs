@@ -112,7 +112,7 @@ pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     for (number, step) in plan.steps.iter().enumerate() {
         println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
     }
-    println!("writes at most {}", senesce_core::Bytes(plan.bytes_to_write));
+    println!("writes to its targets {}", plan.written_words(|bytes| senesce_core::Bytes(bytes).to_string()));
     println!("estimated time {}", time_words(plan.estimated_seconds));
     Ok(ExitCode::Done.into())
 }

@@ -1,6 +1,6 @@
 use super::*;
-use senesce_core::measurement::Seconds;
 use senesce_core::Record;
+use senesce_core::measurement::Seconds;
 use senesce_runs::compare::{self, Options};
 use senesce_runs::registry::Registry;
 use senesce_runs::run::{Conduct, conduct};

@@ -2,9 +2,9 @@
 
 use super::measure::Point;
 use senesce_core::{Environment, Failure};
-use senesce_zoned::ZonedError;
-use senesce_zoned::job::{Zones, check};
+use senesce_zoned::job::{CheckedJob, Zones, check};
 use senesce_zoned::survey::{Nature, Survey};
+use senesce_zoned::{Geometry, ZonedError};
 use std::collections::BTreeMap;
 
 /// What the published zoned drive and its model are called in claims.
@@ -151,13 +151,18 @@ fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
     if !drive.ways.contains(&point.job.path) {
         return Ok(Some(format!("{} cannot be reached by path {}", drive.name, point.job.path.name())));
     }
-    let wanted = point.job.lbaf.filter(|bytes| drive.block_sizes().contains(bytes));
-    let (geometry, zones) = drive.in_blocks(wanted.unwrap_or(drive.geometry.block_bytes));
-    match check(&point.job, &geometry, &zones) {
+    match checked(point, drive) {
         Ok(_) => Ok(None),
         Err(ZonedError::Job { problem, .. }) => Ok(Some(problem)),
         Err(error) => Err(super::measure::at_point(&point.key, error)),
     }
+}
+
+/// The job of a point on a drive, in the blocks that it asks for.
+pub(super) fn checked(point: &Point, drive: &Survey) -> Result<(CheckedJob, Geometry), ZonedError> {
+    let wanted = point.job.lbaf.filter(|bytes| drive.block_sizes().contains(bytes));
+    let (geometry, zones) = drive.in_blocks(wanted.unwrap_or(drive.geometry.block_bytes));
+    Ok((check(&point.job, &geometry, &zones)?, geometry))
 }
 
 /// One drive as a record knows it.

@@ -59,12 +59,6 @@ impl Point {
         self.adapted.extend(how);
         self
     }
-
-    /// Seconds of its longest actor, with the ramp.
-    pub fn seconds(&self) -> f64 {
-        let longest = self.job.actors.iter().filter_map(|actor| actor.time).map(|span| span.0.as_secs_f64());
-        longest.fold(0.0, f64::max) + self.job.ramp.0.as_secs_f64()
-    }
 }
 
 fn put_actor(values: &mut Values, extract: &Extract, actor: &ActorResult) {

@@ -1,10 +1,11 @@
 //! An experiment of the study as a run: its drives, its points, their repetitions.
 
 use super::compare;
-use super::drives::{Drives, Fitting, Used, used};
+use super::drives::{Drives, Fitting, Used, checked, used};
 use super::measure::{self, Measured, Point};
 use super::values::{Values, measurement};
 use super::{Parameters, ZnsStudy};
+use crate::job::cost::of_job;
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed};
 use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
@@ -57,13 +58,12 @@ fn point_of(words: &str) -> (&str, u32) {
     numbered.unwrap_or((words, 0))
 }
 
-/// Bytes and seconds that a point costs a drive that is not simulated.
+/// Bytes that a point writes at most, and seconds that it takes, of a drive that is not simulated.
 fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
     if drive.nature == Nature::Simulated {
         return (Bytes(0), 0.0);
     }
-    let checked = senesce_zoned::job::check(&point.job, &drive.geometry, &drive.zones);
-    (Bytes(checked.map_or(0, |checked| checked.preparation_bytes(&drive.geometry))), point.seconds())
+    checked(point, drive).map_or((Bytes(0), 0.0), |(checked, geometry)| of_job(&checked, &geometry))
 }
 
 impl<S: ZnsStudy> Run for Zns<S> {
@@ -281,6 +281,10 @@ impl<S: ZnsStudy> Experiment for Zns<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::zns::GridSpec;
+    use crate::zns_bandwidth::ZnsBandwidth;
+    use crate::zns_reset::{FillSpec, ZnsReset};
+    use senesce_core::plan::BY_TIME_ALONE;
 
     #[test]
     fn a_step_knows_its_point_and_repetition() {
@@ -297,6 +301,20 @@ mod tests {
         let facts = facts_of(&[published, drive("sim:./mine.toml", "")], Facts::of(Level::Quick));
         assert_eq!(facts.own_model.as_deref(), Some("sim:./mine.toml"));
         assert_eq!(facts.model.as_deref(), Some("sim:nvme-a"), "claims about it are still told it");
+    }
+
+    #[test]
+    fn what_a_drive_of_this_machine_costs_is_told_before() {
+        let plan = |spec: &FillSpec| Zns::<ZnsReset>::plan(spec, Seed(1)).unwrap();
+        let spec = FillSpec { device: "null".into(), ..FillSpec::defaults(Level::Smoke) };
+        let zone = Drives::find(spec.drives()).unwrap().zoned.geometry.capacity_bytes();
+        assert_eq!(plan(&spec).bytes_to_write, 30 * zone, "twenty zones empty, half full and full");
+        assert!(plan(&spec).estimated_seconds > 20.0);
+        assert_eq!(plan(&FillSpec::defaults(Level::Smoke)).bytes_to_write, 0, "a model writes nothing");
+        let writers = GridSpec { device: "null".into(), ..GridSpec::defaults(Level::Smoke) };
+        let plan = Zns::<ZnsBandwidth>::plan(&writers, Seed(1)).unwrap();
+        assert_eq!(plan.bytes_to_write, BY_TIME_ALONE);
+        assert!((0.06 * plan.steps.len() as f64 - plan.estimated_seconds).abs() < 1e-6, "{plan:?}");
     }
 
     #[test]

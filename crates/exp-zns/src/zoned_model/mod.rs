@@ -130,8 +130,7 @@ impl Run for ZonedModel {
         }
         source.design.blocks.iter().for_each(|block| plan.step(format!("fit {}", block.name), "-"));
         for planned in Self::steps(spec, seed)? {
-            plan.bytes_to_write += planned.bytes_to_write.0;
-            plan.estimated_seconds += planned.seconds;
+            plan.add_cost(planned.bytes_to_write.0, planned.seconds);
         }
         Ok(plan)
     }

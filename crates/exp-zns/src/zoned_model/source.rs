@@ -1,5 +1,6 @@
 //! What a model is fitted to: a drive that is measured, or tables of what others measured.
 
+use crate::job::cost::of_job;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Failure};
 use senesce_zoned::fit::block::Observations;
@@ -141,23 +142,9 @@ impl Source {
     }
 }
 
-/// Bytes and seconds that a point costs, roughly: a command takes 15 us alone, a random read 80 us, data 1 GiB/s.
+/// Bytes that a point writes at most and seconds that it takes, roughly.
 pub(super) fn cost(probe: &Probe, survey: &Survey) -> (Bytes, f64) {
     let (Work::Job(job), false) = (&probe.work, survey.nature == Nature::Simulated) else { return (Bytes(0), 0.1) };
-    let Ok(checked) = check(job, &survey.geometry, &survey.zones) else { return (Bytes(0), 0.0) };
-    let (mut bytes, mut seconds) = (checked.preparation_bytes(&survey.geometry), 0.0f64);
-    for actor in &checked.actors {
-        let spec = &actor.spec;
-        let count = spec.count.unwrap_or(0) * u64::from(actor.jobs);
-        let data = count * spec.bs.0;
-        let alone = if spec.op.reads() { 80e-6 } else { 15e-6 } / f64::from(actor.jobs * spec.qd).min(16.0);
-        let timed = spec.time.map_or(0.0, |time| time.0.as_secs_f64() + job.ramp.0.as_secs_f64());
-        let filled = actor.occupancy_blocks.unwrap_or(0) * u64::from(survey.geometry.block_bytes);
-        let rate = spec.rate.map_or(f64::from(1 << 30), |rate| rate.0.0 as f64);
-        bytes += if spec.op.reads() { 0 } else { data } + count * filled;
-        seconds = seconds.max(timed).max((count as f64 * alone).max(data as f64 / rate));
-        seconds += (count * filled) as f64 / f64::from(1 << 30);
-    }
-    let filling = checked.preparation_bytes(&survey.geometry) as f64 / f64::from(1 << 30);
-    (Bytes(bytes), seconds + filling)
+    let checked = check(job, &survey.geometry, &survey.zones);
+    checked.map_or((Bytes(0), 0.0), |checked| of_job(&checked, &survey.geometry))
 }

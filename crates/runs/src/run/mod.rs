@@ -89,8 +89,7 @@ pub trait Run: Sized + 'static {
         let mut plan = new_plan::<Self>(spec, seed)?;
         for planned in Self::steps(spec, seed)? {
             plan.step(planned.action, planned.target);
-            plan.bytes_to_write += planned.bytes_to_write.0;
-            plan.estimated_seconds += planned.seconds;
+            plan.add_cost(planned.bytes_to_write.0, planned.seconds);
         }
         Ok(plan)
     }
@@ -175,7 +174,7 @@ pub struct Planned<S> {
     pub action: String,
     /// To what: path, device, or "-".
     pub target: String,
-    /// Bytes it writes, at most.
+    /// Bytes it writes, at most; [`senesce_core::plan::BY_TIME_ALONE`]: no number bounds them.
     pub bytes_to_write: Bytes,
     /// How long it takes, as far as that is known.
     pub seconds: f64,
