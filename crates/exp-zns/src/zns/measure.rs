@@ -1,7 +1,7 @@
 //! Points, and what a record says was measured at them.
 
 use super::drives::{PUBLISHED_CONVENTIONAL, PUBLISHED_ZONED, Used, used};
-use super::values::Values;
+use super::values::{Values, parts};
 use senesce_core::failure::Classify;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Seed, Silent};
@@ -10,7 +10,7 @@ use senesce_zoned::run::{DeviceName, RunOptions};
 use senesce_zoned::session::Session;
 use senesce_zoned::{Operation, ZonedError};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What of a job's result belongs to one key.
 #[derive(Debug, Clone)]
@@ -149,7 +149,7 @@ pub fn run_point(
     run_on(&mut Session::new(name, erase, None), point, seed, interrupt)
 }
 
-/// Everything a record holds; repetitions are averaged.
+/// Everything a record holds, the repetitions of a point as one.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     /// The names of its drives.
@@ -158,6 +158,8 @@ pub struct Measured {
     pub simulated: bool,
     drives: Vec<Used>,
     values: BTreeMap<String, Values>,
+    /// Of the point that has most.
+    repetitions: usize,
     warnings: BTreeMap<String, usize>,
 }
 
@@ -183,7 +185,8 @@ impl Measured {
         let mut measured = Self {
             device: names.join(", "),
             simulated: drives.iter().any(|drive| drive.nature == "simulated"),
-            values: repeated.into_iter().map(|(key, values)| (key.to_string(), averaged(&values))).collect(),
+            repetitions: repeated.values().map(Vec::len).max().unwrap_or(0),
+            values: repeated.into_iter().map(|(key, values)| (key.to_string(), together(&values))).collect(),
             drives,
             ..Self::default()
         };
@@ -218,6 +221,11 @@ impl Measured {
         if self.simulated {
             caveats.push(format!("modelled, not measured: {}", self.device));
         }
+        if self.repetitions > 1 {
+            let words =
+                "rates, means and percentiles are the means of those of each, maxima are the greatest, counts the sums";
+            caveats.push(format!("{} repetitions: {words}", self.repetitions));
+        }
         let of = |nature: &str| -> Vec<&str> {
             self.drives.iter().filter(|drive| drive.nature == nature).map(|drive| drive.name.as_str()).collect()
         };
@@ -242,23 +250,31 @@ impl Measured {
     }
 }
 
-/// The means of all repetitions of a point; the seconds one behind the other.
-fn averaged(repetitions: &[&Values]) -> Values {
-    let mut mean = Values::of(repetitions.first().map_or("", |values| &values.key));
-    for values in repetitions {
-        for name in values.values.keys() {
-            if let Some(value) = values.of_something(name) {
-                *mean.values.entry(name.clone()).or_default() += value;
-            }
+/// All repetitions of a point as one; the seconds one behind the other.
+fn together(repetitions: &[&Values]) -> Values {
+    let mut whole = Values::of(repetitions.first().map_or("", |values| &values.key));
+    let names: BTreeSet<&String> = repetitions.iter().flat_map(|values| values.values.keys()).collect();
+    for name in names {
+        let found: Vec<f64> = repetitions.iter().filter_map(|values| values.of_something(name)).collect();
+        if !found.is_empty() {
+            whole.values.insert(name.clone(), one_of(name, &found));
         }
-        mean.by_second.extend(&values.by_second);
-        mean.outside.extend(values.outside.iter().cloned());
     }
-    for (name, value) in &mut mean.values {
-        let count = repetitions.iter().filter(|values| values.of_something(name).is_some()).count();
-        *value /= count.max(1) as f64;
+    for values in repetitions {
+        whole.by_second.extend(&values.by_second);
+        whole.outside.extend(values.outside.iter().cloned());
     }
-    mean
+    whole
+}
+
+/// What is counted is counted over all, the greatest is that of all; rates, means and percentiles have a mean.
+fn one_of(name: &str, repetitions: &[f64]) -> f64 {
+    let sum: f64 = repetitions.iter().sum();
+    match parts(name).1 {
+        "count" | "errors" => sum,
+        "lat_max_us" => repetitions.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        _ => sum / repetitions.len() as f64,
+    }
 }
 
 #[cfg(test)]
@@ -279,6 +295,26 @@ mod tests {
         assert_eq!(of(&[values(0.0, 0.0)], "lat_mean_us"), None);
         let mixed = [values(0.0, 0.0), values(10.0, 80.0)];
         assert_eq!((of(&mixed, "lat_mean_us"), of(&mixed, "iops")), (Some(80.0), Some(90.0)));
-        assert_eq!(of(&mixed, "count"), Some(5.0));
+        assert_eq!(of(&mixed, "count"), Some(10.0));
+    }
+
+    #[test]
+    fn over_repetitions_counts_add_up_and_the_greatest_is_that_of_all() {
+        let values = |max: f64, p99: f64, count: f64| {
+            let mut values = Values::of("op=finish,blocks=1");
+            let named = [("lat_max_us", max), ("lat_p99_us", p99), ("count", count), ("errors", 1.0)];
+            values.values.extend(named.map(|(name, value)| (name.to_string(), value)));
+            values.values.extend([("writer_lat_max_us".to_string(), max), ("writer_count".to_string(), count)]);
+            values
+        };
+        let all = [values(9037.0, 5.0, 20.0), values(9076.0, 6.0, 20.0), values(9013.0, 10.0, 20.0)];
+        let measured = Measured::on(Vec::new(), all.iter(), std::iter::empty());
+        let get = |name: &str| measured.get("op=finish,blocks=1", name);
+        assert_eq!((get("lat_max_us"), get("writer_lat_max_us")), (Some(9076.0), Some(9076.0)));
+        assert_eq!((get("count"), get("writer_count"), get("errors")), (Some(60.0), Some(60.0), Some(3.0)));
+        assert_eq!(get("lat_p99_us"), Some(7.0));
+        let said = |measured: &Measured| measured.caveats().iter().any(|words| words.starts_with("3 repetitions"));
+        assert!(said(&measured));
+        assert!(!said(&Measured::on(Vec::new(), all[..1].iter(), std::iter::empty())));
     }
 }

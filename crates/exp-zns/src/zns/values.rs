@@ -90,7 +90,7 @@ impl Values {
 }
 
 /// The name of a value behind the word for its actor.
-fn parts(name: &str) -> (&str, &str) {
+pub(super) fn parts(name: &str) -> (&str, &str) {
     name.split_at(if name.starts_with(WRITER) { WRITER.len() } else { 0 })
 }
 
