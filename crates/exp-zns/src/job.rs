@@ -45,6 +45,8 @@ impl Run for ZnsJob {
     type Event = Event;
     type Step = ();
 
+    const BEGINS_ANEW: bool = true;
+
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
         let name: DeviceName = spec.device.parse()?;
         let (checked, geometry) = plan_job(&name, &spec.job)?;

@@ -68,9 +68,8 @@ pub fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
         State::Interrupted => {
-            eprintln!(
-                "senesce: interrupted; the record {path} is kept, the same command with --out {path} continues it"
-            )
+            let goes_on = if outcome.begins_anew { "does it anew" } else { "continues it" };
+            eprintln!("senesce: interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
         }
         State::Failed(count) => {
             eprintln!("senesce: {count} steps failed; the record {path} says why, the same command does them again");

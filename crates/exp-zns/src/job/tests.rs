@@ -1,9 +1,10 @@
 use super::*;
-use senesce_core::Record;
+use senesce_core::interrupt::Interrupt;
 use senesce_core::measurement::Seconds;
+use senesce_core::{Progress, Record};
 use senesce_runs::compare::{self, Options};
 use senesce_runs::registry::Registry;
-use senesce_runs::run::{Conduct, conduct};
+use senesce_runs::run::{Conduct, State, conduct};
 use senesce_zoned::job::{Activity, ActorSpec, Span};
 use std::path::Path;
 
@@ -96,4 +97,39 @@ fn how_long_a_simulation_lasted_is_no_measure() {
         ActorSpec { occupancy: Some(0.5), time: Some(Span::seconds(0.002)), ..ActorSpec::new(Activity::Finish) };
     let record = run("sim:zn540", finish, 1, &room.path().join("run"));
     assert_eq!(values(&record), [], "no finish ends in two milliseconds");
+}
+
+#[test]
+fn of_a_run_that_was_interrupted_the_last_part_counts() {
+    let room = tempfile::tempdir().unwrap();
+    let out = room.path().join("run");
+    let spec = Spec { device: "sim:zn540".into(), job: Job::of(vec![append(1, 0.5)]) };
+    let interrupt = Interrupt::new();
+    let progress = InterruptedRun(&interrupt);
+    let ended = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&out) };
+    let outcome = conduct::<ZnsJob>(&spec, Seed(1), &ended).unwrap();
+    assert!(outcome.state == State::Interrupted && outcome.begins_anew);
+    let outcome = conduct::<ZnsJob>(&spec, Seed(1), &Conduct::quietly(&out)).unwrap();
+    assert_eq!(outcome.state, State::Done);
+    let record = Record::open(&out).unwrap();
+    assert_eq!(record.events.iter().filter(|event| event.kind == "actor").count(), 2, "each part tells of its actor");
+    let alone = run("sim:zn540", append(1, 0.5), 1, &room.path().join("alone"));
+    assert_eq!(values(&record), values(&alone));
+    // A part that was cut off while it was recorded is not mixed with the one before.
+    let mut cut = record.clone();
+    cut.events.truncate(cut.events.iter().rposition(|event| event.kind == "actor").unwrap() + 1);
+    assert_eq!(values(&cut), values(&alone));
+}
+
+/// Interrupts as soon as the actors run.
+struct InterruptedRun<'a>(&'a Interrupt);
+
+impl Progress for InterruptedRun<'_> {
+    fn phase(&self, name: &str, _total: u64, _unit: &str) {
+        if name == "run" {
+            self.0.request();
+        }
+    }
+    fn position(&self, _done: u64, _note: &str) {}
+    fn say(&self, _message: &str) {}
 }

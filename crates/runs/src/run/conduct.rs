@@ -65,7 +65,7 @@ pub enum State {
     Done,
     /// So many steps failed; the same command does them again.
     Failed(usize),
-    /// The user ended it; the same command continues it.
+    /// The user ended it; the same command continues it, or does it anew.
     Interrupted,
 }
 
@@ -80,6 +80,8 @@ pub struct Outcome {
     pub state: State,
     /// What the process tells its caller if the run is done.
     pub verdict: ExitCode,
+    /// Whether the same command does it anew if it was interrupted.
+    pub begins_anew: bool,
 }
 
 impl Outcome {
@@ -179,7 +181,7 @@ fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Res
 fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
     let verdict = R::exit_code(&spec_of::<R>(&record)?, &Recorded::of(&record)?);
-    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict })
+    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, begins_anew: R::BEGINS_ANEW })
 }
 
 fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {

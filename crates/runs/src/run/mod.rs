@@ -47,6 +47,9 @@ pub trait Run: Sized + 'static {
     /// Whether a step that fails costs only itself: the run goes on, and the same command does the failed ones again.
     const GOES_ON: bool = false;
 
+    /// Whether a run that was interrupted is done anew by the same command, and not continued: its last part counts.
+    const BEGINS_ANEW: bool = false;
+
     /// Whether its events say which of them a guest measured. Otherwise a run of which a guest did any step counts as one of the
     /// guest.
     const KNOWS_GUESTS: bool = false;
