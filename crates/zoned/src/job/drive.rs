@@ -21,7 +21,8 @@ pub fn drive<D: ZonedDevice + ?Sized>(
     owner_of_tag: &[u16],
     interrupts: &[&Interrupt],
 ) -> Result<bool, ZonedError> {
-    let mut loop_state = Loop { timers: vec![u64::MAX; workers.len()], next_timer: u64::MAX, running: workers.len() };
+    let mut loop_state =
+        Loop { timers: vec![u64::MAX; workers.len()], next_timer: u64::MAX, running: workers.len(), stopped: false };
     let now = device.now_ns();
     for index in 0..workers.len() {
         loop_state.issue(device, workers, index, now)?;
@@ -84,6 +85,8 @@ struct Loop {
     timers: Vec<u64>,
     next_timer: u64,
     running: usize,
+    /// A worker lost a zone while it prepared a round: all end at the next wake.
+    stopped: bool,
 }
 
 const DONE: u64 = u64::MAX - 1;
@@ -139,7 +142,8 @@ impl Loop {
                 Wish::Preset(zone, blocks) => {
                     preset(device, worker, zone, blocks)?;
                     if worker.stopped {
-                        return self.stop(device, workers);
+                        self.stopped = true;
+                        break now;
                     }
                 }
                 Wish::WaitUntil(time) => break time,
@@ -161,6 +165,9 @@ impl Loop {
 
     /// Asks the workers whose time has come.
     fn wake<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {
+        if self.stopped {
+            return self.stop(device, workers);
+        }
         let now = device.now_ns();
         for index in 0..workers.len() {
             if self.timers[index] <= now {

@@ -318,10 +318,7 @@ impl Worker {
                 self.refused_in_a_row = 0;
                 self.count(&done, completion);
             }
-            Err(fault) => {
-                self.give_back(&done, completion);
-                self.refused(&done, fault);
-            }
+            Err(fault) => self.refused(&done, completion.completed_ns, fault),
         }
         if self.phase != Phase::Flow {
             self.advance(&done, completion);
@@ -335,8 +332,7 @@ impl Worker {
             self.tally.shares += self.share_within(completion);
         }
         if by_time && (completion.completed_ns < self.count_from_ns || completion.completed_ns >= self.end_ns) {
-            self.give_back(done, completion);
-            return;
+            return self.give_back(done.counted, completion.completed_ns);
         }
         self.tally.record(done.operation, completion.completed_ns - completion.submitted_ns);
         if !done.counted {

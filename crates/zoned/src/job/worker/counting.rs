@@ -1,9 +1,9 @@
 //! Which commands a count is of.
 
-use super::{InFlight, Phase, Wish, Worker};
-use crate::command::Completion;
+use super::{Phase, Wish, Worker};
 
 impl Worker {
+    #[inline]
     pub(super) fn counted_enough(&self) -> bool {
         self.actor.spec.count.is_some_and(|count| self.issued >= count)
     }
@@ -20,9 +20,9 @@ impl Worker {
 
     /// What ends within the ramp is not one of the commands to be counted.
     #[cold]
-    pub(super) fn give_back(&mut self, done: &InFlight, completion: &Completion) {
-        if completion.completed_ns < self.count_from_ns {
-            self.issued -= u64::from(done.counted);
+    pub(super) fn give_back(&mut self, counted: bool, completed_ns: u64) {
+        if completed_ns < self.count_from_ns {
+            self.issued -= u64::from(counted);
         }
     }
 }

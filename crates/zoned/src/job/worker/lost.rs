@@ -19,7 +19,8 @@ pub(super) fn fault_of(state: ZoneState) -> Option<ZoneFault> {
 impl Worker {
     /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.
     #[cold]
-    pub(super) fn refused(&mut self, done: &InFlight, fault: ZoneFault) {
+    pub(super) fn refused(&mut self, done: &InFlight, completed_ns: u64, fault: ZoneFault) {
+        self.give_back(done.counted, completed_ns);
         *self.tally.errors.entry(fault.name()).or_default() += 1;
         self.refused_in_a_row += 1;
         let reads_on = done.operation == Operation::Read && fault != ZoneFault::Offline;
