@@ -215,7 +215,7 @@ impl ActorResult {
         object.insert("zones".into(), self.zones.into());
         object.insert("jobs".into(), self.jobs.into());
         object.insert("seconds".into(), round(self.seconds(), 6).into());
-        object.insert("iops".into(), round(self.iops(), 3).into());
+        object.insert("iops".into(), rate(self.iops()).into());
         object.insert("bw_mib".into(), round(self.bw_mib(), 4).into());
         object.insert("lat_us".into(), latency_json(&self.latency()));
         if let Some(latency) = &self.tally.from_intended {
@@ -274,6 +274,12 @@ pub fn latency_json(latency: &Latency) -> Value {
     })
 }
 
+/// To three digits behind the point; a rate below one to three of its own.
+fn rate(per_second: f64) -> f64 {
+    let magnitude = if per_second > 0.0 { -per_second.log10().floor() as i32 } else { 0 };
+    round(per_second, (magnitude + 2).clamp(3, 15))
+}
+
 fn round(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale
@@ -295,5 +301,16 @@ impl JobResult {
         object.insert("unusable_zones".into(), json!(self.unusable));
         object.insert("warnings".into(), json!(self.warnings));
         object.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_rates_keep_three_digits() {
+        assert_eq!(rate(3.0 / 1077.0), 0.00279);
+        assert_eq!([rate(0.0), rate(66_666.666_66), rate(0.25), rate(1e-300)], [0.0, 66_666.667, 0.25, 0.0]);
     }
 }
