@@ -2,6 +2,7 @@
 
 use super::spec::{ActorSpec, Job};
 use super::values::Span;
+use senesce_core::Bytes;
 use std::time::Duration;
 
 /// The shortest time that is measured: in less, hardly a drive ends a command.
@@ -11,8 +12,8 @@ pub const LONGEST: Duration = Duration::from_hours(24 * 366);
 /// The most commands that a worker counts: a drive of a million commands per second takes 35 years for them.
 pub const MOST_COMMANDS: u64 = 1 << 50;
 
-/// What is wrong with the times of one actor, and the remedy.
-pub fn problem(job: &Job, spec: &ActorSpec) -> Option<(String, &'static str)> {
+/// What is wrong with the times of one actor whose commands count for so many bytes, and the remedy.
+pub fn problem(job: &Job, spec: &ActorSpec, bytes: u64) -> Option<(String, &'static str)> {
     if spec.count == Some(0) {
         return Some(("count 0 measures nothing".into(), "say how many"));
     }
@@ -22,6 +23,15 @@ pub fn problem(job: &Job, spec: &ActorSpec) -> Option<(String, &'static str)> {
     if let Some(Span(time)) = spec.time.filter(|time| time.0 < SHORTEST) {
         let problem = format!("in a time of {time:?} nothing can be measured");
         return Some((problem, "choose 1ms or more, or count commands instead"));
+    }
+    if let (Some(rate), Some(Span(time))) = (spec.rate, spec.time)
+        && rate.0.0 as f64 * time.as_secs_f64() < bytes as f64
+    {
+        let problem = format!("a rate of {}/s is not one command of {} in {time:?}", rate.0, Bytes(bytes));
+        return Some((
+            problem,
+            "rates are bytes per second, such as 250MiB/s; a zone command counts for the capacity of its zone",
+        ));
     }
     let ramp = if spec.time.is_some() { job.ramp } else { Span::default() };
     let spans = [("time", spec.time.unwrap_or_default()), ("ramp", ramp), ("start", spec.start), ("pause", spec.pause)];

@@ -196,7 +196,7 @@ fn check_actor(
     if spec.time.is_none() && spec.count.is_none() && !spec.goes_once() {
         return bad("it has neither time nor count".into(), "give one of them");
     }
-    if let Some((problem, remedy)) = bounds::problem(job, &spec) {
+    if let Some((problem, remedy)) = bounds::problem(job, &spec, spec.command_bytes(geometry)) {
         return bad(problem, remedy);
     }
     if spec.occupancy.is_some() && !matches!(spec.op, Activity::Reset | Activity::Finish) {

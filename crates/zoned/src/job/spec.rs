@@ -2,7 +2,7 @@
 
 use super::values::{Rate, Span, Zones};
 use crate::error::ZonedError;
-use crate::geometry::ZoneState;
+use crate::geometry::{Geometry, ZoneState};
 use crate::hardware::{RingOptions, Submission};
 use crate::sim::HostPath;
 use senesce_core::units::Bytes;
@@ -192,6 +192,11 @@ impl ActorSpec {
             pause: Span::default(),
             cores: Vec::new(),
         }
+    }
+
+    /// What a command counts for against the rate: its data, or of a zone command the capacity of its zone.
+    pub fn command_bytes(&self, geometry: &Geometry) -> u64 {
+        if self.op.manages() { geometry.capacity_bytes() } else { self.bs.0 }
     }
 
     /// Whether it takes each zone as it is, once, and so ends by itself.

@@ -127,8 +127,7 @@ impl Worker {
         let places = places.map(|zone| OwnZone { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
         let manages = actor.spec.op.manages();
-        let request = f64::from(actor.blocks) * f64::from(geometry.block_bytes);
-        let bytes = if manages { geometry.capacity_bytes() as f64 } else { request };
+        let bytes = actor.spec.command_bytes(geometry) as f64;
         let gap_ns = actor.spec.rate.map_or(0, |rate| (bytes * 1e9 / rate.0.0 as f64) as u64);
         Self {
             queue,
