@@ -18,16 +18,19 @@ pub struct Session {
     /// Path or serial number of what may be lost.
     erase: Option<String>,
     left: Option<Leftover>,
+    /// Whether something else may have written to it.
+    is_disturbed: bool,
 }
 
 impl Session {
     /// Nothing is claimed before the first job. `left`: what an earlier part of the same run left.
     pub fn new(name: DeviceName, erase: Option<&str>, left: Option<Leftover>) -> Self {
-        Self { name, claimed: None, erase: erase.map(str::to_string), left }
+        Self { name, claimed: None, erase: erase.map(str::to_string), left, is_disturbed: false }
     }
 
-    /// Claims a real drive for a job (none: for single commands), so that what it holds can be recorded before anything is written:
-    /// that is returned. `None`: it was claimed before, or vanishes with the run.
+    /// Claims a real drive for a job (none: for single commands). What is returned tells which one it is and is to be recorded before
+    /// anything is written: then a run that is cut off knows its own noise there. It vouches for no content, which may have been allowed
+    /// to be lost once. `None`: it was claimed before, is as this run left it, or vanishes with the run.
     ///
     /// # Errors
     /// What the guard, the check or the drive said.
@@ -43,8 +46,10 @@ impl Session {
             }
             None => way_of_commands(path),
         };
-        self.claimed = Some(ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?);
-        self.leftover()
+        let drive = ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?;
+        let is_ours = drive.is_ours();
+        self.claimed = Some(drive);
+        Ok(self.leftover()?.filter(|_| !is_ours).map(Leftover::vouching_for_nothing))
     }
 
     /// Runs one job.
@@ -52,14 +57,24 @@ impl Session {
     /// # Errors
     /// What the guard, the check or the drive said.
     pub fn run(&mut self, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
-        self.claim(Some(job))?;
-        match (&self.name, &mut self.claimed) {
-            (DeviceName::Path(path), Some(drive)) => {
-                hardware::check_real(path, job)?;
-                hardware::run_on(drive, job, options)
-            }
-            _ => run_job(&self.name, job, None, options),
+        if let (DeviceName::Path(path), true) = (&self.name, self.claimed.is_some()) {
+            hardware::check_real(path, job)?;
         }
+        self.claim(Some(job))?;
+        let result = match &mut self.claimed {
+            Some(drive) => hardware::run_on(drive, job, options),
+            _ => run_job(&self.name, job, None, options),
+        };
+        let is_refused = |result: &JobResult| result.actors.iter().any(|actor| actor.tally.error_count() > 0);
+        if result.as_ref().map_or(true, is_refused) {
+            self.distrust();
+        }
+        result
+    }
+
+    /// A command was refused or a job failed: another may have changed the zones, so that what they hold now is vouched for no more.
+    pub fn distrust(&mut self) {
+        self.is_disturbed = true;
     }
 
     /// The drive for single commands, in blocks of `block_bytes` where the format is chosen per run.
@@ -82,7 +97,8 @@ impl Session {
     /// # Errors
     /// When the drive does not report its zones.
     pub fn leftover(&self) -> Result<Option<Leftover>, ZonedError> {
-        self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()
+        let left = self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()?;
+        Ok(left.map(|left| if self.is_disturbed { left.vouching_for_nothing() } else { left }))
     }
 }
 

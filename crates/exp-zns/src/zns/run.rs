@@ -257,7 +257,11 @@ impl<S: ZnsStudy> Zns<S> {
         };
         record_held(&self.zoned.name, session.claim(None)?, context)?;
         let mut device = session.open(block_bytes, seed)?;
-        S::run_script(spec, &self.zoned, &mut *device, context)
+        let found = S::run_script(spec, &self.zoned, &mut *device, context);
+        if found.is_err() {
+            session.distrust();
+        }
+        found
     }
 
     fn leftovers(&self) -> Result<Vec<(String, Leftover)>, Failure> {

@@ -247,6 +247,11 @@ impl ClaimedDrive {
         Self { path: path.into(), identity, way, epoch, claim, is_ours: false, is_in_use: false, scheduler: None }
     }
 
+    /// Whether its zones were as an earlier part of the same run left them.
+    pub fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
     /// Asks once more before the first write: nobody has begun to use it, and it holds nothing that its claim did not allow.
     ///
     /// # Errors

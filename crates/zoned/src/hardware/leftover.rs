@@ -56,14 +56,20 @@ impl Leftover {
         Self { drive: drive.into(), zones: runs, content: content(zones, read).ok() }
     }
 
+    /// The same drive, of whose content nothing is known: it is found again by noise alone.
+    #[must_use]
+    pub fn vouching_for_nothing(self) -> Self {
+        Self { content: None, ..self }
+    }
+
     /// Whether a drive that was found so is as this one was left.
     pub fn is_found(&self, now: &Self) -> bool {
         self.content.is_some() && self == now
     }
 }
 
-/// Whether every zone that is written begins and ends with this program's own noise; of a zone that was finished, the end may be
-/// what was never written.
+/// Whether every zone that is written begins and ends with this program's own noise. Of a zone that was finished the end may be what was
+/// never written: then there is noise up to some place, and nothing behind it, wherever it is looked at.
 ///
 /// # Errors
 /// Those of `read`, which gives the logical block of a number.
@@ -74,12 +80,33 @@ pub fn holds_only_noise(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Res
             Fill::Blocks(blocks) => (blocks, false),
             Fill::Full => (zone.capacity, true),
         };
-        let end = |content: &[u8]| is_noise(content) || may_be_unwritten && content.iter().all(|byte| *byte == 0);
-        if !is_noise(&read(zone.start)?) || !end(&read(zone.start + blocks.max(1) - 1)?) {
+        let last = read(zone.start + blocks.max(1) - 1)?;
+        let is_own = is_noise(&read(zone.start)?)
+            && (is_noise(&last) || may_be_unwritten && is_zero(&last) && ends_in_zeros(zone, &mut read)?);
+        if !is_own {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Places of a zone that are looked at for what lies between noise and zeros.
+const PLACES: u64 = 32;
+
+fn ends_in_zeros(zone: &ZoneInfo, mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
+    let mut has_ended = false;
+    for place in 1..PLACES {
+        let content = read(zone.start + zone.capacity * place / PLACES)?;
+        has_ended |= is_zero(&content);
+        if !(has_ended && is_zero(&content) || !has_ended && is_noise(&content)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_zero(content: &[u8]) -> bool {
+    content.iter().all(|byte| *byte == 0)
 }
 
 /// Of zones at equal distances among the written ones, with the first and the last.
@@ -172,12 +199,31 @@ mod tests {
             holds_only_noise(&zones, read).unwrap()
         };
         assert!(with(None));
-        let zero = vec![0; 4096];
-        assert!(with(Some((five + capacity - 1, zero.clone()))), "finished before it was full");
+        let (zero, other) = (vec![0; 4096], vec![7; 4096]);
         for place in [three, three + 99, five] {
             assert!(!with(Some((place, zero.clone()))), "block {place}");
         }
         assert!(!with(Some((five + capacity - 1, vec![7; 4096]))));
+        // Noise up to a place, then what another wrote up to the next, then nothing.
+        let finished = |noise_blocks: u64, other_blocks: u64| {
+            let read = |block: u64| {
+                let at = block.saturating_sub(five);
+                let content = if at < noise_blocks {
+                    &noise
+                } else if at < other_blocks {
+                    &other
+                } else {
+                    &zero
+                };
+                Ok(content.clone())
+            };
+            holds_only_noise(&zones, read).unwrap()
+        };
+        assert!(
+            finished(1, 0) && finished(capacity / 2, 0) && finished(capacity - 1, 0),
+            "finished before it was full"
+        );
+        assert!(!finished(capacity / 3, capacity / 2) && !finished(1, capacity - 1));
         assert!(holds_only_noise(&zones, |_| Err(io::Error::from_raw_os_error(5))).is_err());
         drive.preset(3, None).unwrap();
         drive.preset(5, None).unwrap();
