@@ -35,7 +35,7 @@ pub struct Spec {
     #[arg(long, value_parser = real(0.01..=0.9))]
     pub fullness: f64,
     /// threads, each of which writes over ten files of its own
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub writers: u32,
     /// conventional drive of this machine, or lab to boot the guest
     #[arg(long)]

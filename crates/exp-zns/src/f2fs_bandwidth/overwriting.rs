@@ -33,7 +33,7 @@ impl Shape {
         let writers = u64::from(spec.writers);
         let bytes = drive_size.0 as f64 * spec.fullness;
         let blocks_per_file = (bytes / (writers * FILES_PER_WRITER * BLOCK) as f64) as u64;
-        Self { writers, blocks_per_file: blocks_per_file.clamp(1, u32::MAX.into()) }
+        Self { writers, blocks_per_file: blocks_per_file.clamp(1, u64::from(u32::MAX) / FILES_PER_WRITER) }
     }
 
     fn blocks_per_writer(self) -> u64 {
@@ -131,13 +131,23 @@ pub fn run(
         for (number, files) in writers.iter().enumerate() {
             let (shared, sender) = (&shared, sender.clone());
             let seed = seed.child(&format!("f2fs-bandwidth/writer/{number}"));
-            handles.push(scope.spawn(move || shared.write(files, seed, &sender)));
+            handles.push(scope.spawn(move || {
+                let written = shared.write(files, seed, &sender);
+                // What failed for one would come out only when all others are done.
+                shared.is_stopped.fetch_or(written.is_err(), Ordering::Relaxed);
+                written
+            }));
         }
         drop(sender);
-        let mut outcome = Ok(());
+        let (mut outcome, mut furthest) = (Ok(()), 0);
         loop {
             let course = match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(course) => Some(course),
+                // Writers tell in the order in which they get to it.
+                Ok(course) if course.bytes <= furthest => continue,
+                Ok(course) => {
+                    furthest = course.bytes;
+                    Some(course)
+                }
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
@@ -200,7 +210,6 @@ mod tests {
     use super::*;
     use senesce_core::Level;
     use senesce_runs::run::Experiment;
-    use std::collections::BTreeSet;
 
     fn writers(folder: &Path, shape: Shape) -> Vec<Writer> {
         let file = |name: String| {
@@ -228,14 +237,24 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        let distinct: BTreeSet<u64> = told.iter().copied().collect();
-        assert_eq!(distinct.len(), told.len(), "{told:?}");
-        assert_eq!(distinct.last(), Some(&wanted));
+        assert!(told.is_sorted_by(|one, next| one < next), "{told:?}");
+        assert_eq!(told.last(), Some(&wanted));
         let is_written = |(path, _): &(PathBuf, File)| {
             let content = std::fs::read(path).unwrap();
             content.chunks(BLOCK as usize).all(|block| block.iter().any(|byte| *byte != 0))
         };
         assert!(writers.iter().flatten().all(is_written));
+    }
+
+    #[test]
+    fn a_writer_that_fails_ends_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let shape = Shape { writers: 2, blocks_per_file: 100 };
+        let mut writers = writers(folder.path(), shape);
+        let path = writers[1][0].0.clone();
+        writers[1][0] = (path.clone(), File::open(&path).unwrap());
+        let ended = run(&writers, shape, shape.wanted_bytes(1e6), Instant::now(), Seed(1), |_| Ok(())).unwrap_err();
+        assert!(ended.to_string().contains("write"), "{ended}");
     }
 
     #[test]

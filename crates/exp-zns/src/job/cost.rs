@@ -48,8 +48,7 @@ fn most_commands(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> Optio
     // Those of a ramp are not counted.
     let by_count = spec.count.filter(|_| spec.time.is_none() || ramp.is_zero());
     let by_rate = spec.rate.zip(spec.time).and_then(|(rate, time)| {
-        let bytes = if spec.op.manages() { geometry.capacity_bytes() } else { spec.bs.0 };
-        let gap_ns = (bytes as f64 * 1e9 / rate.0.0 as f64) as u64;
+        let gap_ns = (spec.command_bytes(geometry) as f64 * 1e9 / rate.0.0 as f64) as u64;
         Some(ramp.ns().saturating_add(time.ns()).checked_div(gap_ns)? + 1)
     });
     by_count.into_iter().chain(by_rate).min()
@@ -76,7 +75,8 @@ fn seconds_of_command(actor: &CheckedActor, geometry: &Geometry) -> f64 {
     };
     let beside = f64::from(actor.jobs.saturating_mul(spec.qd)).min(16.0);
     let data = if spec.op.manages() { 0.0 } else { spec.bs.0 as f64 };
-    let limited = spec.rate.map_or(0.0, |rate| data / rate.0.0 as f64) / f64::from(actor.jobs);
+    let counted = spec.command_bytes(geometry) as f64;
+    let limited = spec.rate.map_or(0.0, |rate| counted / rate.0.0 as f64) / f64::from(actor.jobs);
     let filling = bytes_of_command(actor, geometry) as f64;
     (alone / beside).max(data / RATE).max(limited)
         + if spec.op.manages() { filling / RATE + spec.pause.0.as_secs_f64() / f64::from(actor.jobs) } else { 0.0 }

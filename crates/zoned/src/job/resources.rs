@@ -112,14 +112,14 @@ fn judge(
         let prepared = (0..geometry.zones).filter(|zone| table.zone(*zone).is_some_and(|zone| holds(zone.state)));
         prepared.filter(&counted).filter(|zone| !firsts.contains(zone)).count() + firsts.len()
     };
-    let active = (in_state(ZoneState::is_active), geometry.max_active, "active");
-    let open = (in_state(|state| state == ZoneState::ExplicitlyOpen), geometry.max_open, "open");
-    for (needed, limit, kind) in [active, open] {
+    let active = (in_state(ZoneState::is_active), geometry.max_active, "active", "finish or reset");
+    let open = (in_state(|state| state == ZoneState::ExplicitlyOpen), geometry.max_open, "open", "close");
+    for (needed, limit, kind, way) in [active, open] {
         if limit > 0 && needed > limit as usize {
             let problem = format!(
                 "{needed} {kind} zones are needed for what is prepared and the workers, the drive allows {limit}"
             );
-            return Err(wrong("job", problem, "close or finish prepared zones, or reduce zones or jobs"));
+            return Err(wrong("job", problem, format!("{way} prepared zones, or reduce zones or jobs")));
         }
     }
     Ok(())
