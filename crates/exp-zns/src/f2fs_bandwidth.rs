@@ -13,6 +13,7 @@ use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::drives;
 use senesce_runs::run::{self, Context, Experiment, Guest, Planned, Run, run_in_guest};
+use senesce_volume::BlockDevice;
 use senesce_volume::guest::{Wanted, find};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -162,11 +163,11 @@ impl Run for F2fsBandwidth {
             spec.fullness * 100.0,
             spec.overwrites
         );
-        let bytes = Bytes((spec.size.0.0 as f64 * spec.fullness * (1.0 + spec.overwrites)) as u64);
+        let on_drive = |size: Bytes| Bytes((size.0 as f64 * spec.fullness * (1.0 + spec.overwrites)) as u64);
         if spec.conventional == LAB {
             senesce_lab::kernel::choose(None)?;
             // Some 25 MB/s pass through an emulated drive and the translated kernel in blocks of 4 KiB.
-            let bytes = Bytes(2 * bytes.0 * u64::from(spec.repeats));
+            let bytes = Bytes(2 * on_drive(spec.size.0).0 * u64::from(spec.repeats));
             let seconds = 10.0 + bytes.0 as f64 / 25e6;
             let target = "a conventional and a zoned drive of the guest";
             let models = "time what the drives of the guest were given";
@@ -177,8 +178,15 @@ impl Run for F2fsBandwidth {
                     .costing(Bytes(0), 6.0 * bytes.0 as f64 / 12e9),
             ]);
         }
+        // A drive that is not there is refused by its step; a drive writes some 500 MiB/s.
+        let size = |drive: &str, wanted| {
+            let found = find(drive, wanted).and_then(|path| Ok(BlockDevice::open(&path)?.size()));
+            found.map_or(Bytes(0), on_drive)
+        };
         let on = |step, name: &str, drive: &str| {
-            Planned::new(step, words.clone(), format!("{name}: {drive}")).costing(bytes, 0.0)
+            let wanted = if name == "zoned" { Wanted::Zoned } else { Wanted::Largest };
+            let bytes = size(drive, wanted);
+            Planned::new(step, words.clone(), format!("{name}: {drive}")).costing(bytes, bytes.0 as f64 / 5e8)
         };
         let round = |repeat| {
             [

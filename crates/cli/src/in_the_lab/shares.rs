@@ -11,6 +11,16 @@ use std::path::{Component, Path, PathBuf};
 
 /// The options that name a file to be written, besides `--out`.
 const OUTPUTS: [&str; 10] = ["csv", "html", "json", "jsonl", "junit", "markdown", "prometheus", "save", "svg", "text"];
+/// Options with words that name what is read elsewhere: the innermost verb, the option, and whether it names a file and not a folder.
+const OUTPUTS_OF: [(&str, &str, bool); 6] = [
+    ("measure", "fit", true),
+    ("fit", "model", true),
+    ("fs", "study", true),
+    ("export", "files", false),
+    ("report", "site", false),
+    ("man", "dir", false),
+];
+
 /// Folders for the guest. One that was made for it is removed if nothing came into it.
 #[derive(Debug, Default)]
 pub struct Shares {
@@ -46,6 +56,11 @@ impl Shares {
         }
         if let Some(record) = named("record") {
             shares.output(record, here, false)?;
+        }
+        let innermost_verb = std::iter::successors(arguments.subcommand(), |(_, matches)| matches.subcommand()).last();
+        let innermost_verb = innermost_verb.map_or(verb, |(name, _)| name);
+        for (_, id, is_file) in OUTPUTS_OF.iter().filter(|(of, ..)| *of == innermost_verb) {
+            named(id).map_or(Ok(()), |path| shares.output(path, here, *is_file))?;
         }
         for id in OUTPUTS {
             let file = named(id).filter(|file| **file != Path::new("-"));
@@ -192,10 +207,15 @@ mod tests {
         let mut commands = vec![crate::command()];
         while let Some(command) = commands.pop() {
             for argument in command.get_arguments() {
-                let writes = argument.get_help().is_some_and(|help| help.to_string().contains("rite "));
-                let is_file = argument.get_value_names().is_some_and(|names| names == ["FILE"]);
-                let id = argument.get_id().as_str();
-                assert!(!(writes && is_file) || id == "out" || OUTPUTS.contains(&id), "{id} of {}", command.get_name());
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                let writes =
+                    ["Write ", "write;", "is written", "to write", ", into "].iter().any(|word| help.contains(word));
+                let is_place = argument.get_value_names().is_some_and(|names| names == ["FILE"] || names == ["DIR"]);
+                let (id, of) = (argument.get_id().as_str(), command.get_name());
+                let is_known = ["out", "record"].contains(&id)
+                    || OUTPUTS.contains(&id)
+                    || OUTPUTS_OF.iter().any(|(verb, option, _)| (*verb, *option) == (of, id));
+                assert!(!(writes && is_place) || is_known, "{id} of {of}: {help}");
             }
             commands.extend(command.get_subcommands().cloned());
         }

@@ -23,7 +23,7 @@ pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a
 }
 
 /// One value: as measured, and the relative standard deviation of its difference from one run of a model that is right.
-pub(super) struct Value<'a> {
+pub(super) struct Datum<'a> {
     name: &'a str,
     measured: f64,
     /// The same of the mean of what was measured alone.
@@ -33,7 +33,7 @@ pub(super) struct Value<'a> {
 
 pub(super) struct Place<'a> {
     pub probe: &'a Probe,
-    pub values: Vec<Value<'a>>,
+    pub values: Vec<Datum<'a>>,
     /// Whether seeds decide how far the model is off.
     scatters: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     pub fn residuals(&self, model: &Model, seed: Seed) -> Result<Vec<f64>, ZonedError> {
         let values = self.probe.model(model, seed)?;
-        let residual = |value: &Value<'_>| {
+        let residual = |value: &Datum<'_>| {
             // What is missing in the model's run is as wrong as can be.
             let modelled = values.get(value.name).copied().unwrap_or(value.measured * 10.0);
             (modelled / value.measured).ln() / value.deviation
@@ -76,7 +76,7 @@ impl<'a> Search<'a> {
         let place = |probe: &'a Probe| {
             let value = |name: &'a str| {
                 let observed = observations[&(probe.key.clone(), name.to_string())];
-                Value { name, measured: observed.mean, known_to: 0.0, deviation: 1.0 }
+                Datum { name, measured: observed.mean, known_to: 0.0, deviation: 1.0 }
             };
             let values = seen(probe, observations).into_iter().map(value).collect();
             Place { probe, values, scatters: false }

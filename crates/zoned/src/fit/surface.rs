@@ -5,7 +5,7 @@
 
 use super::block::in_parallel;
 use super::least_squares::{STEPS, Solution, common, deviations, inverse, solve, step};
-use super::search::{STEP, Search, Value};
+use super::search::{Datum, STEP, Search};
 use crate::sim::model::Model;
 use rand_pcg::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,10 @@ impl Search<'_> {
             return solve(self, start, STEPS);
         }
         let solution = solve(self, start, FIRST_STEPS)?;
-        Some(self.on_surfaces(&solution, start, &scattering).unwrap_or(solution))
+        match self.on_surfaces(&solution, start, &scattering) {
+            Some(found) => Some(found),
+            None => solve(self, &solution.x, STEPS),
+        }
     }
 
     /// Of constants of other blocks, each with its standard deviation: the derivatives of the residuals.
@@ -64,8 +67,13 @@ impl Search<'_> {
                 open.push((key.as_str(), column, *deviation));
             }
         }
-        if !scattering.is_empty() {
-            self.screen(solution, &mut open, &scattering);
+        // Pairs of runs tell less of values that scatter, but more than nothing.
+        if !scattering.is_empty() && self.screen(solution, &mut open, &scattering).is_none() {
+            for (key, column, _) in &mut open {
+                if let Some(whole) = self.other_column(solution, key, &all) {
+                    *column = whole;
+                }
+            }
         }
         open.into_iter().map(|(_, column, deviation)| (column, deviation)).collect()
     }
@@ -123,28 +131,43 @@ impl Search<'_> {
     }
 
     fn on_surfaces(&mut self, from: &Solution, start: &[f64], scattering: &BTreeSet<usize>) -> Option<Solution> {
-        let mut solution = from.clone();
+        let mut found: Option<Solution> = None;
         for round in 0..SURFACES {
-            let widths: Vec<f64> =
-                solution.deviation.iter().map(|deviation| (3.0 * deviation).clamp(WIDTH.0, WIDTH.1)).collect();
-            let Around { at, mean, both_ways } = self.surfaces(&solution.x, &widths, round, scattering)?;
-            let (step, _) = step(&mean, &at, &solution.x, start)?;
-            let step: Vec<f64> =
-                step.iter().zip(&widths).map(|(step, width)| step.clamp(-2.0 * width, 2.0 * width)).collect();
-            let residuals: Vec<f64> = at
-                .iter()
-                .enumerate()
-                .map(|(row, at)| at + step.iter().zip(&mean).map(|(step, column)| step * column[row]).sum::<f64>())
-                .collect();
-            let x = solution.x.iter().zip(&step).map(|(x, step)| x + step).collect();
-            let settled = step.iter().zip(&widths).all(|(step, width)| step.abs() <= *width);
-            let deviation = deviations(&both_ways, &residuals)?;
-            solution = Solution { x, deviation, residuals, columns: both_ways, settled };
-            if settled {
+            let Some(next) = self.on_surface(found.as_ref().unwrap_or(from), start, scattering, round) else {
+                return found;
+            };
+            let is_settled = next.settled;
+            found = Some(next);
+            if is_settled {
                 break;
             }
         }
-        Some(solution)
+        found
+    }
+
+    /// Where one surface around a solution leads.
+    fn on_surface(
+        &mut self,
+        solution: &Solution,
+        start: &[f64],
+        scattering: &BTreeSet<usize>,
+        round: u32,
+    ) -> Option<Solution> {
+        let widths: Vec<f64> =
+            solution.deviation.iter().map(|deviation| (3.0 * deviation).clamp(WIDTH.0, WIDTH.1)).collect();
+        let Around { at, mean, both_ways } = self.surfaces(&solution.x, &widths, round, scattering)?;
+        let (step, _) = step(&mean, &at, &solution.x, start)?;
+        let step: Vec<f64> =
+            step.iter().zip(&widths).map(|(step, width)| step.clamp(-2.0 * width, 2.0 * width)).collect();
+        let residuals: Vec<f64> = at
+            .iter()
+            .enumerate()
+            .map(|(row, at)| at + step.iter().zip(&mean).map(|(step, column)| step * column[row]).sum::<f64>())
+            .collect();
+        let x = solution.x.iter().zip(&step).map(|(x, step)| x + step).collect();
+        let settled = step.iter().zip(&widths).all(|(step, width)| step.abs() <= *width);
+        let deviation = deviations(&both_ways, &residuals)?;
+        Some(Solution { x, deviation, residuals, columns: both_ways, settled })
     }
 
     fn surfaces(&mut self, x: &[f64], widths: &[f64], round: u32, scattering: &BTreeSet<usize>) -> Option<Around> {
@@ -194,7 +217,7 @@ impl Search<'_> {
     }
 }
 
-impl Value<'_> {
+impl Datum<'_> {
     /// The model's value is known to so many of the standard deviations that residuals are told in. What they must be multiplied with
     /// to be told in those of now.
     fn now_known_to(&mut self, uncertain: f64) -> f64 {

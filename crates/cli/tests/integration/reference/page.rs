@@ -237,6 +237,8 @@ fn description<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec
         "Vec" | "BTreeSet" | "HashSet" | "VecDeque" => format!("list of {}", inner(named).join(", ")),
         "BTreeMap" | "HashMap" | "IndexMap" => format!("table of {}", inner(named).pop().unwrap_or_default()),
         "String" | "PathBuf" | "str" | "Path" | "OsString" => "text".into(),
+        // Of serde_json.
+        "Value" => "JSON".into(),
         "bool" => "true or false".into(),
         "Bytes" => "bytes, such as `\"64k\"`".into(),
         "Duration" => "time, such as `\"90s\"`".into(),
