@@ -165,6 +165,10 @@ impl Run for F2fsBandwidth {
         );
         let on_drive = |size: Bytes| Bytes((size.0 as f64 * spec.fullness * (1.0 + spec.overwrites)) as u64);
         if spec.conventional == LAB {
+            // Zones of less than a segment of 2 MiB end mkfs.f2fs with a signal.
+            if spec.size.0 < LEAST_SIZE {
+                return Err(Failure::usage(format!("size {}: F2FS needs drives of {LEAST_SIZE} and more", spec.size)));
+            }
             senesce_lab::kernel::choose(None)?;
             // Some 25 MB/s pass through an emulated drive and the translated kernel in blocks of 4 KiB.
             let bytes = Bytes(2 * on_drive(spec.size.0).0 * u64::from(spec.repeats));
@@ -286,6 +290,7 @@ impl Experiment for F2fsBandwidth {
 
 /// Zones of an emulated drive: fewer would leave F2FS, which keeps whole ones free, less room than the files take.
 const ZONES: u64 = 256;
+const LEAST_SIZE: Bytes = Bytes(ZONES * (2 << 20));
 /// A drive of the guest.
 const LAB: &str = "lab";
 
@@ -295,6 +300,12 @@ mod tests {
     use crate::on_model::Host;
     use senesce_claims::{ClaimSet, decide, untested};
     use senesce_core::Verdict;
+
+    #[test]
+    fn drives_that_f2fs_cannot_have_are_refused_before() {
+        let small = Spec { size: Size(Bytes::mib(256)), ..F2fsBandwidth::defaults(Level::Smoke) };
+        assert!(F2fsBandwidth::steps(&small, Seed(1)).unwrap_err().to_string().contains("512 MiB and more"));
+    }
 
     #[test]
     fn the_published_means_are_found_by_drive() {
