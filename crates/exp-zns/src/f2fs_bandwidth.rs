@@ -50,6 +50,11 @@ pub struct Spec {
     /// memory of the lab's guest: what its cleaner finds in the cache it need not read
     #[arg(long)]
     pub guest_memory: Size,
+    /// what each request to the lab's drives takes at least: so long that what F2FS has in flight together is not done before the emulated
+    /// processor asks for the next
+    #[arg(long)]
+    #[serde(default = "at_once")]
+    pub guest_latency: Span,
     /// times that each drive is made anew and written; claims need five
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     #[serde(default = "once")]
@@ -62,6 +67,11 @@ pub struct Spec {
 /// Of a record without a number of repeats.
 fn once() -> u32 {
     1
+}
+
+/// Of a record without such a time.
+fn at_once() -> Span {
+    Span::from_millis(0)
 }
 
 /// What happened.
@@ -210,7 +220,7 @@ impl Run for F2fsBandwidth {
             Step::Guest => {
                 let guest = Guest {
                     kernel: None,
-                    drives: drives::emulated_with(spec.size.0, ZONES),
+                    drives: drives::slowed(drives::emulated_with(spec.size.0, ZONES), spec.guest_latency),
                     memory: spec.guest_memory.0,
                     time_limit: spec.time_limit.0,
                 };
@@ -279,6 +289,7 @@ impl Experiment for F2fsBandwidth {
             writers: 8,
             // Less than the files take: no host keeps 720 GiB in its cache.
             guest_memory: Size(Bytes::mib(512)),
+            guest_latency: Span::from_millis(2),
             conventional: LAB.into(),
             zoned: LAB.into(),
             metadata: LAB.into(),

@@ -80,6 +80,11 @@ pub struct Spec {
     /// small conventional drive beside the zoned one, or lab
     #[arg(long)]
     pub metadata: String,
+    /// what each request to the lab's drives takes at least: so long that what RocksDB has in flight together is not done before the
+    /// emulated processor asks for the next
+    #[arg(long)]
+    #[serde(default = "at_once")]
+    pub guest_latency: Span,
     /// RocksDB's db_bench; one with the ZenFS plugin adds ZenFS
     #[arg(long)]
     pub db_bench: String,
@@ -95,6 +100,11 @@ pub struct Spec {
 /// Of a record without a number of repeats.
 fn once() -> u32 {
     1
+}
+
+/// Of a record without such a time.
+fn at_once() -> Span {
+    Span::from_millis(0)
 }
 
 /// What happened.
@@ -226,6 +236,7 @@ impl Experiment for ZnsRocksdb {
             conventional: LAB.into(),
             zoned: LAB.into(),
             metadata: LAB.into(),
+            guest_latency: Span::from_millis(2),
             db_bench: DB_BENCH.into(),
             repeats: level.of([1, 1, 5]),
             time_limit: Span::from_millis(level.of([120_000, 1_800_000, 43_200_000])),
@@ -247,7 +258,7 @@ impl ZnsRocksdb {
             let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
             let guest = Guest {
                 kernel: None,
-                drives: drives::emulated(spec.size.0),
+                drives: drives::slowed(drives::emulated(spec.size.0), spec.guest_latency),
                 memory: Bytes::gib(1),
                 time_limit: spec.time_limit.0,
             };

@@ -1,9 +1,11 @@
 //! Emulated drives: `zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096` and `nvme,size=2G`.
 
 use crate::error::LabError;
-use senesce_core::Bytes;
 use senesce_core::parameter::suggest;
+use senesce_core::units::UnitError;
+use senesce_core::{Bytes, Span};
 use serde::Serialize;
+use std::time::Duration;
 
 /// One emulated drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -17,6 +19,9 @@ pub struct Drive {
     /// Whether it is another namespace of the drive before it instead of a drive with a controller of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub same_controller: bool,
+    /// What every request takes at least. `None`: what the emulation takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Span>,
 }
 
 /// What kind of drive.
@@ -38,7 +43,10 @@ pub enum DriveKind {
     },
 }
 
-const KEYS: [&str; 7] = ["size", "zone", "cap", "open", "active", "lba", "controller"];
+const KEYS: [&str; 8] = ["size", "zone", "cap", "open", "active", "lba", "controller", "latency"];
+
+/// Drivers give a request up after 30 s (nvme_core.io_timeout), and others wait before it.
+const LONGEST_LATENCY: Duration = Duration::from_millis(100);
 
 impl Drive {
     /// Reads one `--drive` value and checks that its numbers fit each other.
@@ -55,8 +63,7 @@ impl Drive {
                 suggest(kind, ["nvme", "zns"])
             )));
         }
-        let mut fields =
-            Fields { size: None, zone: None, cap: None, open: 14, active: 14, lba: 4096, same_controller: false };
+        let mut fields = Fields { open: 14, active: 14, lba: 4096, ..Fields::default() };
         for word in words {
             let (key, value) = word.split_once('=').ok_or_else(|| wrong(format!("'{word}' is not KEY=VALUE")))?;
             fields.set(key, value, kind).map_err(&wrong)?;
@@ -73,6 +80,7 @@ impl Drive {
     }
 }
 
+#[derive(Default)]
 struct Fields {
     size: Option<Bytes>,
     zone: Option<Bytes>,
@@ -81,6 +89,7 @@ struct Fields {
     active: u32,
     lba: u32,
     same_controller: bool,
+    latency: Option<Span>,
 }
 
 impl Fields {
@@ -97,6 +106,13 @@ impl Fields {
             "open" => self.open = count()?,
             "active" => self.active = count()?,
             "lba" => self.lba = count()?,
+            "latency" => {
+                let span: Span = value.parse().map_err(|error: UnitError| error.to_string())?;
+                if span.0 > LONGEST_LATENCY {
+                    return Err(format!("latency={span} is more than {}", Span(LONGEST_LATENCY)));
+                }
+                self.latency = Some(span).filter(|span| !span.0.is_zero());
+            }
             "controller" if ["own", "same"].contains(&value) => self.same_controller = value == "same",
             "controller" => return Err(format!("controller={value} is neither own nor same")),
             _ => return Err(format!("there is no '{key}'{}; there are {}", suggest(key, KEYS), KEYS.join(", "))),
@@ -124,7 +140,7 @@ impl Fields {
     }
 
     fn drive(&self, size: Bytes, kind: DriveKind) -> Drive {
-        Drive { size, lba: self.lba, kind, same_controller: self.same_controller }
+        Drive { size, lba: self.lba, kind, same_controller: self.same_controller, latency: self.latency }
     }
 }
 
@@ -158,6 +174,8 @@ mod tests {
         assert_eq!(drive.kind, DriveKind::Zns { zone: Bytes::mib(64), capacity: Bytes::mib(62), open: 14, active: 14 });
         assert_eq!(Drive::parse("nvme").unwrap().size, Bytes::gib(2));
         assert!(Drive::parse("nvme,controller=same").unwrap().same_controller && !drive.same_controller);
+        assert_eq!(Drive::parse("nvme,latency=2ms").unwrap().latency, Some(Span::from_millis(2)));
+        assert_eq!((drive.latency, Drive::parse("nvme,latency=0ms").unwrap().latency), (None, None));
     }
 
     #[test]
@@ -172,6 +190,8 @@ mod tests {
             ("nvmf", "did you mean 'nvme'"),
             ("nvme,lba=1024", "512 or 4096"),
             ("nvme,controller=first", "neither own nor same"),
+            ("nvme,latency=2", "2"),
+            ("nvme,latency=1s", "more than 100ms"),
         ] {
             let error = Drive::parse(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");

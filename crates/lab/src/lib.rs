@@ -14,6 +14,7 @@ pub mod qemu;
 pub mod run;
 pub mod scratch;
 pub mod share;
+pub mod slow_drive;
 mod space;
 mod watch;
 

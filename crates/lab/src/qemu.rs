@@ -3,6 +3,7 @@
 use crate::drive::{Drive, DriveKind};
 use crate::error::{LabError, io_error, scratch_error};
 use crate::kernel::{Kernel, cache_folder};
+use crate::slow_drive::SlowDrive;
 use senesce_core::output::NewFile;
 use senesce_volume::guest::{SERIAL, SERIAL_OF_KEPT};
 use serde::Serialize;
@@ -58,19 +59,25 @@ pub struct Machine<'a> {
 }
 
 /// What holds the content of a drive.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Image {
     /// A file that goes with the run.
     Scratch(PathBuf),
     /// An open file that stays. QEMU gets the descriptor: by its name something else could be found.
     Kept(RawFd),
+    /// A file that is served with a time for each request; whether it stays.
+    Slow(SlowDrive, bool),
 }
 
 impl Image {
-    fn path(&self) -> PathBuf {
+    /// Where QEMU finds the content, in its words.
+    fn source(&self) -> String {
         match self {
-            Self::Scratch(path) => path.clone(),
-            Self::Kept(descriptor) => format!("/proc/self/fd/{descriptor}").into(),
+            Self::Scratch(path) => format!("file={},aio=threads", escape(path)),
+            Self::Kept(descriptor) => format!("file=/proc/self/fd/{descriptor},aio=threads"),
+            Self::Slow(slow, _) => {
+                format!("file.driver=nbd,file.server.type=fd,file.server.str={}", slow.descriptor())
+            }
         }
     }
 
@@ -78,7 +85,12 @@ impl Image {
         match self {
             Self::Scratch(_) => None,
             Self::Kept(descriptor) => Some(*descriptor),
+            Self::Slow(slow, _) => Some(slow.descriptor()),
         }
+    }
+
+    fn stays(&self) -> bool {
+        matches!(self, Self::Kept(_) | Self::Slow(_, true))
     }
 }
 
@@ -155,13 +167,7 @@ impl Machine<'_> {
         for (number, (drive, image)) in self.drives.iter().enumerate() {
             let name = format!("{}{number}", drive.word());
             // No flush needs to reach the host's disk: an image is thrown away with the guest, or synced at its end.
-            pair(
-                "-drive",
-                format!(
-                    "file={},id={name},format=raw,if=none,cache=unsafe,discard=unmap,aio=threads",
-                    escape(&image.path())
-                ),
-            );
+            pair("-drive", format!("{},id={name},format=raw,if=none,cache=unsafe,discard=unmap", image.source()));
             if !drive.same_controller {
                 (controller, namespaces) = (number, 0);
                 pair("-device", format!("nvme,serial={}{name},id=ctrl{number}", self.serial(number)));
@@ -179,7 +185,7 @@ impl Machine<'_> {
     fn serial(&self, number: usize) -> &'static str {
         let others = self.drives[number + 1..].iter().take_while(|(drive, _)| drive.same_controller);
         let mut namespaces = std::iter::once(&self.drives[number]).chain(others);
-        if namespaces.any(|(_, image)| matches!(image, Image::Kept(_))) { SERIAL_OF_KEPT } else { SERIAL }
+        if namespaces.any(|(_, image)| image.stays()) { SERIAL_OF_KEPT } else { SERIAL }
     }
 }
 
@@ -334,7 +340,10 @@ mod tests {
         };
         let words = machine.arguments();
         let with = |beginning: &str| -> Vec<&str> {
-            words.iter().filter_map(|word| word.strip_prefix(beginning)?.split(",id").next()).collect()
+            words
+                .iter()
+                .filter_map(|word| word.strip_prefix(beginning)?.split(",id").next()?.split(",aio").next())
+                .collect()
         };
         assert_eq!(with("nvme,serial="), ["senesce-kept-nvme0", "senesce-kept-nvme1", "senesce-nvme3"]);
         assert_eq!(with("file="), ["/proc/self/fd/7", "/a", "/proc/self/fd/8", "/b,,c"]);

@@ -8,6 +8,7 @@ use crate::keep::{Keep, Kept};
 use crate::kernel::Kernel;
 use crate::qemu::{Accelerator, Image, Machine, kvm_refused, probe_accelerator};
 use crate::scratch::Scratch;
+use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
@@ -304,13 +305,7 @@ impl LabRun {
         let Prepared { scratch, accelerator, kept } = prepared;
         let mut drives = Vec::new();
         for (number, drive) in self.drives.iter().enumerate() {
-            drives.push((
-                drive,
-                match kept.get(&number) {
-                    Some(kept) => Image::Kept(kept.as_fd().as_raw_fd()),
-                    None => Image::Scratch(scratch_image(scratch, number, drive)?),
-                },
-            ));
+            drives.push((drive, image(scratch, number, drive, kept.get(&number))?));
         }
         let mut shares =
             vec![("root".to_string(), PathBuf::from("/"), false), (CONTROL_TAG.to_string(), control.into(), true)];
@@ -335,6 +330,25 @@ fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<Path
     let open = File::create(&file).map_err(scratch_error("create drive", &file))?;
     open.set_len(drive.size.0).map_err(scratch_error("size drive", &file))?;
     Ok(file)
+}
+
+/// What holds a drive's content; served with a time for each request where the drive is to have one.
+fn image(scratch: &Scratch, number: usize, drive: &Drive, kept: Option<&KeptDrive>) -> Result<Image, LabError> {
+    let scratch = || scratch_image(scratch, number, drive);
+    let Some(latency) = drive.latency else {
+        return Ok(match kept {
+            Some(kept) => Image::Kept(kept.as_fd().as_raw_fd()),
+            None => Image::Scratch(scratch()?),
+        });
+    };
+    let path = PathBuf::from(format!("drive{number}"));
+    let content = match kept {
+        Some(kept) => kept.as_fd().try_clone_to_owned().map(File::from),
+        None => File::options().read(true).write(true).open(scratch()?),
+    };
+    let serve = |content| SlowDrive::serve(content, drive.size, latency.0);
+    let slow = content.and_then(serve).map_err(io_error("serve", path))?;
+    Ok(Image::Slow(slow, kept.is_some()))
 }
 
 #[cfg(test)]

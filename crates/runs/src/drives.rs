@@ -1,6 +1,6 @@
 //! The drives that experiments ask the lab to emulate.
 
-use senesce_core::Bytes;
+use senesce_core::{Bytes, Span};
 
 /// In the lab F2FS keeps the metadata of a zoned drive on a conventional one of this size; a larger one would be filled
 /// with data first.
@@ -25,6 +25,12 @@ pub fn emulated_with(size: Bytes, zones: u64) -> Vec<String> {
     ]
 }
 
+/// The same drives, each request to which takes at least so long: a processor that is emulated issues one after the other what a fast one
+/// has in flight together, unless its drives are slow in proportion.
+pub fn slowed(drives: Vec<String>, latency: Span) -> Vec<String> {
+    drives.into_iter().map(|drive| format!("{drive},latency={latency}")).collect()
+}
+
 const ZONES: u64 = 64;
 const LARGEST_ZONE: u64 = 64 << 20;
 
@@ -41,7 +47,7 @@ mod tests {
     #[test]
     fn emulated_drives_are_valid() {
         for size in [Bytes::mib(512), Bytes::gib(1), Bytes::gib(64)] {
-            for drive in emulated(size) {
+            for drive in slowed(emulated(size), Span::from_millis(2)) {
                 senesce_lab::Drive::parse(&drive).unwrap();
             }
         }

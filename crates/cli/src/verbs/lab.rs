@@ -51,7 +51,7 @@ struct Setup {
 
 #[derive(Args)]
 struct Run {
-    /// Emulated drive: zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096 or nvme,size=2G
+    /// Emulated drive: zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096 or nvme,size=2G,latency=2ms
     #[arg(long = "drive", value_name = "KIND,KEY=VALUE")]
     drives: Vec<String>,
     /// Keep the first conventional drive in FILE, and go on with what is there; given again, the second, and so on

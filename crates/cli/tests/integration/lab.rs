@@ -142,8 +142,15 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
     let script = "mkfs.ext4 -q /dev/nvme0n1 && mount /dev/nvme0n1 /mnt && seq 100000 >/mnt/file && md5sum </mnt/file";
     let (code, first, said) = run(&["nvme,size=256M"], script);
     assert_eq!(code, Some(0), "{said}");
-    let (code, second, said) = run(&["nvme,size=256M"], "mount /dev/nvme0n1 /mnt && md5sum </mnt/file");
-    assert_eq!((code, second), (Some(0), first), "{said}");
+    let again = "mount /dev/nvme0n1 /mnt && md5sum </mnt/file";
+    let (code, second, said) = run(&["nvme,size=256M"], again);
+    assert_eq!((code, &second), (Some(0), &first), "{said}");
+    // The same content by the way of slow drives: forty reads, one after the other.
+    let timed = "a=$(date +%s%N); dd if=/dev/nvme0n1 of=/dev/null bs=4k count=40 iflag=direct status=none; \
+                 echo $((($(date +%s%N) - a) / 1000000))";
+    let (code, slow, said) = run(&["nvme,size=256M,latency=5ms"], &format!("{again} && {timed}"));
+    let milliseconds = slow.strip_prefix(&first).and_then(|rest| rest.trim().parse::<u64>().ok());
+    assert_eq!((code, milliseconds.is_some_and(|took| took >= 200)), (Some(0), true), "{slow} {said}");
     let (code, _, said) = run(&["nvme,size=512M"], "true");
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("it has 256 MiB, and the drive has 512 MiB"), "{said}");

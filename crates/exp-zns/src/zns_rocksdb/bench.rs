@@ -10,9 +10,10 @@ use senesce_runs::run::Context;
 use senesce_volume::ScratchDirectory;
 use senesce_volume::guest::Guest;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// The published order. The last one limits the rate of its writer.
@@ -99,16 +100,15 @@ fn measure(
     let seed = if repeat == 0 { context.seed } else { context.seed.child(&format!("repetition/{repeat}")) };
     let mut words = arguments(name, setup.ends_with("-zns"), spec, seed);
     words.extend(place.arguments());
-    let begin_ns = now_ns();
-    run_program(&spec.db_bench, &words, &report, context)?;
-    let end_ns = now_ns();
-    let used_bytes = place.bytes_used()?;
-    let file = format!("{setup}-{name}-{repeat}");
-    let traced = recording.map(|recording| recording.stop(context.path(), &file, (begin_ns, end_ns))).transpose()?;
-    let drive_bytes = place.bytes_written()? - before;
-    let text = fs::read_to_string(&report).map_err(failed("read", &report))?;
     let benchmark = name.trim_end_matches("-limited");
+    let Output { text, told_ns } = run_program(&spec.db_bench, &words, benchmark, &report, context)?;
+    let used_bytes = place.bytes_used()?;
     let throughput = output::throughput(&text, benchmark).ok_or_else(|| unreadable(&text, &report))?;
+    // Without the opening of the database before and its statistics after it.
+    let measured = (told_ns.saturating_sub((throughput.seconds * 1e9) as u64), told_ns);
+    let file = format!("{setup}-{name}-{repeat}");
+    let traced = recording.map(|recording| recording.stop(context.path(), &file, measured)).transpose()?;
+    let drive_bytes = place.bytes_written()? - before;
     let writes = output::percentiles(&text, "rocksdb.db.write.micros");
     let written =
         ["wal", "flush.write", "compact.write"].map(|name| output::ticker(&text, &format!("rocksdb.{name}.bytes")));
@@ -146,8 +146,7 @@ pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> R
     words[0] = "--benchmarks=fillrandom,readrandom".into();
     words.push(format!("--db={}", folder.path().join("db").display()));
     words.retain(|word| !word.contains("direct_io"));
-    run_program(&spec.db_bench, &words, &report, context)?;
-    let text = fs::read_to_string(&report).map_err(failed("read", &report))?;
+    let Output { text, .. } = run_program(&spec.db_bench, &words, READING, &report, context)?;
     let speed = |work: &str| {
         let found = output::throughput(&text, work).ok_or_else(|| unreadable(&text, &report))?;
         Ok(HostSpeed { place, work: work.into(), per_second: found.ops_per_second })
@@ -203,38 +202,71 @@ fn seed_of(seed: Seed) -> u64 {
     (seed.0 & i64::MAX as u64).max(1)
 }
 
-/// The file of one benchmark, empty, for both streams of the program. What an attempt before this one printed would be read
-/// as the result of this one.
-fn fresh_report(report: &Path) -> Result<(File, File), Failure> {
-    let out = File::create(report).map_err(failed("create", report))?;
-    let errors = out.try_clone().map_err(failed("open", report))?;
-    Ok((out, errors))
+/// What db_bench printed on both streams, and when it told the result of a benchmark ([`now_ns`]); 0: never.
+#[derive(Debug, Default)]
+struct Output {
+    text: String,
+    told_ns: u64,
 }
 
+impl Output {
+    /// Takes what comes until the program has closed its streams.
+    fn read(from: impl Read, benchmark: &str) -> io::Result<Self> {
+        let mut output = Self::default();
+        let (mut from, mut line) = (BufReader::new(from), Vec::new());
+        while from.read_until(b'\n', &mut line)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            if output.told_ns == 0 && output::throughput(&text, benchmark).is_some() {
+                output.told_ns = now_ns();
+            }
+            output.text.push_str(&text);
+            line.clear();
+        }
+        Ok(output)
+    }
+}
+
+/// Runs db_bench and keeps what it printed in a file, whatever that held before.
 fn run_program(
     program: &str,
     words: &[String],
+    benchmark: &str,
     report: &Path,
     context: &Context<'_, ZnsRocksdb>,
-) -> Result<(), Failure> {
-    let (out, errors) = fresh_report(report)?;
+) -> Result<Output, Failure> {
+    let (reader, writer) = io::pipe().map_err(failed("make a pipe for", Path::new(program)))?;
+    let errors = writer.try_clone().map_err(failed("make a pipe for", Path::new(program)))?;
     let mut child = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
-        .stdout(out)
+        .stdout(writer)
         .stderr(errors)
         .spawn()
         .map_err(|error| missing(program, &error))?;
-    loop {
-        match child.try_wait().map_err(failed("wait for", Path::new(program)))? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => {
-                let text = fs::read_to_string(report).unwrap_or_default();
-                let message = format!("{program} ended with {status}: {}", last_line(&text));
-                return Err(Failure::new(ExitCode::RunFailed, message));
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
+    let (output, ended) = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| Output::read(reader, benchmark));
+        let ended = wait_for(&mut child, program, context);
+        (reading.join(), ended)
+    });
+    let output = output.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+    let output = output.map_err(failed("read what was printed by", Path::new(program)))?;
+    fs::write(report, &output.text).map_err(failed("write", report))?;
+    match ended? {
+        status if status.success() => Ok(output),
+        status => {
+            let message = format!("{program} ended with {status}: {}", last_line(&output.text));
+            Err(Failure::new(ExitCode::RunFailed, message))
         }
+    }
+}
+
+/// Waits for its end; ends it where the user stops.
+fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>) -> Result<ExitStatus, Failure> {
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed("wait for", Path::new(program)))? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(20));
         if let Err(failure) = context.check_interrupt() {
             let _ = child.kill();
             let _ = child.wait();
@@ -306,18 +338,16 @@ mod tests {
     }
 
     #[test]
-    fn a_second_attempt_is_not_read_as_the_first() {
-        use std::io::Write;
-        let temporary = tempfile::tempdir().unwrap();
-        let report = temporary.path().join("f2fs-zns-overwrite.txt");
-        for rate in [100, 200] {
-            let (mut out, mut errors) = fresh_report(&report).unwrap();
-            writeln!(errors, "Set seed to 42").unwrap();
-            writeln!(out, "overwrite : 9.6 micros/op {rate} ops/sec 1.0 seconds {rate} operations; 81.3 MB/s").unwrap();
-        }
-        let text = fs::read_to_string(&report).unwrap();
-        assert_eq!(output::throughput(&text, "overwrite").unwrap().ops_per_second, 200.0);
-        assert_eq!(text.lines().count(), 2, "both streams, and nothing of the first attempt: {text}");
+    fn the_moment_of_the_result_is_told_once() {
+        let line =
+            |rate: u32| format!("overwrite : 9.6 micros/op {rate} ops/sec 1.0 seconds {rate} operations; 81.3 MB/s\n");
+        let printed = format!("Set seed to 42\n... finished 100 ops\r{}Statistics:\n{}", line(100), line(200));
+        let before = now_ns();
+        let output = Output::read(printed.as_bytes(), "overwrite").unwrap();
+        assert_eq!(output.text, printed);
+        assert!((before..=now_ns()).contains(&output.told_ns));
+        assert_eq!(output::throughput(&output.text, "overwrite").unwrap().operations, 100);
+        assert_eq!(Output::read(printed.as_bytes(), "fillrandom").unwrap().told_ns, 0);
     }
 
     #[test]

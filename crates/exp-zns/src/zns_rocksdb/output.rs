@@ -41,7 +41,8 @@ pub fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
             words.get(at.checked_sub(1)?).copied()
         };
         let number = |unit| before(unit)?.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-        (name.trim() == benchmark).then_some(())?;
+        // How far it is stands before it on the same line, each time over the last one.
+        (name.rsplit('\r').next()?.trim() == benchmark).then_some(())?;
         Some(Throughput {
             benchmark: benchmark.into(),
             ops_per_second: number("ops/sec")?,

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// Buffer per CPU: at 130 bytes for issue and completion it holds 60,000 requests between two readings.
 const BUFFER_KIB: u64 = 8192;
 
+/// Name of the thread that empties the buffers.
+const READER: &str = "block trace";
+
 /// How often the buffers are emptied: seldom, so that the traced command is disturbed little.
 const READ_EVERY: Duration = Duration::from_millis(50);
 
@@ -95,7 +98,10 @@ impl TraceSession {
         let settings = instance.settings();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let reader = std::thread::spawn(move || collector.collect(pipes, &stopped));
+        let reader = std::thread::Builder::new().name(READER.into());
+        let reader = reader
+            .spawn(move || collector.collect(pipes, &stopped))
+            .map_err(TargetError::io("start", Path::new(READER)))?;
         let device = device.clone();
         Ok(Self { instance, device, _counting: counting, settings, start_ns, begin, stop, reader: Some(reader) })
     }
@@ -250,6 +256,8 @@ struct Collector {
 impl Collector {
     /// Reads the buffers of every CPU until told to stop, then what is left.
     fn collect(mut self, mut pipes: Vec<File>, stop: &AtomicBool) -> std::io::Result<Collected> {
+        // Where all processors are busy, its share of them would not suffice to empty the buffers in time. Who may trace mostly may.
+        let _ = senesce_sys::priority::set_thread_nice(-20);
         let mut page = vec![0u8; self.page_size];
         loop {
             let last = stop.load(Ordering::Acquire);

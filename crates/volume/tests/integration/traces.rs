@@ -181,6 +181,26 @@ fn compare_with_blkparse(
     assert!(timed <= trace.len() && timed >= trace.iter().filter(|request| request.sectors > 0).count(), "{timed}");
 }
 
+/// Its place in the line is that of proc_pid_stat(5), counted behind the name.
+fn nice_of_thread(name: &str) -> Option<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    let stat = stats.into_iter().find(|stat| stat.contains(&format!("({name})")))?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_buffers_are_emptied_before_all_else_is_done() {
+    let target = fragmented();
+    let session = TraceSession::start(&target.block_device_info().unwrap()).unwrap();
+    // The thread sets it itself.
+    let nice =
+        std::iter::repeat_with(|| nice_of_thread("block trace")).take(100_000).find(|nice| *nice != Some(0)).flatten();
+    assert_eq!(nice, Some(-20));
+    assert!(session.stop().is_ok());
+}
+
 #[test]
 #[ignore = "needs loop devices"]
 fn lost_events_are_counted_and_a_device_without_requests_is_refused() {
