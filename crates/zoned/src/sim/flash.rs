@@ -6,6 +6,7 @@
 
 mod dispatch;
 mod releases;
+mod stops;
 
 use super::channel::{Channel, Load};
 use super::events::{EventKind, EventQueue};
@@ -90,7 +91,7 @@ pub struct Flash {
     /// Copies of the garbage collector that were programmed since they were last counted.
     pub collected: u32,
     unit: u64,
-    /// Bytes that leave the buffer at a time while a program's data cross the channel.
+    /// Bytes that leave the buffer at a time.
     release: u64,
     releases: Releases,
     sense: [u64; 2],
@@ -153,7 +154,7 @@ impl Flash {
             collected: 0,
             unit: u64::from(flash.unit_kib) << 10,
             release: u64::from(flash.release_kib) << 10,
-            releases: Releases::new(u64::from(flash.unit_kib / flash.release_kib), load, ns(flash.second_half_us)),
+            releases: Releases::new(flash),
             sense: [ns(read.sense_fast_us), ns(read.sense_slow_us)],
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
@@ -185,13 +186,6 @@ impl Flash {
     /// Share of dies that are programming or have a program waiting.
     pub fn programming_share(&self) -> f64 {
         f64::from(self.dies() - self.free_dies) / f64::from(self.dies())
-    }
-
-    /// How much programs are in the way of a reset, 0 to 1: whether any of a few dies is programming, and for how long after the
-    /// last reset let them go on.
-    pub fn crowding(&self, now: u64, settle: u64) -> f64 {
-        let since = now.saturating_sub(self.stopped_until) as f64 / settle.max(1) as f64;
-        (1.0 - (1.0 - self.programming_share()).powi(3)) * since.min(1.0)
     }
 
     /// A reset erases until then, in pulses that reads wait for.
@@ -275,6 +269,9 @@ impl Flash {
 
     /// Hands programs to free dies in order.
     fn feed(&mut self, now: u64, events: &mut EventQueue) {
+        if now < self.stopped_until {
+            return;
+        }
         while !self.queue.is_empty() || self.padding.is_active() {
             let Some(die) = self.free_die() else { return };
             let Some(program) = self.next_program() else { return };
@@ -318,29 +315,6 @@ impl Flash {
         self.dies[die as usize].load = None;
         if self.dies[die as usize].busy == Busy::Idle {
             self.dispatch(now, die, events);
-        }
-    }
-
-    /// No program starts or goes on for `duration` ns from now on; those before it add up.
-    pub fn stop_programs(&mut self, now: u64, duration: u64, events: &mut EventQueue) {
-        self.stopped_until = self.stopped_until.max(now) + duration;
-        events.push(self.stopped_until, EventKind::Resume, 0, 0);
-        for die in self.with_programs() {
-            if self.dies[die as usize].busy == Busy::Programming {
-                self.interrupt(now, die, events);
-            }
-        }
-    }
-
-    /// Programs may go on, unless another reset stopped them again.
-    pub fn resume(&mut self, now: u64, events: &mut EventQueue) {
-        if now < self.stopped_until {
-            return;
-        }
-        for die in self.with_programs() {
-            if self.dies[die as usize].busy == Busy::Idle {
-                self.dispatch(now, die, events);
-            }
         }
     }
 

@@ -226,10 +226,12 @@ pub struct FlashModel {
     pub channels: u32,
     /// Data of one program on one die.
     pub unit_kib: u32,
-    /// Data that leave the buffer at a time while a program's data cross the channel; a divisor of `unit_kib`.
+    /// Data that leave the buffer at a time, the first as their program starts; a divisor of `unit_kib`.
     pub release_kib: u32,
-    /// The second half of a program's data stays in the buffer for so much longer, as for programs of several passes; 0: it goes with
-    /// the first.
+    /// From one such part of a half of a program's data to the next.
+    #[serde(default)]
+    pub release_us: f64,
+    /// From the first part of the first half to that of the second half, as for programs of several passes.
     #[serde(default)]
     pub second_half_us: f64,
     /// Dies of every stripe that hold parity.

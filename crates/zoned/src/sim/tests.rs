@@ -47,6 +47,7 @@ fn model() -> impl Strategy<Value = Model> {
             let flash = &mut model.flash;
             (flash.dies, flash.unit_kib, flash.release_kib, flash.buffer_kib) = (dies, 16, 16 / parts, 80);
             (flash.load_us_per_kib, flash.second_half_us, flash.program_us) = (load, second, 60.0);
+            flash.release_us = load * 16.0 / f64::from(parts);
             (flash.program_spread, flash.segment_spread, flash.window_kib) = (0.0, 0.0, 128);
             let write = &mut model.write;
             (write.jitter_us, write.transfer_us_per_kib) = (0.0, transfer);

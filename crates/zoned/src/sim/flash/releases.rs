@@ -1,62 +1,43 @@
 //! When parts of programs' data leave the buffer. Nothing else happens then, so that they are no events of their own: they are
 //! looked at when somebody wants room.
 
-use super::Flash;
+use super::{Flash, FlashModel, ns};
 use std::collections::VecDeque;
 
-/// One half of all programs' data.
+/// The same part of all programs' data.
 #[derive(Debug)]
-struct Half {
-    /// When its parts leave after the start of their program, in order.
-    after: Vec<u64>,
-    /// When parts leave, in order.
+struct Part {
+    /// When it leaves after the start of its program.
+    after: u64,
+    /// When those of programs that have started leave; in order, as the programs start in order.
     due: VecDeque<u64>,
 }
 
-impl Half {
-    #[inline]
-    fn next(&self) -> u64 {
-        self.due.front().copied().unwrap_or(u64::MAX)
-    }
-
-    #[inline]
-    fn begin(&mut self, now: u64) {
-        for time in self.after.iter().map(|after| now + after) {
-            if self.due.back().is_none_or(|last| *last <= time) {
-                self.due.push_back(time);
-            } else {
-                let index = self.due.partition_point(|other| *other <= time);
-                self.due.insert(index, time);
-            }
-        }
-    }
-}
-
-/// The parts that are to leave. The two halves are apart because the second one's parts are due long after the first one's of
-/// programs that start later: so each half is nearly in order as programs start.
+/// The parts that are to leave.
 #[derive(Debug)]
 pub struct Releases {
-    halves: [Half; 2],
+    parts: Vec<Part>,
     next: u64,
 }
 
 impl Releases {
-    /// Of programs whose data leave in `parts`, the first at once and the others in the course of `load`, those of the second half
-    /// by `second_half` later.
-    pub fn new(parts: u64, load: u64, second_half: u64) -> Self {
-        let due = || VecDeque::with_capacity(200);
-        let middle = parts.div_ceil(2);
-        let crossed = |part: u64| (u128::from(part) * u128::from(load) / u128::from(parts)) as u64;
-        let first = (1..middle).map(crossed).collect();
-        let second = (middle..parts).map(|part| crossed(part) + second_half).collect();
-        Self { halves: [Half { after: first, due: due() }, Half { after: second, due: due() }], next: u64::MAX }
+    /// None yet. The first part of a program's data leaves as it starts.
+    pub fn new(model: &FlashModel) -> Self {
+        let parts = u64::from(model.unit_kib / model.release_kib);
+        let second = parts.div_ceil(2);
+        let after = |part: u64| match part {
+            _ if part < second => part * ns(model.release_us),
+            _ => (part - second) * ns(model.release_us) + ns(model.second_half_us),
+        };
+        let part = |part| Part { after: after(part), due: VecDeque::with_capacity(100) };
+        Self { parts: (1..parts).map(part).collect(), next: u64::MAX }
     }
 
     /// A program starts.
     #[inline]
     pub fn begin(&mut self, now: u64) {
-        self.halves.iter_mut().for_each(|half| half.begin(now));
-        self.next = self.halves[0].next().min(self.halves[1].next());
+        self.parts.iter_mut().for_each(|part| part.due.push_back(now + part.after));
+        self.find_next();
     }
 
     /// When the next part leaves; `u64::MAX` when there is none.
@@ -68,10 +49,22 @@ impl Releases {
     /// Takes the next part.
     #[inline]
     pub fn pop(&mut self) {
-        let [first, second] = &mut self.halves;
-        let half = if first.next() <= second.next() { first } else { second };
-        half.due.pop_front();
-        self.next = self.halves[0].next().min(self.halves[1].next());
+        let next = self.next;
+        if let Some(part) = self.parts.iter_mut().find(|part| part.due.front() == Some(&next)) {
+            part.due.pop_front();
+        }
+        self.find_next();
+    }
+
+    /// All parts leave so much later.
+    pub fn postpone(&mut self, by: u64) {
+        self.parts.iter_mut().flat_map(|part| &mut part.due).for_each(|due| *due += by);
+        self.find_next();
+    }
+
+    #[inline]
+    fn find_next(&mut self) {
+        self.next = self.parts.iter().filter_map(|part| part.due.front().copied()).min().unwrap_or(u64::MAX);
     }
 }
 

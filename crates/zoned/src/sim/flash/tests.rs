@@ -39,3 +39,23 @@ fn a_read_waits_for_the_segment_in_hand_and_the_suspension() {
         assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), resumed + 257 * US);
     }
 }
+
+#[test]
+fn data_stay_in_the_buffer_while_programs_are_stopped() {
+    let model = Model::load("zn540").unwrap();
+    let mut flash = Flash::new(&model.flash, &model.read, None, (0.0, 0.0), Seed(1));
+    let mut events = EventQueue::with_capacity(8);
+    let (unit, second) = (flash.unit(), 1_000_000_000);
+    flash.buffered = 4 * unit;
+    flash.program(0, 0, Program::Host, &mut events);
+    let started = flash.buffered;
+    assert!(started < 4 * unit);
+    flash.stop_programs(1, second, &mut events);
+    (0..3).for_each(|_| flash.program(2, 0, Program::Host, &mut events));
+    flash.release_before(second);
+    assert_eq!(flash.buffered, started, "no program starts or goes on");
+    flash.resume(1 + second, &mut events);
+    assert!(flash.buffered < started, "those that came in the meantime start");
+    flash.release_before(2 * second);
+    assert_eq!(flash.buffered, 0);
+}

@@ -58,8 +58,9 @@ impl Model {
         if !(1..=1 << 20).contains(&flash.unit_kib) {
             return wrong("unit_kib must be from 1 to 1048576");
         }
-        if flash.release_kib == 0 || !flash.unit_kib.is_multiple_of(flash.release_kib) {
-            return wrong("release_kib must divide unit_kib");
+        let parts = flash.unit_kib.checked_div(flash.release_kib).unwrap_or(0);
+        if parts * flash.release_kib != flash.unit_kib || parts > 1024 {
+            return wrong("release_kib must divide unit_kib into at most 1024 parts");
         }
         if [flash.first_segment_us, flash.segment_us, flash.program_us].iter().any(|time| !(0.001..1e6).contains(time))
         {
