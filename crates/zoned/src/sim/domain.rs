@@ -89,13 +89,13 @@ fn latencies(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     }
     if actor.spec.rate.is_some() {
         return Some(
-            "latencies of a writer with a rate beside other writes or zone commands: means are known to a factor of 2.1, 95th percentiles mostly to \
+            "latencies of a writer with a rate beside other writes or zone commands: means are known to a factor of 1.9, 95th percentiles mostly to \
              a half, some to a factor of 4"
                 .into(),
         );
     }
     (!is_few(actor)).then(|| {
-        "95th percentiles of writes and appends beside other writes or zone commands are mostly known to a half, means to a quarter".into()
+        "95th percentiles of writes and appends beside other writes or zone commands are mostly known to a third, some to a factor of 2, means to a quarter".into()
     })
 }
 

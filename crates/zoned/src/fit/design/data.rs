@@ -135,7 +135,8 @@ pub fn reads(maker: &Maker) -> Block {
 pub fn host(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let mut constants = vec![format!("host.{word}.reap_us")];
-    let knots: &[&str] = if path == HostPath::Passthrough { &["4"] } else { &["4", "8", "8.5", "16", "64", "128"] };
+    let knots: &[&str] =
+        if path == HostPath::Passthrough { &["4", "8", "64"] } else { &["4", "8", "8.5", "16", "64", "128"] };
     constants.extend(knots.iter().map(|knot| format!("host.{word}.delay_us@{knot}")));
     let mut probes = vec![maker.one_writer(Activity::Write, 4, path, "0.iops 0.mean")];
     probes.extend([8, 12, 16, 64, 128].map(|kib| maker.one_writer(Activity::Write, kib, path, "0.mean")));
