@@ -99,6 +99,7 @@ pub struct Flash {
     channel_ns_per_kib: f64,
     /// (per command, per KiB) of the drive's link and of the way to it; the slower one is felt.
     links: [(f64, f64); 2],
+    link_by_kib: Vec<u64>,
     load: u64,
     program: u64,
     program_spread: f64,
@@ -110,6 +111,12 @@ pub struct Flash {
     gap: u64,
     redo: u64,
     noise: Noise,
+}
+
+/// Time of a page on the slower one of the links.
+fn link(links: &[(f64, f64); 2], kib: u32) -> u64 {
+    let [drive, way] = links.map(|(command, per_kib)| command + per_kib * f64::from(kib));
+    drive.max(way) as u64
 }
 
 impl Flash {
@@ -136,6 +143,7 @@ impl Flash {
             gap_start: 0,
             read: (0, 0),
         };
+        let links = [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)];
         let load = ns(flash.load_us_per_kib * f64::from(flash.unit_kib));
         let page = ns(flash.load_us_per_kib * f64::from(1 << (PAGE_SHIFT - 10)));
         Self {
@@ -158,7 +166,8 @@ impl Flash {
             sense: [ns(read.sense_fast_us), ns(read.sense_slow_us)],
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
-            links: [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)],
+            links,
+            link_by_kib: (0..=16).map(|kib| link(&links, kib)).collect(),
             load,
             program: ns(flash.program_us),
             program_spread: flash.program_spread,
@@ -338,8 +347,7 @@ impl Flash {
         target.busy = Busy::Idle;
         target.read.1 = now;
         let PageRead { slot, kib, .. } = target.reading;
-        let [drive, way] = self.links.map(|(command, per_kib)| command + per_kib * f64::from(kib));
-        let link = drive.max(way) as u64;
+        let link = self.link_by_kib.get(kib as usize).copied().unwrap_or_else(|| link(&self.links, kib));
         self.link_free = now.max(self.link_free) + link;
         self.dispatch(now, die, events);
         (slot, self.link_free)

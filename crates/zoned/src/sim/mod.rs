@@ -115,6 +115,8 @@ pub struct SimDevice {
     completed: u64,
     /// Commands in flight that move data.
     moving: u32,
+    /// Blocks are powers of two: 2 to this.
+    block_shift: u32,
     /// Data leave the buffer at their time whether or not somebody waits.
     #[cfg(test)]
     eager: bool,
@@ -164,6 +166,7 @@ impl SimDevice {
             done: VecDeque::with_capacity(1024),
             completed: 0,
             moving: 0,
+            block_shift: geometry.block_bytes.trailing_zeros(),
             #[cfg(test)]
             eager: false,
             geometry,
@@ -248,7 +251,7 @@ impl SimDevice {
         let Slot { zone, bytes, result, .. } = self.slots[slot as usize];
         let block = result.unwrap_or(0);
         if let Some(stream) = &mut self.stream
-            && stream.follows(zone, block, u64::from(bytes / self.geometry.block_bytes))
+            && stream.follows(zone, block, u64::from(bytes >> self.block_shift))
         {
             let time = stream.answer(self.now, bytes);
             let read = &mut self.slots[slot as usize];
@@ -261,8 +264,9 @@ impl SimDevice {
         let unit = self.flash.unit();
         let mut pages = 0;
         while left > 0 {
-            let part = left.min(unit - offset % unit);
-            let (die, slow) = self.placement.page(zone, offset);
+            let index = offset / unit;
+            let part = left.min((index + 1) * unit - offset);
+            let (die, slow) = self.placement.page(zone, index, offset);
             let page = PageRead { slot, kib: part.div_ceil(1024) as u32, slow };
             self.flash.read(self.now, die, page, &mut self.events);
             pages += 1;
@@ -330,7 +334,10 @@ impl SimDevice {
                 let read = &mut self.slots[slot as usize];
                 read.pages -= 1;
                 if read.pages == 0 {
-                    let behind_write = self.transfer_free.saturating_sub(left) % self.timing.transfer_piece;
+                    let behind_write = match self.transfer_free.checked_sub(left) {
+                        Some(transfers) => transfers % self.timing.transfer_piece,
+                        None => 0,
+                    };
                     let time = left + behind_write + read.behind;
                     self.complete_at(time, slot);
                 }

@@ -3,7 +3,7 @@
 
 use super::events::EventQueue;
 use super::flash::{Flash, Program};
-use super::model::{GarbageModel, Model};
+use super::model::{FlashModel, GarbageModel, Model};
 use crate::geometry::Geometry;
 use senesce_core::Seed;
 
@@ -43,6 +43,8 @@ pub struct Placement {
     zone_units: u64,
     capacity: u64,
     streams: Vec<Stream>,
+    /// Of each zone, the die of its first unit.
+    first_dies: Vec<u32>,
     garbage: Option<Garbage>,
     slow_threshold: u64,
     salt: u64,
@@ -60,9 +62,11 @@ impl Placement {
             freed_per_copy: (unit as f64 * (1.0 - garbage.valid_share) / garbage.valid_share.max(0.01)) as i64,
             model: garbage.clone(),
         });
+        let FlashModel { dies, parity_dies: parity, .. } = model.flash;
         Self {
-            dies: model.flash.dies,
-            parity: model.flash.parity_dies,
+            first_dies: (0..geometry.zones).map(|zone| (zone * ZONE_STRIDE + parity) % dies).collect(),
+            dies,
+            parity,
             unit,
             zoned: model.zones.is_some(),
             conventional: model.geometry.conventional_zones,
@@ -75,13 +79,12 @@ impl Placement {
         }
     }
 
-    /// The die that holds a byte of a zone, and whether its page is of the slow kind.
+    /// The die that holds a byte of a zone, which is in this unit, and whether its page is of the slow kind.
     #[inline]
-    pub fn page(&self, zone: u32, offset: u64) -> (u32, bool) {
+    pub fn page(&self, zone: u32, unit: u64, offset: u64) -> (u32, bool) {
         let page = u64::from(zone) << 40 | offset >> PAGE_SHIFT;
         let hash = (page ^ self.salt).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = (hash ^ hash >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
-        let unit = offset / self.unit;
         let die = if self.zoned {
             self.data_die(zone, unit as u32)
         } else {
@@ -93,8 +96,8 @@ impl Placement {
     /// The parity dies of a zone's stripes come first, the data dies follow them.
     #[inline]
     fn data_die(&self, zone: u32, unit: u32) -> u32 {
-        let column = unit % (self.dies - self.parity);
-        (zone.wrapping_mul(ZONE_STRIDE) + self.parity + column) % self.dies
+        let die = self.first_dies[zone as usize] + unit % (self.dies - self.parity);
+        if die < self.dies { die } else { die - self.dies }
     }
 
     /// Data of the host enter the buffer; units that are whole now go to their dies.
