@@ -45,6 +45,9 @@ impl Run for ZnsJob {
     type Event = Event;
     type Step = ();
 
+    /// How long a simulation was to last.
+    const NO_MEASURES: &'static [&'static str] = &["sim_seconds"];
+
     const BEGINS_ANEW: bool = true;
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {

@@ -17,9 +17,10 @@ pub const MODELLED: &str = ", modelled ";
 /// # Errors
 /// A usage error for a kind of run that this version does not know; where the record cannot be understood.
 pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Failure> {
-    let mut found = registry.kind(&record.plan)?.measurements(record)?;
+    let kind = registry.kind(&record.plan)?;
+    let mut found = kind.measurements(record)?;
     if found.is_empty() {
-        collect("", &registry.analyse(record)?.result, &mut found);
+        collect("", &kind.analyse(record)?.result, kind.no_measures(), &mut found);
     }
     Ok(match is_emulated(record) {
         true => found.into_iter().map(Measurement::under_emulation).collect(),
@@ -32,12 +33,12 @@ pub fn is_emulated(record: &Record) -> bool {
     record.environment.0.get("lab.accelerator").is_some_and(|value| value == "tcg")
 }
 
-fn collect(name: &str, value: &Value, found: &mut Vec<Measurement>) {
+fn collect(name: &str, value: &Value, no_measures: &[&str], found: &mut Vec<Measurement>) {
     match value {
         Value::Object(entries) => {
-            for (key, value) in entries.iter().filter(|(key, _)| !NO_MEASURES.contains(&key.as_str())) {
+            for (key, value) in entries.iter().filter(|(key, _)| !no_measures.contains(&key.as_str())) {
                 let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                collect(&name, value, found);
+                collect(&name, value, no_measures, found);
             }
         }
         Value::Number(number) => {
@@ -48,9 +49,6 @@ fn collect(name: &str, value: &Value, found: &mut Vec<Measurement>) {
         _ => {}
     }
 }
-
-/// The machine, and how long a simulation was to last.
-const NO_MEASURES: [&str; 2] = ["environment", "sim_seconds"];
 
 /// Endings of names with unit and direction, the more special first.
 const NATURES: [(&str, &str, Better); 17] = [
@@ -84,9 +82,9 @@ mod tests {
 
     #[test]
     fn named_numbers_become_measurements_and_others_do_not() {
-        let result = json!({"ops_per_second": 10.0, "seed": 42, "rmse": {"age": 0.1}, "environment": {"x_ns": 1}, "sim_seconds": 1.2});
+        let result = json!({"ops_per_second": 10.0, "seed": 42, "rmse": {"age": 0.1}, "machine": {"x_ns": 1}, "asked_seconds": 1.2});
         let mut found = Vec::new();
-        collect("", &result, &mut found);
+        collect("", &result, &["machine", "asked_seconds"], &mut found);
         let names: Vec<&str> = found.iter().map(|one| one.metric.as_str()).collect();
         assert_eq!(names, ["ops_per_second", "rmse.age"]);
         assert!(found[0].is_timing() && !found[1].is_timing());

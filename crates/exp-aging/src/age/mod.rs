@@ -53,6 +53,9 @@ impl Run for Age {
     /// How often the run was given new limits, or time to go on; each time the plan is played until one of them ends it.
     type Step = usize;
 
+    /// The machine.
+    const NO_MEASURES: &'static [&'static str] = &["environment"];
+
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
         let target = spec.target.clone().unwrap_or_else(|| "-".into());

@@ -25,6 +25,9 @@ pub trait RunKind: Sync {
     /// When the record cannot be decoded.
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure>;
 
+    /// Entries of its result whose numbers are no measures.
+    fn no_measures(&self) -> &'static [&'static str];
+
     /// Runs a plan that was made elsewhere.
     ///
     /// # Errors
@@ -94,6 +97,10 @@ impl<R: Run> RunKind for Of<R> {
 
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure> {
         Ok(R::measurements(&spec_of::<R>(record)?, &Recorded::of(record)?))
+    }
+
+    fn no_measures(&self) -> &'static [&'static str] {
+        R::NO_MEASURES
     }
 
     fn carry(&self, plan: &Plan, how: &Conduct<'_>) -> Result<Outcome, Failure> {

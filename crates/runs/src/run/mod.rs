@@ -54,6 +54,10 @@ pub trait Run: Sized + 'static {
     /// guest.
     const KNOWS_GUESTS: bool = false;
 
+    /// Entries of its result whose numbers measure nothing of what was run, wherever they stand in it: the machine, a length that
+    /// was asked for.
+    const NO_MEASURES: &'static [&'static str] = &[];
+
     /// The published values of an experiment, compiled in (`include_str!("../data/published/ID.csv")`).
     const PUBLISHED: &'static str = "";
 
