@@ -48,8 +48,6 @@ impl Run for ZnsJob {
     /// How long a simulation was to last.
     const NO_MEASURES: &'static [&'static str] = &["sim_seconds"];
 
-    const BEGINS_ANEW: bool = true;
-
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
         let name: DeviceName = spec.device.parse()?;
         let (checked, geometry) = plan_job(&name, &spec.job)?;

@@ -1,9 +1,10 @@
 //! Trees of files: listed in directory order, copied whole.
 
+use crate::run::interrupted;
 use rand::Rng;
+use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{ExitCode, Failure};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -151,10 +152,7 @@ pub fn permutation(random: &mut impl Rng, count: usize) -> Vec<usize> {
 /// Exit code 130.
 pub fn check(interrupt: &Interrupt) -> Result<(), Failure> {
     if interrupt.requested() {
-        return Err(Failure::new(
-            ExitCode::Interrupted,
-            "interrupted; the record so far is kept, the same command continues it",
-        ));
+        return Err(interrupted());
     }
     Ok(())
 }
@@ -162,6 +160,7 @@ pub fn check(interrupt: &Interrupt) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::ExitCode;
 
     #[test]
     fn a_tree_is_copied_with_its_directories_and_listed_again() {

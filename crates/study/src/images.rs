@@ -13,6 +13,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::{FreeSpace, Layout};
 use senesce_runs::kernel_log::fail_on;
+use senesce_runs::run::interrupted;
 use senesce_volume::{Guest, ImageStore, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -293,10 +294,6 @@ impl Making<'_> {
         }
         Ok(())
     }
-}
-
-fn interrupted() -> Failure {
-    Failure::new(ExitCode::Interrupted, "interrupted; the record so far is kept, the same command continues it")
 }
 
 /// The files that live at the end of a plan, as creates in the order of their paths: what a copy of the tree would do.

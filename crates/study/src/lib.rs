@@ -95,6 +95,11 @@ impl Run for Study {
         self.0.step(*step, context)
     }
 
+    /// Images that are made are kept and used.
+    fn begins_anew(_spec: &StudySpec, recorded: &Recorded<Self>) -> bool {
+        !recorded.has_done_a_step() && recorded.events().next().is_none()
+    }
+
     fn end(self, _spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         self.0.end(context)
     }

@@ -8,7 +8,7 @@ use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::{Failure, Plan};
-use senesce_runs::run::{Conduct, Outcome, State, read_steps};
+use senesce_runs::run::{Conduct, Outcome, State, interrupted_words, read_steps};
 use std::path::PathBuf;
 
 /// Run a plan: the plan.toml of a run directory
@@ -67,10 +67,7 @@ pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Fa
 pub fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
-        State::Interrupted => {
-            let goes_on = if outcome.begins_anew { "does it anew" } else { "continues it" };
-            eprintln!("senesce: interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
-        }
+        State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.begins_anew)),
         State::Failed(count) => {
             eprintln!("senesce: {count} steps failed; the record {path} says why, the same command does them again");
         }

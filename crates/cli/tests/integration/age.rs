@@ -325,9 +325,11 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
 fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() {
     let directory = tempfile::tempdir().unwrap();
     let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
-    for until in ["planning", "aging:"] {
+    for (until, goes_on) in [("planning", "does it anew"), ("aging:", "continues it")] {
         let ended = start_until(directory.path(), &words, until).interrupt();
-        assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(130), "{said}");
+        assert!(said.contains(&format!("the same command with --out run {goes_on}")), "{said}");
     }
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }

@@ -83,6 +83,10 @@ impl Run for Age {
         run::age(self, context)
     }
 
+    fn begins_anew(spec: &AgeSpec, recorded: &Recorded<Self>) -> bool {
+        !run::Start::of(spec, recorded).continues
+    }
+
     fn end(self, _spec: &AgeSpec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
         self.target.map_or(Ok(()), |target| Ok(target.close()?))
     }

@@ -6,7 +6,7 @@ use super::{Comparison, Options, Row, comparable, groups_of, rows, share, with_g
 use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
-use crate::run::{Conduct, State, interrupted};
+use crate::run::{Conduct, State};
 use rand::Rng;
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
 use senesce_stats::arm::LEAST_VALUES;
@@ -110,7 +110,10 @@ fn run_once(registry: &Registry, plan: &Plan, seed: Seed, out: &Path, how: &Cond
     };
     let outcome = registry.kind(&plan)?.carry(&plan, &how)?;
     match outcome.state {
-        State::Interrupted => Err(interrupted()),
+        State::Interrupted => Err(Failure::new(
+            ExitCode::Interrupted,
+            "interrupted; the rounds so far are kept, the same command continues the comparison",
+        )),
         State::Failed(_) => Err(Failure::new(
             ExitCode::RunFailed,
             format!("a run of the comparison failed; its record {} says why", outcome.path.display()),

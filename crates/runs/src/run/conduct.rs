@@ -12,6 +12,7 @@ use senesce_core::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -150,9 +151,13 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     noted?;
     let mut directory = context.directory;
     directory.sync()?;
+    let begins_anew = R::begins_anew(spec, &context.recorded);
     let outcome = match outcome::<R>(path, state) {
         // It was interrupted before there was anything to analyse.
-        Err(_) if state == State::Interrupted => return Err(interrupted()),
+        Err(_) if state == State::Interrupted => {
+            let words = interrupted_words(&directory.path().display(), begins_anew);
+            return Err(Failure::new(ExitCode::Interrupted, words));
+        }
         other => other?,
     };
     if state == State::Done && how.only.is_none() {
@@ -178,10 +183,17 @@ fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Res
     }
 }
 
+/// What a user who ended a run is told.
+pub fn interrupted_words(path: &impl Display, begins_anew: bool) -> String {
+    let goes_on = if begins_anew { "does it anew" } else { "continues it" };
+    format!("interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
+}
+
 fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
-    let verdict = R::exit_code(&spec_of::<R>(&record)?, &Recorded::of(&record)?);
-    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, begins_anew: R::BEGINS_ANEW })
+    let (spec, recorded) = (spec_of::<R>(&record)?, Recorded::of(&record)?);
+    let (verdict, begins_anew) = (R::exit_code(&spec, &recorded), R::begins_anew(&spec, &recorded));
+    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, begins_anew })
 }
 
 fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {

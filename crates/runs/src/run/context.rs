@@ -182,9 +182,9 @@ impl<'a, R: Run> Context<'a, R> {
     }
 }
 
-/// What ends a run that the user wants to end.
+/// What ends a run that the user wants to end. What the same command does then, only the runner can tell.
 pub fn interrupted() -> Failure {
-    Failure::new(ExitCode::Interrupted, "interrupted; the record so far is kept, the same command continues it")
+    Failure::new(ExitCode::Interrupted, "interrupted")
 }
 
 impl OwnImage {

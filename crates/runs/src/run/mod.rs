@@ -15,7 +15,9 @@ mod recorded;
 mod tests;
 
 pub use arguments::{arguments, read_arguments};
-pub use conduct::{Conduct, Outcome, State, analyse, conduct, default_path, new_plan, spec_of};
+pub use conduct::{
+    Conduct, Outcome, State, analyse, conduct, default_path, interrupted_words, new_plan, spec_of,
+};
 pub use context::{Context, interrupted};
 pub use guest::{Guest, NotDone, guest_records, own_program, read_steps, run_in_guest, steps_in_guest};
 pub use imported::{Imported, ImportedRun, import, import_with};
@@ -46,9 +48,6 @@ pub trait Run: Sized + 'static {
 
     /// Whether a step that fails costs only itself: the run goes on, and the same command does the failed ones again.
     const GOES_ON: bool = false;
-
-    /// Whether a run that was interrupted is done anew by the same command, and not continued: its last part counts.
-    const BEGINS_ANEW: bool = false;
 
     /// Whether its events say which of them a guest measured. Otherwise a run of which a guest did any step counts as one of the
     /// guest.
@@ -130,6 +129,11 @@ pub trait Run: Sized + 'static {
     /// # Errors
     /// What went wrong; the step is not done.
     fn step(&mut self, spec: &Self::Spec, step: &Self::Step, context: &mut Context<'_, Self>) -> Result<(), Failure>;
+
+    /// Whether the same command does a run anew that was interrupted, and does not continue it: of what was done whole there is nothing.
+    fn begins_anew(_spec: &Self::Spec, recorded: &Recorded<Self>) -> bool {
+        !recorded.has_done_a_step()
+    }
 
     /// Ends an execution after its last step, or after an interrupt or a failure: closes what all steps shared.
     ///

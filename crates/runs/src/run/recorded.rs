@@ -233,6 +233,11 @@ impl<R: Run> Recorded<R> {
         serde_json::to_value(step).is_ok_and(|step| self.done.contains(&step.to_string()))
     }
 
+    /// Whether any step is done.
+    pub fn has_done_a_step(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     /// The steps that failed last time they were tried and were not done since, with the reason; outside of steps, none.
     pub fn failures(&self) -> Vec<(Option<R::Step>, &str)> {
         let mut failures: Vec<(&Option<Value>, &str)> = Vec::new();

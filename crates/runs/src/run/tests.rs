@@ -2,7 +2,8 @@
 
 use super::*;
 use senesce_core::analysis::Better;
-use senesce_core::{Record, RunDirectory};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Progress, Record, RunDirectory};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -107,4 +108,36 @@ fn what_failed_outside_of_steps_is_forgotten_when_it_goes_well() {
     assert!(kept(&analyse::<Count>(&record).unwrap()));
     std::fs::remove_file(&stuck).unwrap();
     assert!(!kept(&play(directory.path()).unwrap().analysis));
+}
+
+/// Asks to stop while the step of this number is done, from 1.
+struct EndedAt<'a>(usize, &'a Interrupt);
+
+impl Progress for EndedAt<'_> {
+    fn step(&self, number: usize, _count: usize, _text: &str, _seconds_left: f64) {
+        if number == self.0 {
+            self.1.request();
+        }
+    }
+    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
+    fn position(&self, _done: u64, _note: &str) {}
+    fn say(&self, _message: &str) {}
+}
+
+#[test]
+fn only_a_run_of_which_a_step_is_done_is_continued() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended_after = |steps: usize| {
+        let (interrupt, run) = (Interrupt::new(), directory.path().join(format!("run{steps}")));
+        if steps == 0 {
+            interrupt.request();
+        }
+        let progress = EndedAt(steps, &interrupt);
+        let how = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&run) };
+        let outcome = conduct::<Count>(&spec(directory.path()), Seed(1), &how).unwrap();
+        assert_eq!(outcome.state, State::Interrupted);
+        interrupted_words(&"run", outcome.begins_anew)
+    };
+    assert!(ended_after(0).ends_with("the same command with --out run does it anew"));
+    assert!(ended_after(1).ends_with("the same command with --out run continues it"));
 }
