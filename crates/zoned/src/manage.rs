@@ -3,7 +3,7 @@
 use crate::command::{Command, Operation, ZoneFault};
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
-use crate::geometry::{Geometry, ZoneInfo};
+use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 use crate::hardware::ClaimedDrive;
 use crate::job::Zones;
 use crate::map::zone_map;
@@ -73,6 +73,8 @@ pub struct Outcome {
     pub zones: Vec<ZoneInfo>,
     /// Zones that refused, with what the drive said.
     pub refused: Vec<(u32, ZoneFault)>,
+    /// Conventional zones that were left when all were meant: no zone command is for them.
+    pub left_conventional: usize,
 }
 
 impl Outcome {
@@ -124,16 +126,17 @@ pub fn list(name: &DeviceName, choice: Choice) -> Result<Outcome, ZonedError> {
         DeviceName::Path(path) => crate::hardware::open_for_reading(path, HostPath::None)?,
         other => open(other, None, None, Seed(0))?,
     };
-    look(&mut *device, choice, Vec::new())
+    look(&mut *device, choice)
 }
 
-fn look(device: &mut dyn ZonedDevice, choice: Choice, refused: Vec<(u32, ZoneFault)>) -> Result<Outcome, ZonedError> {
+fn look(device: &mut dyn ZonedDevice, choice: Choice) -> Result<Outcome, ZonedError> {
     let geometry = device.geometry().clone();
     let (first, end) = choice.range(&geometry)?;
-    Ok(Outcome { zones: device.report(first, end - first)?, geometry, refused })
+    Ok(Outcome { zones: device.report(first, end - first)?, geometry, refused: Vec::new(), left_conventional: 0 })
 }
 
-/// Runs one zone command on the chosen zones. The guard asks for `erase` where data would be lost.
+/// Runs one zone command on the chosen zones; of all, on those that have a write pointer. The guard asks for `erase` where data would be
+/// lost.
 ///
 /// # Errors
 /// [`ZonedError::Usage`] for zones that do not exist and for a drive without any; as [`open`]. A zone that refuses is
@@ -143,20 +146,26 @@ pub fn manage(name: &DeviceName, choice: Choice, action: Action, erase: Option<&
         DeviceName::Path(path) if !action.loses_data() => crate::hardware::open_unused(path)?,
         other => open(other, None, erase, Seed(0))?,
     };
-    let geometry = device.geometry().clone();
+    let geometry = device.geometry();
     if !geometry.zoned {
         return Err(ZonedError::Usage(format!("{} has no zones: it is a conventional drive", geometry.name)));
     }
-    let (first, end) = choice.range(&geometry)?;
-    let mut refused = Vec::new();
-    for zone in first..end {
-        let block = geometry.start(zone);
-        let done = device.execute(Command { tag: 0, queue: 0, operation: action.0, zone, block, blocks: 0 })?;
-        if let Err(fault) = done.result {
+    command_zones(&mut *device, choice, action)
+}
+
+fn command_zones(device: &mut dyn ZonedDevice, choice: Choice, action: Action) -> Result<Outcome, ZonedError> {
+    let (mut refused, mut left_conventional) = (Vec::new(), 0);
+    for ZoneInfo { zone, state, start, .. } in look(device, choice)?.zones {
+        if choice == Choice::All && state == ZoneState::Conventional {
+            left_conventional += 1;
+            continue;
+        }
+        let command = Command { tag: 0, queue: 0, operation: action.0, zone, block: start, blocks: 0 };
+        if let Err(fault) = device.execute(command)?.result {
             refused.push((zone, fault));
         }
     }
-    look(&mut *device, choice, refused)
+    Ok(Outcome { refused, left_conventional, ..look(device, choice)? })
 }
 
 /// Gives an NVMe namespace another LBA format; all its data are lost.

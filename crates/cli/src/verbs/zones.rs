@@ -80,7 +80,8 @@ impl Zones {
         if self.json {
             let refused: Vec<_> =
                 outcome.refused.iter().map(|(zone, fault)| json!({"zone": zone, "why": fault.name()})).collect();
-            let value = json!({"geometry": outcome.geometry, "zones": outcome.zones, "refused": refused});
+            let left = outcome.left_conventional;
+            let value = json!({"geometry": outcome.geometry, "zones": outcome.zones, "refused": refused, "left_conventional": left});
             return writeln!(out, "{value:#}");
         }
         let geometry = &outcome.geometry;
@@ -95,6 +96,9 @@ impl Zones {
         }
         for (zone, fault) in &outcome.refused {
             eprintln!("zone {zone}: {fault}");
+        }
+        if let left @ 1.. = outcome.left_conventional {
+            eprintln!("{left} conventional zones are left as they are: they have no write pointer");
         }
         Ok(())
     }

@@ -75,12 +75,14 @@ fn surveys_and_designs_leave_them_out() {
 }
 
 #[test]
-fn zone_commands_on_all_zones_name_those_that_refuse() {
+fn zone_commands_on_all_zones_leave_them_and_on_named_ones_say_that_they_refuse() {
     let folder = tempfile::tempdir().unwrap();
     let name = named(&folder);
-    let outcome = manage(&name, Choice::All, Action::from_word("reset").unwrap(), None).unwrap();
-    let refused: Vec<u32> = outcome.refused.iter().map(|(zone, _)| *zone).collect();
-    assert_eq!(refused, [0, 1, 2]);
+    let reset = |choice| manage(&name, choice, Action::from_word("reset").unwrap(), None).unwrap();
+    let all = reset(Choice::All);
+    assert_eq!((all.left_conventional, all.zones.len(), all.refused), (3, 40, vec![]));
+    let named = reset(Choice::Range(2, 8));
+    assert_eq!((named.left_conventional, named.refused), (0, vec![(2, ZoneFault::InvalidTransition)]));
     let rows = list(&name, Choice::All).unwrap().rows();
     assert!(rows[0].contains("0-2") && rows[0].contains("conventional") && rows[1].contains("3-39"), "{rows:?}");
 }
