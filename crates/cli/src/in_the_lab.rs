@@ -15,9 +15,7 @@ use std::path::Path;
 
 /// Runs the words of this process in a guest, without `--lab`. What the guest writes to `--out`, or into `./senesce-runs`, stays.
 pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
-    if verb == "lab" {
-        return Err(Failure::usage("'senesce lab' boots guests itself; leave out --lab"));
-    }
+    check(verb, arguments)?;
     let mut command = vec![senesce_runs::run::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
@@ -36,6 +34,18 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     session.clear();
     let outcome = lab.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
     Ok(Exit::Command(outcome.exit_status))
+}
+
+/// Refuses what a guest of its own makes no sense of.
+fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
+    match (verb, arguments.subcommand_name()) {
+        ("lab", _) => Err(Failure::usage("'senesce lab' boots guests itself; leave out --lab")),
+        ("tier", Some("mount")) => Err(Failure::usage(
+            "a mount in the guest is seen by nobody here and ends with the guest, as does its --log; leave out --lab, or give the guest \
+             what uses the mount as well: senesce lab run -- sh -c 'senesce tier mount ... && ...'",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The words without our `--lab`, the first: one behind the verb belongs to that. Nor does the guest hear of `--user` before the verb,
@@ -75,6 +85,19 @@ fn is_set_up() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_that_ends_with_its_guest_is_refused() {
+        let checked = |words: &[&str]| {
+            let matches =
+                crate::command().try_get_matches_from([&["senesce", "--lab", "tier"], words].concat()).unwrap();
+            matches.subcommand().map(|(verb, arguments)| check(verb, arguments)).unwrap()
+        };
+        let refused = checked(&["mount", "--nvm", "anonymous", "--cold", "c", "--log", "file", "/mnt"]).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Usage);
+        assert!(refused.to_string().contains("lab run -- sh -c"), "{refused}");
+        assert!(checked(&["check", "--nvm", "n", "--cold", "c"]).is_ok());
+    }
 
     #[test]
     fn only_our_own_flag_is_taken_away() {
