@@ -7,7 +7,9 @@ mod tests;
 
 use crate::zns::drives::{self, Used, used};
 use senesce_core::analysis::Table;
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series};
+use senesce_core::{
+    Analysis, Axis, Better, ExitCode, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series,
+};
 use senesce_runs::run::{Context, Planned, Recorded, Run, interrupted, new_plan};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Job, JobResult};
@@ -96,6 +98,15 @@ impl Run for ZnsJob {
         result.warnings.iter().for_each(|warning| context.progress.say(&format!("warning: {warning}")));
         record(&result, context)?;
         if result.interrupted { Err(interrupted()) } else { Ok(()) }
+    }
+
+    /// What the drive refused throughout was not measured.
+    fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
+        let is_refused = |actor: &Value| actor["commands"] == 0 && actor["errors"] != 0;
+        match result_of(spec, recorded)["actors"].as_array().is_some_and(|actors| actors.iter().any(is_refused)) {
+            true => ExitCode::RunFailed,
+            false => ExitCode::Done,
+        }
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {

@@ -1,7 +1,8 @@
 //! Commands, completions and everything a zone can answer.
 
+use senesce_sys::errno::errno_message;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, io};
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -85,7 +86,7 @@ pub struct Completion {
 
 /// What a drive objects to. The words in brackets are the status codes of the NVMe Zoned Namespace Command Set 1.1,
 /// figure 13 (status code type 1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneFault {
     /// The transfer crosses the zone's capacity or end (B8h).
@@ -122,11 +123,34 @@ pub enum ZoneFault {
     #[error("the device has no such command")]
     Unsupported,
     /// Another NVMe status: code type in the high byte, code in the low byte.
-    #[error("NVMe status {0:#06x}")]
+    #[error("NVMe status {status:#06x}{words}", status = .0, words = status_words(*.0))]
     Status(u16),
     /// An error of the kernel on the way.
-    #[error("errno {0}")]
+    #[error("{words}", words = errno_message(&io::Error::from_raw_os_error(*.0)))]
     Errno(i32),
+}
+
+/// What a generic status or one of media errors says (NVMe Base Specification; NVME_SC_* of include/linux/nvme.h), behind its number.
+fn status_words(status: u16) -> &'static str {
+    match status {
+        0x004 => ", data transfer error",
+        0x006 => ", internal error",
+        0x007 => ", command abort requested",
+        0x00b => ", invalid namespace or format",
+        0x015 => ", operation denied",
+        0x01c => ", sanitize failed",
+        0x01d => ", sanitize in progress",
+        0x020 => ", namespace is write protected",
+        0x081 => ", capacity exceeded",
+        0x082 => ", namespace not ready",
+        0x083 => ", reservation conflict",
+        0x084 => ", format in progress",
+        0x280 => ", write fault",
+        0x281 => ", unrecovered read error",
+        0x286 => ", access denied",
+        0x287 => ", deallocated or unwritten block",
+        _ => "",
+    }
 }
 
 impl ZoneFault {
@@ -170,5 +194,23 @@ impl ZoneFault {
     /// Whether the zone is lost for the rest of a run.
     pub fn loses_zone(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Offline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_drive_or_the_kernel_objects_to_is_said_in_words() {
+        assert_eq!(ZoneFault::Errno(libc::EIO).to_string(), "Input/output error (EIO)");
+        assert_eq!(ZoneFault::from_status(0x4281).to_string(), "NVMe status 0x0281, unrecovered read error");
+        assert_eq!(ZoneFault::from_status(0x7ff).to_string(), "NVMe status 0x07ff");
+        let mut tally = crate::job::Tally::default();
+        [ZoneFault::Full, ZoneFault::Errno(libc::EIO), ZoneFault::Full]
+            .into_iter()
+            .for_each(|fault| tally.refuse(fault));
+        assert_eq!(tally.error_words(), "2 x the zone is full, 1 x Input/output error (EIO)");
+        assert_eq!(tally.errors["errno-5"], 1);
     }
 }

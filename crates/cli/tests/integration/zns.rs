@@ -98,6 +98,29 @@ fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
 }
 
 #[test]
+fn a_job_that_was_refused_throughout_ends_with_five_and_says_what_was_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = r#"
+        [[actor]]
+        op = "write"
+        zones = "0..1"
+        count = 5
+        start = "10ms"
+        [[fault]]
+        zone = 0
+        state = "offline"
+        at = "1ms"
+    "#;
+    std::fs::write(directory.path().join("job.toml"), job).unwrap();
+    let output = senesce(directory.path(), &["zns", "sim:zn540", "job.toml", "--json"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{error}");
+    assert!(error.contains("the drive refused all its commands (1 x the zone is offline)"), "{error}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["actors"][0]["errors_by_kind"]["offline"], 1, "{value}");
+}
+
+#[test]
 fn a_record_can_be_reported_again() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["zns", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];

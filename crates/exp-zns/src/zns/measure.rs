@@ -124,13 +124,12 @@ pub fn run_on(
 
 /// No point asks for what its drive refuses: somebody else changed the zones, or a zone was lost.
 fn disturbed(key: &str, actor: &ActorResult) -> Failure {
-    let kinds: Vec<&str> = actor.tally.errors.keys().map(String::as_str).collect();
     let words = format!(
         "point {key}: the drive refused {} commands of {} ({}); see that no other program uses it, look at its zones with `senesce zones \
          DEVICE list`, and give the same command again",
         actor.tally.error_count(),
         actor.name,
-        kinds.join(", ")
+        actor.tally.error_words()
     );
     Failure::new(ExitCode::RunFailed, words)
 }

@@ -141,13 +141,7 @@ impl ActorResult {
         if self.tally.error_count() == 0 {
             return "no command ended within its time, so that nothing was measured".into();
         }
-        format!("the drive refused all its commands ({}), so that nothing was measured", self.error_words())
-    }
-
-    /// How often the drive refused, by kind.
-    fn error_words(&self) -> String {
-        let kinds = self.tally.errors.iter().map(|(kind, count)| format!("{count} {kind}"));
-        kinds.collect::<Vec<_>>().join(", ")
+        format!("the drive refused all its commands ({}), so that nothing was measured", self.tally.error_words())
     }
 
     /// What is said when it ended before its count and its time.
@@ -160,7 +154,7 @@ impl ActorResult {
         let why = match (self.tally.error_count(), self.asked.once) {
             (0, true) => "it takes each zone once; with occupancy it goes round them".into(),
             (0, false) => "its zones or its time ended before".into(),
-            _ => format!("the drive refused others ({})", self.error_words()),
+            _ => format!("the drive refused others ({})", self.tally.error_words()),
         };
         Some(format!("it counted {} commands of {asked}: {why}", self.tally.commands))
     }

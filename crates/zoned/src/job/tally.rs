@@ -2,7 +2,7 @@
 
 use crate::command::{Operation, ZoneFault};
 use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest latency that is told apart: 1000 s.
 const LONGEST_NS: u64 = 1_000_000_000_000;
@@ -81,8 +81,10 @@ pub struct Tally {
     pub bytes: u64,
     /// Bytes per second since the worker's counting began.
     pub per_second: Vec<u64>,
-    /// Errors by kind.
+    /// Errors by the name of their kind.
     pub errors: BTreeMap<String, u64>,
+    /// The kinds of errors.
+    faults: BTreeSet<ZoneFault>,
     /// Zones that were dropped, with what the drive said.
     pub lost: Vec<(u32, ZoneFault)>,
     /// Span of counting, nanoseconds.
@@ -99,6 +101,19 @@ impl Tally {
     #[inline]
     pub fn record(&mut self, operation: Operation, ns: u64) {
         self.latency[operation as usize].get_or_insert_default().record(ns);
+    }
+
+    /// Counts a refused command.
+    pub fn refuse(&mut self, fault: ZoneFault) {
+        *self.errors.entry(fault.name()).or_default() += 1;
+        self.faults.insert(fault);
+    }
+
+    /// What was refused how often, in words.
+    pub fn error_words(&self) -> String {
+        let count = |fault: &ZoneFault| self.errors.get(&fault.name()).copied().unwrap_or(0);
+        let kinds = self.faults.iter().map(|fault| format!("{} x {fault}", count(fault)));
+        kinds.collect::<Vec<_>>().join(", ")
     }
 
     /// Adds a worker's counts; spans overlap, so the longest counts.
@@ -123,6 +138,7 @@ impl Tally {
         for (kind, count) in &other.errors {
             *self.errors.entry(kind.clone()).or_default() += count;
         }
+        self.faults.extend(&other.faults);
         self.lost.extend(&other.lost);
         self.counted_ns = self.counted_ns.max(other.counted_ns);
     }

@@ -42,7 +42,7 @@ fn what_was_refused_throughout_is_not_called_measured() {
                 [[fault]]\nzone = 0\nstate = 'offline'\nat = '1ms'";
     let result = run(text);
     assert_eq!((result.actors[0].tally.commands, result.actors[0].tally.error_count()), (0, 1));
-    assert!(says(&result, "the drive refused all its commands (1 offline)"), "{:?}", result.warnings);
+    assert!(says(&result, "the drive refused all its commands (1 x the zone is offline)"), "{:?}", result.warnings);
     assert!(says(&result, "nothing was measured"), "{:?}", result.warnings);
 }
 

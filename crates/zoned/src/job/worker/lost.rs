@@ -21,7 +21,7 @@ impl Worker {
     #[cold]
     pub(super) fn refused(&mut self, done: &InFlight, completed_ns: u64, fault: ZoneFault) {
         self.give_back(done.counted, completed_ns);
-        *self.tally.errors.entry(fault.name()).or_default() += 1;
+        self.tally.refuse(fault);
         self.refused_in_a_row += 1;
         let reads_on = done.operation == Operation::Read && fault != ZoneFault::Offline;
         if fault.loses_zone() || !reads_on && done.operation.moves_data() {
