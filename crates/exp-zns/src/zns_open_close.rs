@@ -1,16 +1,17 @@
 //! What opening and closing cost, explicitly and implicitly.
 
+use crate::job::cost::of_singles;
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::values::Values;
 use crate::zns::{Parameters, ZONED, Zns, ZnsStudy, once};
 use clap::Args;
-use senesce_core::{Axis, Better, Failure, Figure, FigureKind, Level, Mark, Series};
+use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series};
 use senesce_runs::run::Context;
-use senesce_zoned::script::{Opening, Timed, open_close_round};
+use senesce_zoned::script::{Opening, Timed, cost_of_round, open_close_round};
 use senesce_zoned::survey::Survey;
-use senesce_zoned::{Operation, ZoneState, ZonedDevice};
+use senesce_zoned::{Geometry, Operation, ZoneState, ZonedDevice};
 use serde::{Deserialize, Serialize};
 
 /// Open and close.
@@ -69,32 +70,39 @@ impl ZnsStudy for ZnsOpenClose {
 
     const SCRIPT: Option<&'static str> = Some("open and close");
 
+    fn script_cost(spec: &Spec, survey: &Survey, geometry: &Geometry) -> (Bytes, f64) {
+        let rounds = u64::from(zones(spec, survey)) * spec.rounds;
+        let (mut bytes, mut seconds) = (0, 0.0);
+        for (blocks, commands) in openings(geometry).map(|opening| cost_of_round(geometry, opening)) {
+            let written = blocks * u64::from(geometry.block_bytes);
+            bytes += rounds * written;
+            seconds += rounds as f64 * of_singles(commands - 1, written, 1);
+        }
+        (Bytes(bytes), seconds)
+    }
+
     fn run_script(
         spec: &Spec,
         survey: &Survey,
         device: &mut dyn ZonedDevice,
         context: &Context<'_, Zns<Self>>,
     ) -> Result<Vec<Values>, Failure> {
-        let usable = survey.usable();
-        let zones = spec.zones.min(usable.len() as u32);
+        let (usable, zones) = (survey.usable(), zones(spec, survey));
         if zones == 0 || device.geometry().capacity_blocks < 3 {
             return Err(Failure::usage(format!(
                 "{} has no zone of at least three blocks that can be used",
                 survey.name
             )));
         }
-        let appends = device.geometry().append_limit > 0;
+        let openings: Vec<Opening> = openings(device.geometry()).collect();
         let mut timed = Timed::new();
         context.progress.phase("open and close", u64::from(zones) * spec.rounds, "zones");
         for round in 0..spec.rounds {
             for (number, zone) in usable.clone().take(zones as usize).enumerate() {
                 context.check_interrupt()?;
                 make_empty(device, zone)?;
-                for opening in Opening::ALL {
-                    let appending = matches!(opening, Opening::ImplicitAppend | Opening::ExplicitAppend);
-                    if appends || !appending {
-                        open_close_round(device, zone, opening, &mut timed, context.interrupt)?;
-                    }
+                for opening in &openings {
+                    open_close_round(device, zone, *opening, &mut timed, context.interrupt)?;
                 }
                 context.progress.position(round * u64::from(zones) + number as u64 + 1, "");
             }
@@ -124,6 +132,17 @@ impl ZnsStudy for ZnsOpenClose {
             kind: FigureKind::Bars { x, y, series },
         }]
     }
+}
+
+/// Zones that are opened: no more than can be used.
+fn zones(spec: &Spec, survey: &Survey) -> u32 {
+    spec.zones.min(survey.usable().len() as u32)
+}
+
+/// How zones of a drive are opened; not every drive appends.
+fn openings(geometry: &Geometry) -> impl Iterator<Item = Opening> + use<> {
+    let appends = geometry.append_limit > 0;
+    Opening::ALL.into_iter().filter(move |opening| appends || !opening.appends())
 }
 
 /// A name that fits below a bar.

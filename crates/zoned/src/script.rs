@@ -3,6 +3,7 @@
 use crate::command::{Command, Operation};
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
+use crate::geometry::Geometry;
 use crate::job::Latency;
 use senesce_core::interrupt::Interrupt;
 use std::collections::BTreeMap;
@@ -52,13 +53,30 @@ impl Opening {
         }
     }
 
-    fn appends(self) -> bool {
+    /// Whether the round appends.
+    pub fn appends(self) -> bool {
         matches!(self, Self::ImplicitAppend | Self::ExplicitAppend)
     }
 
     fn explicit(self) -> bool {
         matches!(self, Self::Explicit | Self::ExplicitAppend)
     }
+}
+
+/// Blocks that a round writes, and commands that it takes, its reset among them.
+pub fn cost_of_round(geometry: &Geometry, opening: Opening) -> (u64, u64) {
+    let [.., close, _] = opening.names();
+    let last = geometry.capacity_blocks - 1;
+    let single = last.clamp(1, STEADY);
+    let filled = if close.is_empty() { 0 } else { last - single };
+    // Close, transfer that opens again, reset.
+    let commands = u64::from(opening.explicit()) + single + filled.div_ceil(fill_blocks(geometry)) + 3;
+    (single + filled + 1, commands)
+}
+
+/// Blocks of a request that fills.
+fn fill_blocks(geometry: &Geometry) -> u64 {
+    u64::from((geometry.transfer_limit.min(FILL_BYTES) / geometry.block_bytes).max(1))
 }
 
 /// One round on an empty zone, as in the CLUSTER 2023 study: open, write all but the last block, close, write the last
@@ -88,7 +106,7 @@ pub fn open_close_round(
         round.run(transfer, written, 1, steady)?;
         written += 1;
     }
-    let step = u64::from((geometry.transfer_limit.min(FILL_BYTES) / geometry.block_bytes).max(1));
+    let step = fill_blocks(&geometry);
     while written < last && !close.is_empty() && !interrupt.requested() {
         let blocks = step.min(last - written);
         round.run(Operation::Write, written, blocks as u32, "")?;
@@ -121,5 +139,57 @@ impl Round<'_> {
             self.timed.entry(name).or_default().record(done.completed_ns - done.submitted_ns);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Completion;
+    use crate::device::Clock;
+    use crate::geometry::ZoneInfo;
+    use crate::null::NullDevice;
+
+    /// Counts blocks that are written, and commands.
+    struct Counting(NullDevice, (u64, u64));
+
+    impl ZonedDevice for Counting {
+        fn geometry(&self) -> &Geometry {
+            self.0.geometry()
+        }
+
+        fn clock(&self) -> Clock {
+            self.0.clock()
+        }
+
+        fn now_ns(&mut self) -> u64 {
+            self.0.now_ns()
+        }
+
+        fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
+            self.0.reserve(commands, transfer_bytes)
+        }
+
+        fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
+            self.1 = (self.1.0 + u64::from(command.blocks), self.1.1 + 1);
+            self.0.submit(command)
+        }
+
+        fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
+            self.0.next(until_ns)
+        }
+
+        fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
+            self.0.report(first, count)
+        }
+    }
+
+    #[test]
+    fn a_round_costs_what_is_said_before() {
+        for opening in Opening::ALL {
+            let mut device = Counting(NullDevice::new(None).unwrap(), (0, 0));
+            open_close_round(&mut device, 3, opening, &mut Timed::new(), &Interrupt::new()).unwrap();
+            assert_eq!(cost_of_round(device.geometry(), opening), device.1, "{opening:?}");
+        }
     }
 }

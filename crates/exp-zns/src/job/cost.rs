@@ -7,6 +7,9 @@ use senesce_zoned::job::{Activity, CheckedActor, CheckedJob, Span};
 
 /// Bytes per second of a drive, roughly.
 const RATE: f64 = (1 << 30) as f64;
+/// Seconds of a command that is alone, and of a reset, roughly.
+const ALONE: f64 = 15e-6;
+const RESET: f64 = 10e-3;
 
 /// Bytes that a job writes at most, with its preparation, and the seconds that it takes, roughly.
 pub(crate) fn of_job(checked: &CheckedJob, geometry: &Geometry) -> (Bytes, f64) {
@@ -15,6 +18,11 @@ pub(crate) fn of_job(checked: &CheckedJob, geometry: &Geometry) -> (Bytes, f64) 
     let bytes = checked.actors.iter().map(most).fold(prepared, u64::saturating_add).min(BY_TIME_ALONE);
     let seconds = checked.actors.iter().map(|actor| seconds(actor, ramp, geometry)).fold(0.0, f64::max);
     (Bytes(bytes), prepared as f64 / RATE + seconds)
+}
+
+/// Seconds that single commands take that write so many bytes, one after the other, and resets beside them.
+pub(crate) fn of_singles(commands: u64, bytes: u64, resets: u64) -> f64 {
+    (commands as f64 * ALONE).max(bytes as f64 / RATE) + resets as f64 * RESET
 }
 
 /// A writer that has filled its zones resets them and goes on: the zones bound nothing.
@@ -69,9 +77,9 @@ fn seconds_of_command(actor: &CheckedActor, geometry: &Geometry) -> f64 {
     let left = geometry.capacity_bytes().saturating_sub(filled(actor, geometry)) as f64;
     let alone = match spec.op {
         Activity::RandomRead => 80e-6,
-        Activity::Reset => 10e-3,
+        Activity::Reset => RESET,
         Activity::Finish => left / RATE,
-        _ => 15e-6,
+        _ => ALONE,
     };
     let beside = f64::from(actor.jobs.saturating_mul(spec.qd)).min(16.0);
     let data = if spec.op.manages() { 0.0 } else { spec.bs.0 as f64 };

@@ -16,10 +16,10 @@ use drives::Drives;
 use measure::{Measured, Point};
 pub use parameters::{GridSpec, LoadSpec, Parameters, once};
 pub use run::{Event, Zns, facts_of, measurements_of};
-use senesce_core::{Failure, Figure, Level, Span};
+use senesce_core::{Bytes, Failure, Figure, Level, Span};
 use senesce_runs::run::Context;
-use senesce_zoned::ZonedDevice;
 use senesce_zoned::survey::Survey;
+use senesce_zoned::{Geometry, ZonedDevice};
 use serde::{Deserialize, Serialize};
 use values::{Derived, Values};
 
@@ -84,6 +84,11 @@ pub trait ZnsStudy: 'static {
 
     /// What is run on the zoned drive that is no job, in a few words.
     const SCRIPT: Option<&'static str> = None;
+
+    /// Bytes that this writes and seconds that it takes, on a drive of these zones that is not simulated.
+    fn script_cost(_spec: &Self::Spec, _survey: &Survey, _geometry: &Geometry) -> (Bytes, f64) {
+        (Bytes(0), 0.0)
+    }
 
     /// Runs what is no job.
     ///

@@ -66,6 +66,19 @@ fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
     checked(point, drive).map_or((Bytes(0), 0.0), |(checked, geometry)| of_job(&checked, &geometry))
 }
 
+/// Of the script, as of a point.
+fn script_cost<S: ZnsStudy>(spec: &S::Spec, drive: &Survey) -> (Bytes, f64) {
+    match drive.nature {
+        Nature::Simulated => (Bytes(0), 0.0),
+        _ => S::script_cost(spec, drive, &drive.in_blocks(script_block_bytes(drive)).0),
+    }
+}
+
+/// Blocks of 4 KiB where the drive has such a format, else its own.
+fn script_block_bytes(drive: &Survey) -> u32 {
+    if drive.block_sizes().contains(&4096) { 4096 } else { drive.geometry.block_bytes }
+}
+
 impl<S: ZnsStudy> Run for Zns<S> {
     const KIND: &'static str = S::ID;
     const PUBLISHED: &'static str = S::PUBLISHED;
@@ -90,7 +103,8 @@ impl<S: ZnsStudy> Run for Zns<S> {
             }
             if let Some(script) = S::SCRIPT {
                 let words = step_words(script, repetition);
-                steps.push(Planned::new(words.clone(), words, drives.zoned.name.clone()));
+                let (bytes, seconds) = script_cost::<S>(spec, &drives.zoned);
+                steps.push(Planned::new(words.clone(), words, drives.zoned.name.clone()).costing(bytes, seconds));
             }
         }
         Ok(steps)
@@ -250,8 +264,7 @@ impl<S: ZnsStudy> Zns<S> {
         seed: Seed,
         context: &mut Context<'_, Self>,
     ) -> Result<Vec<Values>, Failure> {
-        let sizes = self.zoned.block_sizes();
-        let block_bytes = if sizes.contains(&4096) { 4096 } else { self.zoned.geometry.block_bytes };
+        let block_bytes = script_block_bytes(&self.zoned);
         let Some(session) = self.sessions.get_mut(&self.zoned.name) else {
             return Err(Failure::new(ExitCode::RunFailed, format!("the drive {} was not found", self.zoned.name)));
         };
@@ -287,6 +300,7 @@ mod tests {
     use super::*;
     use crate::zns::GridSpec;
     use crate::zns_bandwidth::ZnsBandwidth;
+    use crate::zns_open_close::{Spec as OpenCloseSpec, ZnsOpenClose};
     use crate::zns_reset::{FillSpec, ZnsReset};
     use senesce_core::plan::BY_TIME_ALONE;
 
@@ -315,6 +329,10 @@ mod tests {
         assert_eq!(plan(&spec).bytes_to_write, 30 * zone, "twenty zones empty, half full and full");
         assert!(plan(&spec).estimated_seconds > 20.0);
         assert_eq!(plan(&FillSpec::defaults(Level::Smoke)).bytes_to_write, 0, "a model writes nothing");
+        let opened = OpenCloseSpec { device: "null".into(), rounds: 3, ..OpenCloseSpec::defaults(Level::Smoke) };
+        let plan = Zns::<ZnsOpenClose>::plan(&opened, Seed(1)).unwrap();
+        assert_eq!(plan.bytes_to_write, 3 * 4 * (2 * zone + 2 * 33 * 4096), "appends end behind the first 32 blocks");
+        assert!((25.0..30.0).contains(&plan.estimated_seconds), "{plan:?}");
         let writers = GridSpec { device: "null".into(), ..GridSpec::defaults(Level::Smoke) };
         let plan = Zns::<ZnsBandwidth>::plan(&writers, Seed(1)).unwrap();
         assert_eq!(plan.bytes_to_write, BY_TIME_ALONE);
