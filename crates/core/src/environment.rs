@@ -46,15 +46,19 @@ impl Environment {
 
     /// What a report must say about this environment before any number.
     pub fn caveats(&self) -> Vec<String> {
-        let guest = match self.0.get("lab.accelerator").and_then(Value::as_str) {
+        self.of_guest().into_iter().chain(crate::circumstances::caveats(self)).collect()
+    }
+
+    /// The same before what no clock told: how busy the machine was is no matter.
+    pub fn of_guest(&self) -> Option<String> {
+        match self.0.get("lab.accelerator").and_then(Value::as_str) {
             Some("tcg") => Some(
                 "taken in the lab guest under emulation (TCG): order, limits and layout hold, times are the emulator's"
                     .into(),
             ),
             Some(other) => Some(format!("taken in the lab guest ({other})")),
             None => None,
-        };
-        guest.into_iter().chain(crate::circumstances::caveats(self)).collect()
+        }
     }
 
     /// Adds a fact.

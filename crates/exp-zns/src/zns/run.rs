@@ -214,6 +214,7 @@ fn points<S: ZnsStudy>(recorded: &Recorded<Zns<S>>) -> impl Iterator<Item = &Val
 
 /// Every value of a record and what follows from those of each repetition, for claims, comparisons and exports.
 pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<Measurement> {
+    let is_simulated = !drives.is_empty() && drives.iter().all(|drive| drive.nature == "simulated");
     let mut found: Vec<Measurement> = points.iter().flat_map(Values::measurements).collect();
     let repetitions: BTreeSet<u32> = points.iter().map(|values| values.repetition).collect();
     for repetition in repetitions {
@@ -224,10 +225,10 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
             derived
                 .filter_map(|one| measurement(&one.key, one.metric, one.unit, one.better, one.value, repetition))
                 // A share of rates is a clock's as they are, though its unit does not tell.
-                .map(|one| one.timing(true)),
+                .map(|one| if is_simulated { one } else { one.timing(true) }),
         );
     }
-    found
+    if is_simulated { found.into_iter().map(Measurement::modelled).collect() } else { found }
 }
 
 /// What claims must know of the drives of a run.
@@ -302,7 +303,13 @@ mod tests {
     use crate::zns_bandwidth::ZnsBandwidth;
     use crate::zns_open_close::{Spec as OpenCloseSpec, ZnsOpenClose};
     use crate::zns_reset::{FillSpec, ZnsReset};
+    use senesce_core::Record;
     use senesce_core::plan::BY_TIME_ALONE;
+    use senesce_runs::compare::{Options, compare};
+    use senesce_runs::registry::Registry;
+    use senesce_runs::run::{Conduct, conduct};
+
+    const REGISTRY: Registry = Registry { experiments: &[crate::EXPERIMENTS], verbs: &[crate::VERBS] };
 
     #[test]
     fn a_step_knows_its_point_and_repetition() {
@@ -337,6 +344,27 @@ mod tests {
         let plan = Zns::<ZnsBandwidth>::plan(&writers, Seed(1)).unwrap();
         assert_eq!(plan.bytes_to_write, BY_TIME_ALONE);
         assert!((0.06 * plan.steps.len() as f64 - plan.estimated_seconds).abs() < 1e-6, "{plan:?}");
+    }
+
+    #[test]
+    fn how_busy_the_machine_was_is_no_matter_to_a_simulation() {
+        let room = tempfile::tempdir().unwrap();
+        let run = |seed: u64| {
+            let (spec, out) = (OpenCloseSpec::defaults(Level::Smoke), room.path().join(seed.to_string()));
+            conduct::<Zns<ZnsOpenClose>>(&spec, Seed(seed), &Conduct::quietly(&out)).unwrap();
+            let mut record = Record::open(&out).unwrap();
+            let busy = ["run.before.cpu_pressure_percent", "run.during.others_percent"]
+                .map(|name| (name.to_string(), json!(50.0)));
+            record.environment.0.extend(busy);
+            record.environment.0.insert("machine.virtual".into(), json!(true));
+            record
+        };
+        let (one, other) = (run(1), run(2));
+        let caveats = REGISTRY.analyse(&one).unwrap().caveats.join("\n");
+        assert!(!caveats.contains("busy") && !caveats.contains("other programs"), "{caveats}");
+        let found = compare(&REGISTRY, &[one], &[other], &Options::default()).unwrap();
+        assert!(!found.caveats.join("\n").contains("took up to"), "{:?}", found.caveats);
+        assert!(found.caveats.join("\n").contains("assumed to be 2.0 % (--noise"), "{:?}", found.caveats);
     }
 
     #[test]

@@ -57,10 +57,10 @@ impl BetweenRuns {
     }
 
     /// What is assumed of one run against one.
-    pub fn assumed(&self) -> String {
+    pub fn assumed(&self, rows: &[Row]) -> String {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let (all, times) = (percent(self.all), percent(self.times));
-        let share = match (self.is_said, self.times > self.all) {
+        let share = match (self.is_said, self.times > self.all && has_times(rows)) {
             (true, _) => format!("{all} (--noise)"),
             (false, false) => format!("{all} (--noise says otherwise)"),
             (false, true) => {
@@ -98,11 +98,16 @@ impl BetweenRuns {
     }
 }
 
+/// Whether any value was told by a clock: those of a model are the same however busy the machine was.
+fn has_times(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.what.is_timing())
+}
+
 /// Runs of this program of which it is not told what others took; what others measured never tells it.
-pub(super) fn unknown(records: &[&Record]) -> Option<String> {
+pub(super) fn unknown(records: &[&Record], rows: &[Row]) -> Option<String> {
     let watched = records.iter().filter(|record| record.environment.0.contains_key("run.during.busy_percent"));
     let count = watched.filter(|record| lost_to_others(&record.environment).is_none()).count();
-    (count > 0).then(|| {
+    (count > 0 && has_times(rows)).then(|| {
         format!("of {count} of these runs it is not known what other programs took of the processors: nothing is added for it")
     })
 }

@@ -158,14 +158,14 @@ pub fn compare(
         caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());
     }
     let between_runs = BetweenRuns::of(&all, options);
-    if sample.len() == 1 && reference.len() == 1 {
-        caveats.push(between_runs.assumed());
-    }
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
     let (ours, theirs) = (drift::by_date(sample), drift::by_date(reference));
     let sides = [groups(registry, &ours)?, groups(registry, &theirs)?];
     let rows = judged_rows(&sides[0], &sides[1], emulation, options, &between_runs);
-    caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all)));
+    if sample.len() == 1 && reference.len() == 1 {
+        caveats.push(between_runs.assumed(&rows));
+    }
+    caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all, &rows)));
     caveats.extend(drift::caveats([&ours, &theirs], &sides, &rows));
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));

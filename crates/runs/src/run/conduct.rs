@@ -1,16 +1,16 @@
 //! The one runner: identity and directory, environment, resume, interrupt, failure, retry, finish.
 
+use super::analyse::{analyse, spec_of};
 use super::context::{Context, interrupted};
 use super::recorded::{Common, Done, Failed, Recorded};
 use super::{Planned, Run};
-use senesce_claims::{ClaimSet, Facts};
 use senesce_cluster::Cluster;
 use senesce_core::circumstances::Watch;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{
-    Analysis, Environment, ExitCode, Failure, Finding, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
+    Analysis, Environment, ExitCode, Failure, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -346,57 +346,6 @@ fn fail<R: Run>(
         return Ok(());
     }
     context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string(), seconds }))
-}
-
-/// The analysis of a record: what its kind makes of it, what the environment and the run say, what failed.
-///
-/// # Errors
-/// When the record cannot be decoded.
-pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
-    let spec = spec_of::<R>(record)?;
-    let recorded = Recorded::<R>::of(record)?;
-    let mut analysis = R::analyse(&spec, &recorded)?;
-    let mut caveats = record.environment.caveats();
-    caveats.extend(recorded.caveats());
-    let failures = recorded.failures();
-    if !failures.is_empty() {
-        let words: Vec<String> = failures.iter().map(|(_, reason)| (*reason).to_string()).collect();
-        caveats.push(format!("{} failed and are not in the results: {}", words.len(), words.join("; ")));
-    }
-    analysis.caveats.splice(0..0, caveats);
-    let mut findings = decide_claims::<R>(&spec, &recorded, record)?;
-    findings.append(&mut analysis.findings);
-    analysis.findings = findings;
-    if let (false, Some(result)) = (analysis.findings.is_empty(), analysis.result.as_object_mut()) {
-        result.insert("findings".into(), json!(analysis.findings));
-    }
-    Ok(analysis)
-}
-
-/// How the claims about a kind of run come out on what was measured.
-fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> Result<Vec<Finding>, Failure> {
-    if R::CLAIMS.is_empty() {
-        return Ok(Vec::new());
-    }
-    let set = ClaimSet::parse(R::CLAIMS, R::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
-    let facts = &record.environment.0;
-    let facts = Facts {
-        emulated: facts.get("lab.accelerator").is_some_and(|word| word == "tcg"),
-        root: facts.get("process.root").is_none_or(|root| root == true),
-        ..Facts::of(record.plan.scale.unwrap_or(Level::Quick))
-    };
-    Ok(senesce_claims::decide(&set, &R::measurements(spec, recorded), &R::facts(spec, recorded, facts)))
-}
-
-/// The specification of a record with the types of its kind.
-///
-/// # Errors
-/// What in it does not fit.
-pub fn spec_of<R: Run>(record: &Record) -> Result<R::Spec, Failure> {
-    record.plan.read_spec().map_err(|error| {
-        let path = record.path.join("plan.toml");
-        Failure::usage(format!("{}: the specification cannot be read: {}", path.display(), error.message()))
-    })
 }
 
 /// `RUNS/KIND-HASH`: the same plan finds its own directory again. With `again`, the first free `-2`, `-3` ...

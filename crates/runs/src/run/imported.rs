@@ -1,6 +1,7 @@
 //! Records that are made of other people's data instead of being run.
 
-use super::conduct::{analyse, new_plan};
+use super::analyse::analyse;
+use super::conduct::new_plan;
 use super::recorded::Common;
 use super::{Context, Planned, Recorded, Run};
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Measurement, Record, RunDirectory, Seed};

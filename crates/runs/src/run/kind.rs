@@ -1,7 +1,8 @@
 //! Kinds of runs without their types, as the registry and the command line hold them.
 
+use super::analyse::{analyse, spec_of};
 use super::arguments::{arguments, described, read_arguments};
-use super::conduct::{Conduct, Outcome, analyse, conduct, spec_of};
+use super::conduct::{Conduct, Outcome, conduct};
 use super::recorded::Recorded;
 use super::{Experiment, Run};
 use clap::{ArgMatches, Command};

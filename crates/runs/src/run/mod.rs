@@ -3,6 +3,7 @@
 //! Data flow one way: a typed specification becomes steps, steps become typed events, events become an analysis. What is in
 //! the specification shapes the result and is the identity of the run; what is not in it cannot.
 
+mod analyse;
 mod arguments;
 mod conduct;
 mod context;
@@ -14,10 +15,9 @@ mod recorded;
 #[cfg(test)]
 mod tests;
 
+pub use analyse::{analyse, spec_of};
 pub use arguments::{arguments, read_arguments};
-pub use conduct::{
-    Conduct, Outcome, State, analyse, conduct, default_path, interrupted_words, new_plan, spec_of,
-};
+pub use conduct::{Conduct, Outcome, State, conduct, default_path, interrupted_words, new_plan};
 pub use context::{Context, interrupted};
 pub use guest::{Guest, NotDone, guest_records, own_program, read_steps, run_in_guest, steps_in_guest};
 pub use imported::{Imported, ImportedRun, import, import_with};
