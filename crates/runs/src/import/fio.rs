@@ -127,7 +127,7 @@ type Named = (String, Histogram<u64>);
 
 /// What is recorded of a result, and the histograms.
 fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
-    let (jobs, of_clones) = clones::join(&output.jobs);
+    let (jobs, of_clones) = clones::join(output);
     let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
     let conditions = conditions::conditions(&jobs, &output.options);
     let mut repetitions: BTreeMap<(&str, &Conditions<'_>, &str), u32> = BTreeMap::new();
@@ -164,7 +164,7 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
 }
 
 /// What is to be said of a job that failed or did nothing.
-fn of_job(Joined { job, clones }: &Joined) -> Option<String> {
+fn of_job(Joined { job, clones, .. }: &Joined) -> Option<String> {
     let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
     if job.error != 0 {
         let number = i32::try_from(job.error).unwrap_or(0).saturating_abs();
@@ -198,7 +198,7 @@ fn of_latencies(job: &str, direction: &Direction) -> Option<String> {
     missing.then(|| format!("job '{job}' ({name}): fio measured no completion latencies (gtod_reduce or disable_clat)"))
 }
 
-fn job_event(Joined { job, clones }: &Joined, direction: &Direction, histogram: String) -> JobEvent {
+fn job_event(Joined { job, clones, .. }: &Joined, direction: &Direction, histogram: String) -> JobEvent {
     JobEvent {
         name: job.name.clone(),
         direction: direction.name.into(),

@@ -1,6 +1,6 @@
 //! The clones of a job (`numjobs`) as one job, as `group_reporting` would tell them.
 
-use super::format::{Direction, Job};
+use super::format::{Direction, Job, Output};
 use std::collections::BTreeMap;
 
 /// One job with all its clones.
@@ -10,6 +10,41 @@ pub struct Joined {
     pub job: Job,
     /// How many they were; 1: the job alone.
     pub clones: usize,
+    /// How many of them the file tells apart.
+    entries: usize,
+}
+
+/// How many jobs an entry of the file is of, by what all of them ran and what the longest ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum OneOrSeveral {
+    One,
+    /// So many, if all ran as long.
+    Several(usize),
+    Unknown,
+}
+
+/// One job ran no longer than its longest direction and this share (fraction) of it, unless it did one direction after the other.
+const ALONE: f64 = 0.05;
+/// What ran for so many times all its directions one after the other was no single job.
+const TWO: f64 = 1.5;
+/// More jobs fio does not take (`FIO_MAX_JOBS`).
+const MOST_JOBS: f64 = 4096.0;
+
+impl OneOrSeveral {
+    /// `job_runtime` adds up over the clones of a group, `runtime` of a direction is that of the longest (fio, stat.c, `sum_thread_stats`).
+    fn of(job: &Job) -> Self {
+        let times = job.directions.iter().map(|direction| direction.runtime_ms);
+        let (longest, all) = (times.clone().fold(0.0, f64::max), times.sum::<f64>());
+        let Some(runtime) = job.runtime_ms.filter(|runtime| *runtime > 0.0 && longest > 0.0) else {
+            return Self::Unknown;
+        };
+        let jobs = runtime / longest;
+        match () {
+            () if jobs <= 1.0 + ALONE => Self::One,
+            () if runtime >= TWO * all && jobs <= MOST_JOBS => Self::Several(jobs.round() as usize),
+            () => Self::Unknown,
+        }
+    }
 }
 
 /// Latencies of fewer of the operations than this are not those of all.
@@ -17,9 +52,9 @@ pub const MOST: f64 = 0.9;
 
 /// Joins jobs of the same name, group and options: they ran at the same time. Order is kept. The second part is what a
 /// reader must know of them.
-pub fn join(jobs: &[Job]) -> (Vec<Joined>, Vec<String>) {
+pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
     let mut groups: Vec<Vec<&Job>> = Vec::new();
-    for job in jobs {
+    for job in &output.jobs {
         let same = |one: &&Job| {
             job.group.is_some() && (&one.name, one.group, &one.options) == (&job.name, job.group, &job.options)
         };
@@ -29,27 +64,50 @@ pub fn join(jobs: &[Job]) -> (Vec<Joined>, Vec<String>) {
         }
     }
     let mut caveats = Vec::new();
-    let joined = groups.iter().filter_map(|group| joined(group, &mut caveats)).collect();
+    let joined = groups.iter().filter_map(|group| joined(group, &output.options, &mut caveats)).collect();
     (joined, caveats)
+}
+
+/// An option of a job, or the global one.
+fn option<'a>(job: &'a Job, global: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
+    job.options.get(name).or(global.get(name))
+}
+
+/// How many clones its options ask for.
+fn wanted(job: &Job, global: &BTreeMap<String, String>) -> Option<usize> {
+    option(job, global, "numjobs").map_or(Some(1), |text| text.parse().ok())
 }
 
 /// What is to be said where a job has not as many clones as `numjobs` asks for, and whether its numbers count all the same.
 pub fn lacking(joined: &Joined, global: &BTreeMap<String, String>) -> Option<(String, bool)> {
-    let option = |name: &str| joined.job.options.get(name).or(global.get(name));
-    let wanted: usize = option("numjobs")?.parse().ok()?;
-    // Jobs of one name and the same options have a multiple of them.
-    if option("group_reporting").is_some() || joined.clones.checked_rem(wanted) == Some(0) {
-        return None;
+    let Joined { job, clones, entries } = joined;
+    let (name, wanted) = (&job.name, wanted(job, global)?);
+    let told = || format!("job '{name}': numjobs is {wanted}, and the file holds {entries}");
+    let is_grouped = option(job, global, "group_reporting").is_some();
+    match (OneOrSeveral::of(job), *entries) {
+        // Jobs of one name and the same options have a multiple of them.
+        (_, 2..) if is_grouped || clones.checked_rem(wanted) == Some(0) => None,
+        (_, 2..) => Some((format!("{}: it is not whole, and its numbers do not count", told()), false)),
+        (OneOrSeveral::Several(_), _) => (*clones > wanted).then(|| {
+            let words = "jobs that were reported as one (group_reporting), with the options of one of them";
+            (format!("job '{name}': the sum of {clones} {words}"), true)
+        }),
+        _ if wanted == 1 || is_grouped => None,
+        (OneOrSeveral::One, _) => {
+            Some((format!("{}: the others are missing, and its numbers do not count", told()), false))
+        }
+        (OneOrSeveral::Unknown, _) => {
+            Some((format!("{}: a group that was reported as one, or the others are missing", told()), true))
+        }
     }
-    let told = format!("job '{}': numjobs is {wanted}, and the file holds {}", joined.job.name, joined.clones);
-    Some(match joined.clones {
-        1 => (format!("{told}: a group that was reported as one, or the others are missing"), true),
-        _ => (format!("{told}: it is not whole, and its numbers do not count"), false),
-    })
 }
 
-fn joined(group: &[&Job], caveats: &mut Vec<String>) -> Option<Joined> {
+fn joined(group: &[&Job], global: &BTreeMap<String, String>, caveats: &mut Vec<String>) -> Option<Joined> {
     let mut job = (*group.first()?).clone();
+    let clones = match (OneOrSeveral::of(&job), group.len()) {
+        (OneOrSeveral::Several(count), 1) => count.max(wanted(&job, global).unwrap_or(1)),
+        (_, entries) => entries,
+    };
     if group.len() > 1 {
         job.error = group.iter().map(|one| one.error).find(|error| *error != 0).unwrap_or(0);
         job.directions = Vec::new();
@@ -74,7 +132,7 @@ fn joined(group: &[&Job], caveats: &mut Vec<String>) -> Option<Joined> {
             job.directions.push(sum);
         }
     }
-    Some(Joined { job, clones: group.len() })
+    Some(Joined { job, clones, entries: group.len() })
 }
 
 /// What ran at the same time, as one; of nothing, none. Operations and bytes add up over the longest runtime (fio, stat.c,
@@ -147,7 +205,7 @@ mod tests {
     }
 
     fn joined_of(jobs: &[String]) -> (Vec<Joined>, Vec<String>) {
-        join(&parse(&format!(r#"{{"fio version":"fio-3.33","jobs":[{}]}}"#, jobs.join(","))).unwrap().jobs)
+        join(&parse(&format!(r#"{{"fio version":"fio-3.33","jobs":[{}]}}"#, jobs.join(","))).unwrap())
     }
 
     #[test]

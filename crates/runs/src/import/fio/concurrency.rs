@@ -54,7 +54,7 @@ impl Concurrency {
 
 /// What is to be said of the first job that no drive can have run: its throughput and latency do not fit.
 pub fn impossible(output: &Output) -> Option<String> {
-    let (jobs, _) = join(&output.jobs);
+    let (jobs, _) = join(output);
     jobs.iter().filter(|joined| joined.job.error == 0).find_map(|joined| {
         let found = Concurrency::of(joined, &output.options).filter(|found| found.is_impossible())?;
         found.caveat(&joined.job.name)

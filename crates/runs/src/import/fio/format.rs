@@ -35,6 +35,8 @@ pub struct Job {
     pub group: Option<i64>,
     /// The errno it ended with, 0: none.
     pub error: i64,
+    /// How long it ran, in milliseconds; of clones that are reported as one the sum.
+    pub runtime_ms: Option<f64>,
     /// Its options.
     pub options: BTreeMap<String, String>,
     /// What it did: read, write, trim; or mixed, where fio was told to report these as one; of a fork of fio for zoned drives
@@ -99,6 +101,7 @@ struct RawJob {
     groupid: Option<i64>,
     #[serde(default)]
     error: i64,
+    job_runtime: Option<f64>,
     #[serde(rename = "job options", default)]
     options: BTreeMap<String, Value>,
     read: Option<RawDirection>,
@@ -256,7 +259,14 @@ fn job(mut raw: RawJob) -> Result<Job, String> {
         }
         directions.push(direction(name, part).map_err(|problem| format!("job '{}', {name}: {problem}", raw.jobname))?);
     }
-    Ok(Job { name: raw.jobname, group: raw.groupid, error: raw.error, options: plain(raw.options), directions })
+    Ok(Job {
+        name: raw.jobname,
+        group: raw.groupid,
+        error: raw.error,
+        runtime_ms: raw.job_runtime,
+        options: plain(raw.options),
+        directions,
+    })
 }
 
 fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String> {

@@ -136,6 +136,48 @@ fn clones_that_are_missing_are_said() {
     }
 }
 
+/// Times as fio 3.33 wrote them of four clones without and with `--group_reporting`, which it does not write among the options.
+#[test]
+fn what_all_clones_ran_tells_a_group_from_one_of_its_clones() {
+    let of = |options: &str, runtime: u32| {
+        let more = format!(r#"{{"job options":{{{options}}},"job_runtime":{runtime},"#);
+        let one = job(0, "read", &part(100, CLAT)).replacen('{', &more, 1);
+        let directory = tempfile::tempdir().unwrap();
+        let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));
+        std::fs::write(&source, document(&[one])).unwrap();
+        let counts = Fio.import(&source, &out).is_ok();
+        let analysis = crate::run::analyse::<Fio>(&Record::open(&out).unwrap()).unwrap();
+        (counts, analysis.tables[0].rows[0][2].as_u64().unwrap(), analysis.caveats.join("\n"))
+    };
+    let four = r#""numjobs":"4""#;
+    let (counts, clones, caveats) = of(four, 4000);
+    assert!(counts && clones == 4 && !caveats.contains("numjobs"), "{clones} {caveats}");
+    let (counts, clones, caveats) = of(four, 3200);
+    assert!(counts && clones == 4 && !caveats.contains("numjobs"), "some ended before: {clones} {caveats}");
+    let (counts, clones, caveats) = of(four, 1000);
+    assert!(!counts && clones == 1, "{clones} {caveats}");
+    assert!(caveats.contains("numjobs is 4, and the file holds 1: the others are missing"), "{caveats}");
+    let (counts, clones, caveats) = of(r#""numjobs":"2""#, 6000);
+    assert!(counts && clones == 6, "{clones} {caveats}");
+    assert!(caveats.contains("job 'a': the sum of 6 jobs that were reported as one"), "{caveats}");
+    let (counts, _, caveats) = of(four, 1300);
+    assert!(counts && caveats.contains("a group that was reported as one, or"), "{caveats}");
+    let (counts, clones, caveats) = of(four, 2_000_000_000);
+    assert!(counts && clones == 1 && caveats.contains("or the others are missing"), "{clones} {caveats}");
+    let (counts, clones, caveats) = of("", 1000);
+    assert!(counts && clones == 1 && !caveats.contains("reported as one"), "{caveats}");
+}
+
+#[test]
+fn one_job_that_wrote_and_then_read_is_one() {
+    let both = format!(
+        r#"{{"jobname":"a","groupid":0,"error":0,"job_runtime":2000,"write":{0},"read":{0}}}"#,
+        part(100, CLAT)
+    );
+    let (values, caveats) = import(&document(&[both])).unwrap();
+    assert!(!values.is_empty() && !caveats.iter().any(|one| one.contains("reported as one")), "{caveats:?}");
+}
+
 /// A fork of fio reports zone commands in sections of their own; some versions write finishes twice.
 #[test]
 fn zone_commands_of_a_fork_are_directions() {
