@@ -52,6 +52,23 @@ pub enum ZonedError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// Zones are not written as far as this run wrote them.
+    #[error(
+        "zone {zone} is written up to block {found}, and this run wrote {ours} there{}: another program used the drive meanwhile, so that \
+         nothing that was measured with it counts; end that, look at the zones with `senesce zones DEVICE list`, and give the same \
+         command again",
+        others(*.more)
+    )]
+    Disturbed {
+        /// The first such zone.
+        zone: u32,
+        /// Blocks that the run wrote there since its last reset.
+        ours: u64,
+        /// Blocks by the report of the drive.
+        found: u64,
+        /// How many more zones there are.
+        more: usize,
+    },
     /// Foreign data could not be read.
     #[error("{place}: {problem}")]
     Import {
@@ -65,6 +82,10 @@ pub enum ZonedError {
     Target(#[from] senesce_volume::TargetError),
 }
 
+fn others(more: usize) -> String {
+    if more > 0 { format!(" ({more} more zones differ)") } else { String::new() }
+}
+
 impl Classify for ZonedError {
     fn exit_code(&self) -> ExitCode {
         match self {
@@ -72,7 +93,7 @@ impl Classify for ZonedError {
             Self::Refused { .. } => ExitCode::Refused,
             Self::Missing { .. } => ExitCode::Missing,
             Self::Io(failure) => failure.exit_code(),
-            Self::Zone { .. } => ExitCode::RunFailed,
+            Self::Zone { .. } | Self::Disturbed { .. } => ExitCode::RunFailed,
             Self::Target(error) => error.exit_code(),
         }
     }

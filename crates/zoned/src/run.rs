@@ -6,7 +6,7 @@ use crate::geometry::{Geometry, ZoneInfo};
 use crate::job::drive::drive;
 use crate::job::prepare::prepare;
 use crate::job::worker::Worker;
-use crate::job::{ActorResult, CheckedJob, Job, JobResult, PrepareStep, check};
+use crate::job::{ActorResult, CheckedJob, Job, JobResult, Pointers, PrepareStep, check};
 use crate::null::NullDevice;
 use crate::sim::model::Model;
 use crate::sim::{SimDevice, SimOptions};
@@ -226,7 +226,8 @@ impl Costed {
 /// Runs all actors on one device handle, in this thread.
 ///
 /// # Errors
-/// [`ZonedError::Io`] when the way to the drive fails, or memory for its commands cannot be had.
+/// [`ZonedError::Io`] when the way to the drive fails, or memory for its commands cannot be had; [`ZonedError::Disturbed`] when somebody
+/// else wrote to it meanwhile.
 pub fn run_prepared<D: ZonedDevice + ?Sized>(
     device: &mut D,
     checked: &CheckedJob,
@@ -243,6 +244,9 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     let cpu = thread_cpu_time();
     let interrupted = drive(device, &mut workers, &owner_of_tag, &[options.interrupt])?;
     let cpu_ns = (thread_cpu_time() - cpu).as_nanos() as u64;
+    let mut pointers = Pointers::of(&zones);
+    workers.iter().for_each(|worker| pointers.follow(&worker.written()));
+    pointers.check(&device.report(0, geometry.zones)?)?;
     let mut result = JobResult {
         device: geometry.name.clone(),
         actors: checked.actors.iter().map(ActorResult::new).collect(),

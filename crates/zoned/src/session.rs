@@ -75,6 +75,9 @@ impl Session {
     /// A command was refused or a job failed: another may have changed the zones, so that what they hold now is vouched for no more.
     pub fn distrust(&mut self) {
         self.is_disturbed = true;
+        if let Some(drive) = &mut self.claimed {
+            drive.remember(None);
+        }
     }
 
     /// The drive for single commands, in blocks of `block_bytes` where the format is chosen per run.
@@ -89,6 +92,10 @@ impl Session {
         let way = way_of_commands(path);
         drive.set_way(way)?;
         drive.check_before_first_write()?;
+        let unchanged = drive.check_unchanged();
+        drive.remember(None);
+        self.is_disturbed |= unchanged.is_err();
+        unchanged?;
         drive.open(RingOptions::default())
     }
 

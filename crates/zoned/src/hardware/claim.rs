@@ -4,14 +4,16 @@ use super::block::ZonedBlockDevice;
 use super::leftover::Leftover;
 use super::looking::{found_on, holds_only_noise};
 use super::nvme::{NvmeDevice, first_with_data};
+use super::paths::{block_path, check_visible, identity_of, passthrough_path};
 use super::ring::RingOptions;
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
+use crate::geometry::ZoneInfo;
+use crate::job::Pointers;
 use crate::sim::HostPath;
 use senesce_core::IoFailure;
-use senesce_volume::{BlockDevice, ChangedSetting, ClaimedDevice};
+use senesce_volume::{ChangedSetting, ClaimedDevice};
 use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -31,48 +33,8 @@ pub struct ClaimedDrive {
     is_ours: bool,
     /// Whether it was asked for once more before the first write.
     is_in_use: bool,
-}
-
-fn is_character_device(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.file_type().is_char_device())
-}
-
-/// /dev/ngXnY of /dev/nvmeXnY, or the device itself when it is a character device. A link is followed first: what lies beside
-/// it says nothing about the drive.
-fn passthrough_path(path: &Path) -> Option<PathBuf> {
-    let real = path.canonicalize().ok()?;
-    if is_character_device(&real) {
-        return Some(real);
-    }
-    let name = real.file_name()?.to_str()?.strip_prefix("nvme")?.to_string();
-    let found = real.with_file_name(format!("ng{name}"));
-    is_character_device(&found).then_some(found)
-}
-
-/// Whether commands can bypass the block layer.
-pub fn has_passthrough(path: &Path) -> bool {
-    passthrough_path(path).is_some()
-}
-
-/// /dev/nvmeXnY of /dev/ngXnY, or the path itself when it is a block device. Links are followed as above.
-fn block_path(path: &Path) -> Option<PathBuf> {
-    if BlockDevice::number_of(path).is_some() {
-        return Some(path.into());
-    }
-    let real = path.canonicalize().ok()?;
-    let found = real.with_file_name(block_name(&real)?);
-    BlockDevice::number_of(&found).is_some().then_some(found)
-}
-
-/// The name of the block device that belongs to a character device.
-fn block_name(real: &Path) -> Option<String> {
-    Some(format!("nvme{}", real.file_name()?.to_str()?.strip_prefix("ng")?))
-}
-
-/// The block device of a character device, as far as the kernel lists it in `class`.
-fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
-    let name = block_name(&path.canonicalize().ok()?)?;
-    class.join(&name).exists().then_some(name)
+    /// How far the last job left its zones written; none: what was done since is not known.
+    pointers: Option<Pointers>,
 }
 
 fn open_file(path: &Path) -> Result<File, ZonedError> {
@@ -122,24 +84,6 @@ fn open_on(
     Ok(Box::new(ZonedBlockDevice::open(&block, writable, epoch, rings)?))
 }
 
-/// Whether there is a way through the block layer.
-pub fn has_block_device(path: &Path) -> bool {
-    block_path(path).is_some()
-}
-
-/// What the drive calls itself; of a device without a model, such as a null_blk or loop device, its kernel name.
-pub fn model_of(path: &Path) -> Option<String> {
-    let identified = passthrough_path(path).and_then(|character| {
-        let file = File::open(&character).ok()?;
-        super::nvme_commands::Identity::read(&file, &character.display().to_string()).ok()
-    });
-    if let Some(identity) = identified {
-        return Some(identity.model);
-    }
-    let device = BlockDevice::open(&block_path(path)?).ok()?.disk();
-    device.attribute("device/model").filter(|model| !model.is_empty()).or_else(|| Some(device.name().into()))
-}
-
 /// A drive to be looked at: limits and zone states. Nothing is claimed, nothing may be written.
 ///
 /// # Errors
@@ -149,13 +93,6 @@ pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevic
     open_on(path, way, false, Instant::now(), RingOptions::default())
 }
 
-/// The serial number of a drive, or its path where it has none.
-fn identity_of(path: &Path) -> String {
-    let block = block_path(path);
-    let serial = block.as_deref().and_then(|block| BlockDevice::open(block).ok()?.serial());
-    serial.unwrap_or_else(|| block.as_deref().unwrap_or(path).display().to_string())
-}
-
 /// Whether its zones are as an earlier part of the same run left them, or hold nothing but noise where that part was cut off. The
 /// regions of a conventional drive tell nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
@@ -163,21 +100,9 @@ fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, Zon
     if !device.geometry().zoned {
         return Ok(false);
     }
-    let found = found_on(&mut *device, block_path(path), &identity_of(path))?;
+    let zones = device.report(0, device.geometry().zones)?;
+    let found = found_on(&zones, device.geometry().block_bytes, block_path(path), &identity_of(path));
     Ok(left.is_found(&found) || left.drive == found.drive && holds_only_noise(&mut *device, block_path(path))?)
-}
-
-/// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
-/// here: nobody can tell who uses it.
-fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(), ZonedError> {
-    match hidden_block_device(path, class) {
-        None => Ok(()),
-        Some(name) => Err(ZonedError::Refused {
-            target: target.into(),
-            found: format!("its block device {name} is not in its folder, so who uses it cannot be looked at"),
-            remedy: format!("make /dev/{name} visible here; no flag allows using a drive that may be in use"),
-        }),
-    }
 }
 
 impl ClaimedDrive {
@@ -244,7 +169,17 @@ impl ClaimedDrive {
 
     fn over(path: &Path, way: HostPath, claim: Option<ClaimedDevice>) -> Self {
         let (identity, epoch) = (identity_of(path), Instant::now());
-        Self { path: path.into(), identity, way, epoch, claim, is_ours: false, is_in_use: false, scheduler: None }
+        Self {
+            path: path.into(),
+            identity,
+            way,
+            epoch,
+            claim,
+            is_ours: false,
+            is_in_use: false,
+            pointers: None,
+            scheduler: None,
+        }
     }
 
     /// Whether its zones were as an earlier part of the same run left them.
@@ -327,13 +262,39 @@ impl ClaimedDrive {
         self.set_scheduler()
     }
 
-    /// What the zones hold now.
+    /// What the zones hold now. It vouches for no content where they are not as the last job left them.
     ///
     /// # Errors
     /// When the drive does not report them.
     pub fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
-        found_on(&mut *device, block_path(&self.path), &self.identity)
+        let zones = device.report(0, device.geometry().zones)?;
+        let found = found_on(&zones, device.geometry().block_bytes, block_path(&self.path), &self.identity);
+        Ok(if self.check_pointers(&zones).is_err() { found.vouching_for_nothing() } else { found })
+    }
+
+    /// All zones as the drive reports them.
+    pub(super) fn zones(&self) -> Result<Vec<ZoneInfo>, ZonedError> {
+        let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
+        device.report(0, device.geometry().zones)
+    }
+
+    /// Refuses zones that are not as the last job left them.
+    pub(super) fn check_pointers(&self, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
+        self.pointers.as_ref().map_or(Ok(()), |pointers| pointers.check(zones))
+    }
+
+    /// Refuses a drive whose zones are not as the last job left them.
+    ///
+    /// # Errors
+    /// [`ZonedError::Disturbed`] with the first zone; when the drive does not report them.
+    pub fn check_unchanged(&self) -> Result<(), ZonedError> {
+        if self.pointers.is_some() { self.check_pointers(&self.zones()?) } else { Ok(()) }
+    }
+
+    /// Remembers how far a job left the zones written; none: what follows is not followed.
+    pub fn remember(&mut self, pointers: Option<Pointers>) {
+        self.pointers = pointers;
     }
 
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
@@ -364,51 +325,5 @@ impl ClaimedDrive {
         let mut device = NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?;
         self.check_again()?;
         device.format(block_bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-    use std::os::unix::fs::symlink;
-
-    /// What a link is called and what lies beside it must not decide which drive is looked at.
-    #[test]
-    #[ignore = "needs root"]
-    fn the_block_device_is_that_of_the_drive_and_not_of_a_link() {
-        let room = tempfile::tempdir().unwrap();
-        let real = room.path().canonicalize().unwrap();
-        let (dev, planted) = (real.join("dev"), real.join("planted"));
-        [&dev, &planted].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
-        let node = |path: &Path, kind, number| mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, number).is_ok();
-        // Devices that do nothing: a loop device that nobody made, and /dev/null.
-        let made = node(&dev.join("nvme7n1"), FileType::BlockDevice, makedev(7, 250))
-            && node(&planted.join("nvme0n1"), FileType::BlockDevice, makedev(7, 251))
-            && node(&dev.join("ng7n1"), FileType::CharacterDevice, makedev(1, 3));
-        assert!(made, "device nodes can be made");
-        for link in ["drive", "ng0n1"] {
-            symlink(dev.join("ng7n1"), planted.join(link)).unwrap();
-            assert_eq!(block_path(&planted.join(link)).unwrap(), dev.join("nvme7n1"), "{link}");
-            assert_eq!(passthrough_path(&planted.join(link)).unwrap(), dev.join("ng7n1"), "{link}");
-        }
-        symlink(dev.join("nvme7n1"), planted.join("disk")).unwrap();
-        assert_eq!(passthrough_path(&planted.join("disk")).unwrap(), dev.join("ng7n1"));
-    }
-
-    #[test]
-    fn a_block_device_that_is_hidden_here_is_known() {
-        let room = tempfile::tempdir().unwrap();
-        let class = room.path().join("class");
-        std::fs::create_dir_all(class.join("nvme9n1")).unwrap();
-        for (drive, hidden) in [("ng9n1", Some("nvme9n1")), ("ng8n1", None), ("other", None)] {
-            std::fs::write(room.path().join(drive), "").unwrap();
-            symlink(drive, room.path().join(format!("link-{drive}"))).unwrap();
-            for path in [drive.to_string(), format!("link-{drive}")] {
-                let path = room.path().join(path);
-                assert_eq!(hidden_block_device(&path, &class).as_deref(), hidden);
-                assert_eq!(check_visible(&path, &class, "drive").is_err(), hidden.is_some());
-            }
-        }
     }
 }

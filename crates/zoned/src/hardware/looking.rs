@@ -3,19 +3,15 @@
 use super::leftover::{self, Leftover};
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
+use crate::geometry::ZoneInfo;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// What the zones of a drive hold now; `block` is its block device, without which content cannot be read.
-pub(super) fn found_on(
-    device: &mut dyn ZonedDevice,
-    block: Option<PathBuf>,
-    identity: &str,
-) -> Result<Leftover, ZonedError> {
-    let zones = device.report(0, device.geometry().zones)?;
-    Ok(Leftover::of(identity, &zones, reader(block, device.geometry().block_bytes)))
+/// What these zones of a drive hold; `block` is its block device, without which content cannot be read.
+pub(super) fn found_on(zones: &[ZoneInfo], block_bytes: u32, block: Option<PathBuf>, identity: &str) -> Leftover {
+    Leftover::of(identity, zones, reader(block, block_bytes))
 }
 
 /// Whether what its zones hold can be told to be this program's own; no where it cannot be read.

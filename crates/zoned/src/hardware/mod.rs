@@ -10,20 +10,22 @@ mod noise;
 mod nvme;
 mod nvme_commands;
 mod owned;
+mod paths;
 mod ring;
 mod threads;
 
 pub use block::ZonedBlockDevice;
-pub use claim::{ClaimedDrive, has_block_device, has_passthrough, model_of, open_for_reading};
+pub use claim::{ClaimedDrive, open_for_reading};
 pub use find::only_zoned_drive;
 pub use leftover::Leftover;
 pub use nvme::NvmeDevice;
+pub use paths::{has_block_device, has_passthrough, model_of};
 pub use ring::{RingOptions, Submission};
 
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
-use crate::job::{Job, JobResult, PrepareStep};
+use crate::job::{Job, JobResult, Pointers, PrepareStep};
 use crate::run::{RunOptions, check_on};
 use crate::sim::HostPath;
 use std::path::Path;
@@ -45,7 +47,7 @@ fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
 /// # Errors
 /// As [`ClaimedDrive::claim`].
 pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
-    let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
+    let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     open_claimed_by(path, way, RingOptions::default(), erase)
 }
 
@@ -70,7 +72,7 @@ pub fn open_claimed_by(
 /// # Errors
 /// As [`ClaimedDrive::claim_unused`].
 pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
-    let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
+    let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
     let device = drive.open(RingOptions::default())?;
     Ok(Box::new(owned::Owned::new(drive, device)))
@@ -102,15 +104,24 @@ pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
 ///
 /// # Errors
 /// As [`check_on`]; what the guard says before the first write; [`ZonedError::Zone`] when zones cannot be prepared;
-/// [`ZonedError::Io`] when the way to the drive fails.
+/// [`ZonedError::Io`] when the way to the drive fails; [`ZonedError::Disturbed`] when somebody else wrote to it since the last job.
 pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;
     let checked = check_on(&mut *device, job)?;
     drive.check_before_first_write()?;
+    let zones = device.report(0, device.geometry().zones)?;
+    drive.check_pointers(&zones)?;
+    let mut pointers = Pointers::of(&zones);
     let unusable = crate::job::prepare::prepare(&mut *device, &checked, options.progress, options.interrupt)?;
     drop(device);
-    let mut result = threads::run(drive, &checked, options)?;
+    if !options.interrupt.requested() {
+        pointers.prepare(&checked.steps, &zones);
+        pointers.check(&drive.zones()?)?;
+    }
+    drive.remember(None);
+    let (mut result, pointers) = threads::run(drive, &checked, options)?;
+    drive.remember(Some(pointers));
     result.unusable = unusable;
     Ok(result)
 }

@@ -5,7 +5,7 @@ use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 use crate::job::drive::drive;
 use crate::job::worker::Worker;
-use crate::job::{ActorResult, CheckedActor, CheckedJob, JobResult, OnLostZone, Tally};
+use crate::job::{ActorResult, CheckedActor, CheckedJob, JobResult, OnLostZone, Pointers, Tally};
 use crate::run::RunOptions;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use senesce_core::interrupt::Interrupt;
@@ -19,6 +19,8 @@ struct Done {
     cpu_ns: u64,
     interrupted: bool,
     stopped: bool,
+    /// How far its zones are written.
+    written: Vec<(u32, Option<u64>)>,
 }
 
 struct WorkerSpec<'a> {
@@ -29,8 +31,12 @@ struct WorkerSpec<'a> {
     core: Option<usize>,
 }
 
-/// Runs the prepared job.
-pub fn run(claimed: &ClaimedDrive, checked: &CheckedJob, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+/// Runs the prepared job, and tells how far it left the zones written.
+pub fn run(
+    claimed: &ClaimedDrive,
+    checked: &CheckedJob,
+    options: &RunOptions<'_>,
+) -> Result<(JobResult, Pointers), ZonedError> {
     let (geometry, zones) = {
         let mut device = claimed.open(checked.job.rings())?;
         let geometry = device.geometry().clone();
@@ -60,21 +66,23 @@ pub fn run(claimed: &ClaimedDrive, checked: &CheckedJob, options: &RunOptions<'_
         commands_per_cpu_second: 0.0,
         cpu_us_per_command: 0.0,
     };
-    let (mut commands, mut cpu_ns) = (0, 0);
+    let (mut commands, mut cpu_ns, mut pointers) = (0, 0, Pointers::of(&zones));
     for outcome in outcomes {
         let done = outcome?;
+        pointers.follow(&done.written);
         commands += done.tally.commands;
         cpu_ns += done.cpu_ns;
         result.interrupted |= done.interrupted;
         result.stopped |= done.stopped;
         result.actors[done.actor].tally.add(&done.tally);
     }
+    pointers.check(&claimed.zones()?)?;
     result.say_when_it_ended();
     result.say_what_was_lost();
     result.say_what_was_not_measured();
     result.cpu_us_per_command = cpu_ns as f64 / 1000.0 / commands.max(1) as f64;
     result.commands_per_cpu_second = commands as f64 * 1e9 / cpu_ns.max(1) as f64;
-    Ok(result)
+    Ok((result, pointers))
 }
 
 struct Shared<'a> {
@@ -115,7 +123,7 @@ fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError>
     let interrupted = drive(&mut *device, &mut workers, &owners, &[shared.options.interrupt, shared.stop])?;
     let cpu_ns = (thread_cpu_time() - cpu).as_nanos() as u64;
     let [worker] = workers;
-    let stopped = worker.stopped;
+    let (stopped, written) = (worker.stopped, worker.written());
     if stopped {
         shared.stop.request();
     }
@@ -126,6 +134,7 @@ fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError>
         cpu_ns,
         interrupted: interrupted && shared.options.interrupt.requested(),
         stopped,
+        written,
     })
 }
 

@@ -3,6 +3,7 @@
 mod bounds;
 pub mod check;
 pub mod drive;
+mod pointers;
 pub mod prepare;
 pub mod resources;
 pub mod result;
@@ -12,6 +13,7 @@ pub mod values;
 pub mod worker;
 
 pub use check::{CheckedActor, CheckedJob, check};
+pub use pointers::Pointers;
 pub use result::{ActorResult, JobResult};
 pub use spec::{Activity, ActorSpec, FaultSpec, Job, OnLostZone, Preparation, PrepareStep};
 pub use tally::{Latency, Tally};

@@ -320,8 +320,18 @@ impl Worker {
             Err(fault) => self.refused(&done, completion.completed_ns, fault),
         }
         if self.phase != Phase::Flow {
+            if completion.result.is_ok() {
+                self.keep_pointer(&done);
+            }
             self.advance(&done, completion);
         }
+    }
+
+    /// How far its zones are written by its own commands, if it writes; of a zone that it left that is not known.
+    pub fn written(&self) -> Vec<(u32, Option<u64>)> {
+        let lost = self.tally.lost.iter().map(|(zone, _)| (*zone, None));
+        let own = self.places.iter().map(|place| (place.zone, Some(place.pointer)));
+        if self.actor.spec.op.reads() { lost.collect() } else { own.chain(lost).collect() }
     }
 
     #[inline]

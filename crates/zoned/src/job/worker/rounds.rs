@@ -42,6 +42,9 @@ impl Worker {
     pub fn preset_done(&mut self, done: bool) {
         if done {
             self.phase = Phase::Round(0);
+            if let Some(place) = self.places.get_mut(self.at) {
+                place.pointer = self.actor.occupancy_blocks.unwrap_or(0).min(self.capacity);
+            }
         } else {
             self.preset_refused = true;
         }
@@ -71,6 +74,18 @@ impl Worker {
             (Activity::OpenClose, 3) => self.submit(Operation::Write, zone, u64::from(blocks), blocks, false),
             (Activity::OpenClose, 4) => self.submit(Operation::Reset, zone, 0, 0, false),
             _ => Wish::Finished,
+        }
+    }
+
+    /// What a command of a round did to the write pointer. Streams keep it as they submit.
+    pub(super) fn keep_pointer(&mut self, done: &InFlight) {
+        let (manages, capacity) = (self.actor.spec.op.manages(), self.capacity);
+        let Some(place) = self.places.get_mut(self.at).filter(|place| place.zone == done.zone) else { return };
+        match done.operation {
+            Operation::Reset => place.pointer = 0,
+            Operation::Finish => place.pointer = capacity,
+            Operation::Write if manages => place.pointer += u64::from(done.blocks),
+            _ => {}
         }
     }
 

@@ -1,12 +1,16 @@
 //! One test body for every drive: state machine, limits, errors, appends at depth, jobs.
 
+use rustix::fs::OFlags;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, Seed, Silent};
-use senesce_zoned::hardware::{RingOptions, Submission, open_claimed_by};
-use senesce_zoned::job::{Activity, ActorSpec, Job, Zones};
+use senesce_core::{Bytes, Progress, Seed, Silent};
+use senesce_zoned::hardware::{RingOptions, Submission, open_claimed_by, open_for_reading};
+use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Zones};
 use senesce_zoned::run::{DeviceName, RunOptions, open, run_job};
+use senesce_zoned::session::Session;
 use senesce_zoned::sim::HostPath;
-use senesce_zoned::{Command, Operation, ZoneFault, ZoneInfo, ZoneState, ZonedDevice};
+use senesce_zoned::{Command, Operation, ZoneFault, ZoneInfo, ZoneState, ZonedDevice, ZonedError};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 struct Body<'a> {
@@ -139,6 +143,80 @@ fn jobs(name: &DeviceName, way: HostPath, submission: Submission, erase: Option<
     }
 }
 
+/// Somebody else, who writes one block as soon as the workers of a job are about to begin.
+struct Stranger<'a> {
+    path: &'a Path,
+    way: HostPath,
+    zone: u32,
+}
+
+impl Stranger<'_> {
+    fn write(&self) {
+        let mut device = open_for_reading(self.path, self.way).unwrap();
+        let (block, block_bytes) = (device.geometry().start(self.zone), device.geometry().block_bytes as usize);
+        if self.way.bypasses_block_layer() {
+            device.reserve(1, block_bytes as u32).unwrap();
+            let append = Command { tag: 0, queue: 0, operation: Operation::Append, zone: self.zone, block, blocks: 1 };
+            device.execute(append).unwrap().result.unwrap();
+            return;
+        }
+        let file = File::options().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(self.path).unwrap();
+        let memory = vec![7; 2 * block_bytes];
+        let skip = memory.as_ptr().align_offset(block_bytes);
+        file.write_all_at(&memory[skip..skip + block_bytes], block * block_bytes as u64).unwrap();
+    }
+}
+
+impl Progress for Stranger<'_> {
+    fn phase(&self, name: &str, _total: u64, _unit: &str) {
+        if name == "run" {
+            self.write();
+        }
+    }
+    fn position(&self, _done: u64, _note: &str) {}
+    fn say(&self, _message: &str) {}
+}
+
+/// A block of a stranger is noticed by where the zones end, though no command of the job meets it: where the job appends, or elsewhere.
+fn strangers(path: &Path, way: HostPath, submission: Submission) {
+    let (op, zone) = if way.bypasses_block_layer() { (Activity::Append, 9) } else { (Activity::Write, 11) };
+    let interrupt = Interrupt::new();
+    let options = RunOptions { seed: Seed(1), progress: &Stranger { path, way, zone }, interrupt: &interrupt };
+    let actor = ActorSpec { zones: Zones::Range(9, 10), count: Some(200), ..ActorSpec::new(op) };
+    let reset = Preparation { step: PrepareStep::Reset, zones: Zones::Range(9, 12), to: 1.0 };
+    let job = Job { path: way, submission, prepare: Some(vec![reset]), ..Job::of(vec![actor]) };
+    match run_job(&DeviceName::Path(path.into()), &job, path.to_str(), &options) {
+        Err(ZonedError::Disturbed { zone: found, ours, found: blocks, more: 0 }) => {
+            assert_eq!((found, blocks), (zone, ours + 1));
+        }
+        other => panic!("{way:?}: {other:?}"),
+    }
+}
+
+/// One between two jobs of a run is noticed too, and what is on the drive is vouched for no more.
+fn strangers_between(path: &Path, way: HostPath, submission: Submission) {
+    let interrupt = Interrupt::new();
+    let options = RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt };
+    let actor = ActorSpec { zones: Zones::Range(9, 10), count: Some(20), ..ActorSpec::new(Activity::Write) };
+    let reset = Preparation { step: PrepareStep::Reset, zones: Zones::Range(9, 12), to: 1.0 };
+    let job = Job { path: way, submission, prepare: Some(vec![reset]), ..Job::of(vec![actor]) };
+    for by_single_commands in [false, true] {
+        let mut session = Session::new(DeviceName::Path(path.into()), path.to_str(), None);
+        session.run(&job, &options).unwrap();
+        assert!(session.leftover().unwrap().unwrap().content.is_some());
+        session.run(&job, &options).unwrap();
+        Stranger { path, way, zone: 11 }.write();
+        assert!(session.leftover().unwrap().unwrap().content.is_none());
+        let found = match by_single_commands {
+            true => session.open(4096, Seed(1)).map(drop),
+            false => session.run(&job, &options).map(drop),
+        };
+        assert!(matches!(found, Err(ZonedError::Disturbed { zone: 11, ours: 0, found: 1, more: 0 })), "{found:?}");
+        session.open(4096, Seed(1)).unwrap();
+        assert!(session.leftover().unwrap().unwrap().content.is_none());
+    }
+}
+
 /// The body on a simulated drive.
 #[allow(dead_code)]
 pub fn simulated(model: &str) {
@@ -158,4 +236,6 @@ pub fn drive(path: &Path, way: HostPath, submission: Submission) {
     single_commands(&mut *device);
     drop(device);
     jobs(&DeviceName::Path(path.into()), way, submission, erase);
+    strangers(path, way, submission);
+    strangers_between(path, way, submission);
 }

@@ -1,0 +1,133 @@
+//! Which nodes a drive has here, whatever name the user gave: the character device for passthrough, the block device of its namespace.
+
+use crate::error::ZonedError;
+use senesce_volume::BlockDevice;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+fn is_character_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.file_type().is_char_device())
+}
+
+/// /dev/ngXnY of /dev/nvmeXnY, or the device itself when it is a character device. A link is followed first: what lies beside
+/// it says nothing about the drive.
+pub(super) fn passthrough_path(path: &Path) -> Option<PathBuf> {
+    let real = path.canonicalize().ok()?;
+    if is_character_device(&real) {
+        return Some(real);
+    }
+    let name = real.file_name()?.to_str()?.strip_prefix("nvme")?.to_string();
+    let found = real.with_file_name(format!("ng{name}"));
+    is_character_device(&found).then_some(found)
+}
+
+/// Whether commands can bypass the block layer.
+pub fn has_passthrough(path: &Path) -> bool {
+    passthrough_path(path).is_some()
+}
+
+/// /dev/nvmeXnY of /dev/ngXnY, or the path itself when it is a block device. Links are followed as above.
+pub(super) fn block_path(path: &Path) -> Option<PathBuf> {
+    if BlockDevice::number_of(path).is_some() {
+        return Some(path.into());
+    }
+    let real = path.canonicalize().ok()?;
+    let found = real.with_file_name(block_name(&real)?);
+    BlockDevice::number_of(&found).is_some().then_some(found)
+}
+
+/// The name of the block device that belongs to a character device.
+fn block_name(real: &Path) -> Option<String> {
+    Some(format!("nvme{}", real.file_name()?.to_str()?.strip_prefix("ng")?))
+}
+
+/// The block device of a character device, as far as the kernel lists it in `class`.
+fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
+    let name = block_name(&path.canonicalize().ok()?)?;
+    class.join(&name).exists().then_some(name)
+}
+
+/// Whether there is a way through the block layer.
+pub fn has_block_device(path: &Path) -> bool {
+    block_path(path).is_some()
+}
+
+/// What the drive calls itself; of a device without a model, such as a null_blk or loop device, its kernel name.
+pub fn model_of(path: &Path) -> Option<String> {
+    let identified = passthrough_path(path).and_then(|character| {
+        let file = File::open(&character).ok()?;
+        super::nvme_commands::Identity::read(&file, &character.display().to_string()).ok()
+    });
+    if let Some(identity) = identified {
+        return Some(identity.model);
+    }
+    let device = BlockDevice::open(&block_path(path)?).ok()?.disk();
+    device.attribute("device/model").filter(|model| !model.is_empty()).or_else(|| Some(device.name().into()))
+}
+
+/// The serial number of a drive, or its path where it has none.
+pub(super) fn identity_of(path: &Path) -> String {
+    let block = block_path(path);
+    let serial = block.as_deref().and_then(|block| BlockDevice::open(block).ok()?.serial());
+    serial.unwrap_or_else(|| block.as_deref().unwrap_or(path).display().to_string())
+}
+
+/// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
+/// here: nobody can tell who uses it.
+pub(super) fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(), ZonedError> {
+    match hidden_block_device(path, class) {
+        None => Ok(()),
+        Some(name) => Err(ZonedError::Refused {
+            target: target.into(),
+            found: format!("its block device {name} is not in its folder, so who uses it cannot be looked at"),
+            remedy: format!("make /dev/{name} visible here; no flag allows using a drive that may be in use"),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    use std::os::unix::fs::symlink;
+
+    /// What a link is called and what lies beside it must not decide which drive is looked at.
+    #[test]
+    #[ignore = "needs root"]
+    fn the_block_device_is_that_of_the_drive_and_not_of_a_link() {
+        let room = tempfile::tempdir().unwrap();
+        let real = room.path().canonicalize().unwrap();
+        let (dev, planted) = (real.join("dev"), real.join("planted"));
+        [&dev, &planted].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        let node = |path: &Path, kind, number| mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, number).is_ok();
+        // Devices that do nothing: a loop device that nobody made, and /dev/null.
+        let made = node(&dev.join("nvme7n1"), FileType::BlockDevice, makedev(7, 250))
+            && node(&planted.join("nvme0n1"), FileType::BlockDevice, makedev(7, 251))
+            && node(&dev.join("ng7n1"), FileType::CharacterDevice, makedev(1, 3));
+        assert!(made, "device nodes can be made");
+        for link in ["drive", "ng0n1"] {
+            symlink(dev.join("ng7n1"), planted.join(link)).unwrap();
+            assert_eq!(block_path(&planted.join(link)).unwrap(), dev.join("nvme7n1"), "{link}");
+            assert_eq!(passthrough_path(&planted.join(link)).unwrap(), dev.join("ng7n1"), "{link}");
+        }
+        symlink(dev.join("nvme7n1"), planted.join("disk")).unwrap();
+        assert_eq!(passthrough_path(&planted.join("disk")).unwrap(), dev.join("ng7n1"));
+    }
+
+    #[test]
+    fn a_block_device_that_is_hidden_here_is_known() {
+        let room = tempfile::tempdir().unwrap();
+        let class = room.path().join("class");
+        std::fs::create_dir_all(class.join("nvme9n1")).unwrap();
+        for (drive, hidden) in [("ng9n1", Some("nvme9n1")), ("ng8n1", None), ("other", None)] {
+            std::fs::write(room.path().join(drive), "").unwrap();
+            symlink(drive, room.path().join(format!("link-{drive}"))).unwrap();
+            for path in [drive.to_string(), format!("link-{drive}")] {
+                let path = room.path().join(path);
+                assert_eq!(hidden_block_device(&path, &class).as_deref(), hidden);
+                assert_eq!(check_visible(&path, &class, "drive").is_err(), hidden.is_some());
+            }
+        }
+    }
+}

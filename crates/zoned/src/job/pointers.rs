@@ -1,0 +1,71 @@
+//! How far zones are written by what a run did there itself: a second account beside what the drive reports. Where both differ, somebody
+//! else wrote or reset a zone, also where no command of the run met it, such as a block between two appends.
+
+use super::check::CheckedStep;
+use super::spec::PrepareStep;
+use crate::error::ZonedError;
+use crate::geometry::{ZoneInfo, ZoneState};
+
+/// Blocks written in each zone of a drive; `None`: it has no write pointer, or what became of it is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointers(Vec<Option<u64>>);
+
+fn reported(info: &ZoneInfo) -> Option<u64> {
+    match info.state {
+        ZoneState::ReadOnly | ZoneState::Offline | ZoneState::Conventional => None,
+        _ => Some(info.written()),
+    }
+}
+
+impl Pointers {
+    /// As the drive reports all its zones.
+    pub fn of(zones: &[ZoneInfo]) -> Self {
+        Self(zones.iter().map(reported).collect())
+    }
+
+    /// After the steps of a preparation.
+    pub fn prepare(&mut self, steps: &[CheckedStep], zones: &[ZoneInfo]) {
+        for step in steps {
+            for zone in step.zones.clone() {
+                let (Some(place), Some(info)) = (self.0.get_mut(zone as usize), zones.get(zone as usize)) else {
+                    continue;
+                };
+                let Some(written) = place else { continue };
+                *written = match step.step {
+                    PrepareStep::Reset => 0,
+                    PrepareStep::Fill => step.blocks.min(info.capacity),
+                    PrepareStep::Finish => info.capacity,
+                    PrepareStep::Open | PrepareStep::Close | PrepareStep::Wear => *written,
+                };
+            }
+        }
+    }
+
+    /// After what a worker wrote.
+    pub fn follow(&mut self, written: &[(u32, Option<u64>)]) {
+        for (zone, blocks) in written {
+            if let Some(place) = self.0.get_mut(*zone as usize) {
+                *place = *blocks;
+            }
+        }
+    }
+
+    /// Compares both accounts of all zones.
+    ///
+    /// # Errors
+    /// [`ZonedError::Disturbed`] with the first zone that is written otherwise.
+    pub fn check(&self, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
+        let differs = |(info, ours): (&ZoneInfo, &Option<u64>)| Some((info.zone, (*ours)?, reported(info)?));
+        let others: Vec<_> =
+            zones.iter().zip(&self.0).filter_map(differs).filter(|(_, ours, found)| ours != found).collect();
+        match others.first() {
+            None => Ok(()),
+            Some((zone, ours, found)) => {
+                Err(ZonedError::Disturbed { zone: *zone, ours: *ours, found: *found, more: others.len() - 1 })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
