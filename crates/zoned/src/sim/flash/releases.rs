@@ -36,8 +36,11 @@ impl Releases {
     /// A program starts.
     #[inline]
     pub fn begin(&mut self, now: u64) {
-        self.parts.iter_mut().for_each(|part| part.due.push_back(now + part.after));
-        self.find_next();
+        for part in &mut self.parts {
+            let due = now + part.after;
+            part.due.push_back(due);
+            self.next = self.next.min(due);
+        }
     }
 
     /// When the next part leaves; `u64::MAX` when there is none.
