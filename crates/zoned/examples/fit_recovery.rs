@@ -1,12 +1,14 @@
 //! Whether a fit gives the constants of a drive back: `cargo run --release -p senesce-zoned --example fit_recovery --
-//! [--alter N] [--seed N] [--only WORD] [--all]`. The drive is `sim:zn540` with every constant that is fitted altered by up to a quarter,
-//! each by another factor, drawn by N (0: as it is). `--only`: blocks whose name holds WORD; `--all` lists all constants.
+//! [--alter N] [--seed N] [--only WORD] [--all] [--commands N] [--seconds N] [--rounds N]`. The drive is `sim:zn540` with every constant
+//! that is fitted altered by up to a quarter, each by another factor, drawn by N (0: as it is). `--only`: blocks whose name holds WORD; `--all`
+//! lists all constants.
 
 use senesce_core::Seed;
 use senesce_zoned::fit::design::{Effort, design};
 use senesce_zoned::fit::recovery::{altered, recover};
 use senesce_zoned::sim::model::Model;
 use senesce_zoned::survey::Survey;
+use std::collections::BTreeSet;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,8 +23,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::write(file, drive.to_toml()?)?;
         return Ok(());
     }
+    let usual = Effort::usual(true);
+    let effort = Effort {
+        commands: number("--commands", usual.commands)?,
+        seconds: after("--seconds").map_or(Ok(usual.seconds), |text| text.parse())?,
+        rounds: number("--rounds", usual.rounds.into())? as u32,
+    };
     let all = arguments.iter().any(|word| word == "--all");
-    let recovered = recover(&drive, &start, seed, after("--only").map_or("", String::as_str))?;
+    let recovered = recover(&drive, &start, effort, seed, after("--only").map_or("", String::as_str))?;
     let (mut determined, mut within, mut wrong, mut beyond) = (0, 0, 0, 0);
     for one in &recovered {
         let (error, is_determined) = (one.error(), one.found.is_determined());
@@ -46,6 +54,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 if is_beyond { " >3" } else { "" },
             );
         }
+    }
+    let unsettled: BTreeSet<&str> = recovered.iter().filter(|one| !one.settled).map(|one| one.block.as_str()).collect();
+    if !unsettled.is_empty() {
+        println!("did not settle: {}", unsettled.into_iter().collect::<Vec<_>>().join("; "));
     }
     println!(
         "{} constants, {determined} determined, {within} of them within 2 %, {wrong} wrong, {beyond} beyond 3 deviations",

@@ -1,6 +1,6 @@
 //! What a record says of a model: its constants with their uncertainty, and its error where nothing was fitted.
 
-use super::{Event, Spec, ZonedModel, model_so_far};
+use super::{Event, Spec, ZonedModel, file, model_so_far};
 use senesce_core::analysis::Table;
 use senesce_core::{Analysis, Failure};
 use senesce_runs::run::Recorded;
@@ -72,6 +72,7 @@ impl Check<'_> {
 pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis, Failure> {
     let mut constants: BTreeMap<&str, Constant<'_>> = BTreeMap::new();
     let (mut checks, mut points) = (Vec::new(), BTreeSet::new());
+    let mut settled: BTreeMap<&str, bool> = BTreeMap::new();
     for event in recorded.events() {
         match event {
             Event::Constant { name, block, value, deviation, .. } => {
@@ -82,6 +83,9 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
             }
             Event::Measured { point, .. } => {
                 points.insert(point.as_str());
+            }
+            Event::Searched { block, settled: is_settled } => {
+                settled.insert(block, *is_settled);
             }
             Event::Start(_) | Event::Left(_) => {}
         }
@@ -105,10 +109,14 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
             error.worst * 100.0
         ),
     };
+    let unsettled: Vec<&str> =
+        settled.iter().filter(|(_, is_settled)| !**is_settled).map(|(block, _)| *block).collect();
     let mut result = json!({
         "device": spec.device,
         "start": spec.start,
         "constants": constants.iter().map(|(name, one)| constant_json(name, one)).collect::<Vec<_>>(),
+        "settled": unsettled.is_empty(),
+        "unsettled": unsettled,
         "errors": errors(&checks),
         "points": checks.iter().map(check_json).collect::<Vec<_>>(),
     });
@@ -141,7 +149,7 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
         title: format!("A model of {}", spec.device),
         summary,
         tables: vec![constant_table(&constants), error_table(&checks), check_table(&checks)],
-        caveats: caveats(&constants),
+        caveats: caveats(&constants, &unsettled),
         result,
         ..Analysis::default()
     })
@@ -158,13 +166,12 @@ fn device_words(spec: &Spec, recorded: &Recorded<ZonedModel>) -> String {
     format!("{} ({nature} drive {})", spec.device, fact("zns.device.0.model").unwrap_or_default())
 }
 
-fn caveats(constants: &BTreeMap<&str, Constant<'_>>) -> Vec<String> {
+fn caveats(constants: &BTreeMap<&str, Constant<'_>>, unsettled: &[&str]) -> Vec<String> {
     let left: Vec<&str> =
         constants.iter().filter(|(_, constant)| !constant.is_determined()).map(|(name, _)| *name).collect();
-    match left.is_empty() {
-        true => Vec::new(),
-        false => vec![format!("{} constants are not determined by what was measured: {}", left.len(), left.join(", "))],
-    }
+    let left = (!left.is_empty())
+        .then(|| format!("{} constants are not determined by what was measured: {}", left.len(), left.join(", ")));
+    left.into_iter().chain(file::unsettled_words(unsettled)).collect()
 }
 
 fn rounded(value: f64) -> f64 {

@@ -1,6 +1,7 @@
 //! A model of a zoned drive: what is measured on it, which constants follow, and how wrong the model is where nothing was fitted.
 
 mod analysis;
+mod file;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,7 @@ use senesce_core::failure::Classify;
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Plan, Seed};
 use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
 use senesce_zoned::ZonedError;
-use senesce_zoned::fit::block::{self, Block, Found, Observations};
+use senesce_zoned::fit::block::{self, Block, Fitted, Found, Known, Observations, Pass};
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::probe::Values;
 use senesce_zoned::hardware::Leftover;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use source::{Source, cost};
 use std::collections::BTreeMap;
 
+pub use file::model_file;
 pub use source::{Spec, TableFile};
 
 /// How often all constants are looked for: the second time with what the first time found of the others.
@@ -74,6 +76,16 @@ pub enum Event {
         value: f64,
         /// Relative standard deviation; none: no measured value depends on it.
         deviation: Option<f64>,
+        /// How its error goes with those of other constants that are about the same: correlations.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        correlations: BTreeMap<String, f64>,
+    },
+    /// A search for constants ended; the last one about each thing counts.
+    Searched {
+        /// What they are about.
+        block: String,
+        /// Whether it came to rest.
+        settled: bool,
     },
     /// A measured value beside that of the model, which was not fitted to it.
     Checked {
@@ -233,14 +245,17 @@ impl ZonedModel {
         let observations = self.observations(context);
         // Constants that another drive's structure has and this model's has not are none to be found.
         let constants = Constants::of(&model)?;
-        let known = block.constants.iter().filter(|key| constants.get(key).is_some()).cloned().collect();
-        let block = Block { constants: known, ..block.clone() };
+        let own = block.constants.iter().filter(|key| constants.get(key).is_some()).cloned().collect();
+        let block = Block { constants: own, ..block.clone() };
         let seed = context.seed.child(&format!("fit/{sweep}"));
         // What the first sweep leaves open, the second one may tell.
-        let others = if sweep + 1 == SWEEPS { uncertain(context.recorded()) } else { Vec::new() };
-        for Found { key, start, value, deviation } in block::fit(&model, &block, &observations, &others, seed)? {
-            context.record(Event::Constant { name: key, block: name.into(), start, value, deviation });
+        let known = known(context.recorded());
+        let pass = if sweep + 1 == SWEEPS { Pass::Last(&known) } else { Pass::First };
+        let Fitted { constants, settled } = block::fit(&model, &block, &observations, pass, seed)?;
+        for Found { key, start, value, deviation, correlations } in constants {
+            context.record(Event::Constant { name: key, block: name.into(), start, value, deviation, correlations });
         }
+        context.record(Event::Searched { block: name.into(), settled });
         Ok(())
     }
 
@@ -283,15 +298,15 @@ fn measured(recorded: &Recorded<ZonedModel>) -> impl Iterator<Item = (&str, &Val
     })
 }
 
-/// All constants that were found until now, with their deviations.
-fn uncertain(recorded: &Recorded<ZonedModel>) -> Vec<(String, f64)> {
-    let mut found = BTreeMap::new();
+/// How certain all constants are that were found until now.
+fn known(recorded: &Recorded<ZonedModel>) -> Known {
+    let mut known = Known::default();
     for event in recorded.events() {
-        if let Event::Constant { name, deviation: Some(deviation), .. } = event {
-            found.insert(name.clone(), *deviation);
+        if let Event::Constant { name, deviation: Some(deviation), correlations, .. } = event {
+            known.add(name, *deviation, correlations);
         }
     }
-    found.into_iter().collect()
+    known
 }
 
 /// The start model with all constants that were found until now.

@@ -53,6 +53,15 @@ fn a_run_goes_on_where_it_was_ended_and_ends_with_a_model() {
     assert!(fit.deviation.len() > 40 && fit.errors > 50, "{fit:?}");
     assert!(fit.drive.contains("sim:zn540") && fit.drive.contains("simulated"), "{fit:?}");
     assert!(result["errors"].as_array().unwrap().len() > 8);
+    let unsettled = result["unsettled"].as_array().unwrap();
+    assert_eq!(result["settled"], unsettled.is_empty());
+    let told = outcome.analysis.caveats.iter().any(|words| words.contains("did not come to rest"));
+    assert_eq!(told, !unsettled.is_empty());
+    let searched = Record::open(&out).unwrap();
+    let searched = Recorded::<ZonedModel>::of(&searched).unwrap();
+    let searched = searched.events().filter(|event| matches!(event, Event::Searched { .. })).count();
+    let searches = planned.iter().filter(|planned| matches!(planned.step, Step::Fit { .. })).count();
+    assert_eq!(searched, searches);
     let constants = result["constants"].as_array().unwrap();
     assert!(constants.iter().any(|one| one["name"] == "read.fixed_us"));
     let kept = result["from_start_model"].as_array().unwrap();

@@ -4,6 +4,7 @@ use super::constants::Constants;
 use super::least_squares::Solution;
 use super::probe::{Probe, Values};
 use super::search::{Search, seen};
+use super::surface::Care;
 use crate::error::ZonedError;
 use crate::sim::model::Model;
 use senesce_core::Seed;
@@ -15,6 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const CERTAIN: f64 = 5e-3;
 /// A constant that is less certain than this, relative, is not determined.
 pub const DETERMINED: f64 = 0.25;
+
+/// Correlations of less than this are not told.
+const LEAST_CORRELATION: f64 = 0.01;
 
 /// Constants that are found together.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +78,8 @@ pub struct Found {
     pub value: f64,
     /// Relative standard deviation; `None`: no value depends on it, and it stays as it was.
     pub deviation: Option<f64>,
+    /// How its error goes with those of others of its block that come after it: correlations.
+    pub correlations: BTreeMap<String, f64>,
 }
 
 impl Found {
@@ -83,8 +89,48 @@ impl Found {
     }
 }
 
-/// Finds the constants of a block on top of `model`. `others` are constants of other blocks with their relative standard
-/// deviations: what they leave open is part of the uncertainty here.
+/// What a search for the constants of a block ended with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// The constants.
+    pub constants: Vec<Found>,
+    /// Whether it came to rest: if not, its last step was still a long one.
+    pub settled: bool,
+}
+
+/// How certain constants are that were found before, of all blocks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Known {
+    deviations: BTreeMap<String, f64>,
+    correlations: BTreeMap<(String, String), f64>,
+}
+
+impl Known {
+    /// Adds a constant, or what was found of it later. Correlations of less than a hundredth need not be among those told.
+    pub fn add(&mut self, key: &str, deviation: f64, correlations: &BTreeMap<String, f64>) {
+        self.deviations.insert(key.into(), deviation);
+        for (other, correlation) in correlations {
+            self.correlations.insert((key.into(), other.clone()), *correlation);
+        }
+    }
+
+    pub(super) fn correlation(&self, one: &str, other: &str) -> f64 {
+        let of = |a: &str, b: &str| self.correlations.get(&(a.to_string(), b.to_string())).copied();
+        if one == other { 1.0 } else { of(one, other).or_else(|| of(other, one)).unwrap_or(0.0) }
+    }
+}
+
+/// Which search it is.
+#[derive(Debug, Clone, Copy)]
+pub enum Pass<'a> {
+    /// Others follow, so that it is enough to come near.
+    First,
+    /// The last one. What constants of other blocks leave open is part of the uncertainty, and its own ones that were found before are near
+    /// where they belong.
+    Last(&'a Known),
+}
+
+/// Finds the constants of a block on top of `model`.
 ///
 /// # Errors
 /// When there are fewer values than constants, or when the model cannot run what was measured.
@@ -92,9 +138,9 @@ pub fn fit(
     model: &Model,
     block: &Block,
     observations: &Observations,
-    others: &[(String, f64)],
+    pass: Pass<'_>,
     seed: Seed,
-) -> Result<Vec<Found>, ZonedError> {
+) -> Result<Fitted, ZonedError> {
     let start = Constants::of(model)?;
     let (asked, absent): (Vec<&str>, Vec<&str>) =
         block.constants.iter().map(String::as_str).partition(|key| start.get(key).is_some_and(|value| value > 0.0));
@@ -109,36 +155,60 @@ pub fn fit(
         )));
     }
     let mut search = Search::new(asked.clone(), probes, observations, start.clone(), seed);
-    let x: Vec<f64> = asked.iter().map(|key| start.get(key).map_or(0.0, f64::ln)).collect();
-    search.look_at_scatter(&x);
-    let solution = search.solve(&x);
-    let silent = search.silent();
-    let Some(mut solution) = solution else {
+    search.look_at_scatter();
+    let Some(solution) = solution(&mut search, &asked, pass) else {
         let words = format!("{}: the start model cannot run what was measured", block.name);
         return Err(search.error.unwrap_or(ZonedError::Usage(words)));
     };
-    let is_open = |(key, deviation): &&(String, f64)| *deviation > CERTAIN && !asked.contains(&key.as_str());
-    let open = search.left_open(&solution, &others.iter().filter(is_open).cloned().collect::<Vec<_>>());
-    solution.widen(&open);
-    let mut found = told(&start, &asked, &solution, &silent)?;
-    found.extend(
-        absent.into_iter().filter_map(|key| {
-            start.get(key).map(|value| Found { key: key.into(), start: value, value, deviation: None })
-        }),
-    );
-    Ok(found)
+    let mut constants = told(&start, &asked, &solution, &search.silent())?;
+    constants.extend(absent.into_iter().filter_map(|key| Some(kept(key, start.get(key)?))));
+    Ok(Fitted { constants, settled: solution.settled })
+}
+
+/// What the search of this pass leads to.
+fn solution(search: &mut Search<'_>, asked: &[&str], pass: Pass<'_>) -> Option<Solution> {
+    let start = search.start.clone();
+    let Pass::Last(known) = pass else { return search.solve(&start, Care::Near) };
+    let before: Option<Vec<f64>> = asked.iter().map(|key| known.deviations.get(*key).copied()).collect();
+    let mut solution = match before {
+        Some(deviation) => search.solve_again(&start, &deviation)?,
+        None => search.solve(&start, Care::Full)?,
+    };
+    let is_open = |(key, deviation): &(&String, &f64)| **deviation > CERTAIN && !asked.contains(&key.as_str());
+    let others: Vec<(&str, f64)> =
+        known.deviations.iter().filter(is_open).map(|(key, deviation)| (key.as_str(), *deviation)).collect();
+    if !others.is_empty() {
+        let open = search.left_open(&solution, known, &others);
+        solution.widen(&open);
+    }
+    Some(solution)
+}
+
+fn kept(key: &str, value: f64) -> Found {
+    Found { key: key.into(), start: value, value, deviation: None, correlations: BTreeMap::new() }
 }
 
 fn told(start: &Constants, asked: &[&str], solution: &Solution, silent: &[bool]) -> Result<Vec<Found>, ZonedError> {
     let mut constants = start.clone();
+    let deviation = solution.deviation();
     let mut found = Vec::new();
     for (index, key) in asked.iter().enumerate() {
         let before = start.get(key).unwrap_or(0.0);
-        let (value, deviation) = match silent[index] {
-            true => (before, None),
-            false => (constants.set(key, solution.x[index].exp())?, Some(solution.deviation[index])),
+        if silent[index] {
+            found.push(kept(key, before));
+            continue;
+        }
+        let correlation = |other: usize| {
+            let together = solution.covariance[index][other] / (deviation[index] * deviation[other]);
+            (together.abs() >= LEAST_CORRELATION).then(|| (asked[other].to_string(), together))
         };
-        found.push(Found { key: (*key).into(), start: before, value, deviation });
+        found.push(Found {
+            key: (*key).into(),
+            start: before,
+            value: constants.set(key, solution.x[index].exp())?,
+            deviation: Some(deviation[index]),
+            correlations: (index + 1..asked.len()).filter(|other| !silent[*other]).filter_map(correlation).collect(),
+        });
     }
     Ok(found)
 }

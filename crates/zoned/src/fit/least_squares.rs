@@ -33,8 +33,8 @@ pub trait Problem {
 pub struct Solution {
     /// Logarithms of the constants.
     pub x: Vec<f64>,
-    /// The standard deviation of each.
-    pub deviation: Vec<f64>,
+    /// How uncertain they are together.
+    pub covariance: Vec<Vec<f64>>,
     /// Residuals there.
     pub residuals: Vec<f64>,
     /// Their derivatives there, one column per constant.
@@ -73,28 +73,47 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option
         }
     }
     let columns = problem.derivatives_both_ways(&x, &at);
-    let deviation = deviations(&columns, &at)?;
-    Some(Solution { x, deviation, residuals: at, columns, settled })
+    let covariance = covariance(&columns, &at)?;
+    Some(Solution { x, covariance, residuals: at, columns, settled })
+}
+
+/// Quantities outside that are not certain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Open {
+    /// Of each the derivatives of the residuals.
+    pub columns: Vec<Vec<f64>>,
+    /// How uncertain they are together.
+    pub covariance: Vec<Vec<f64>>,
 }
 
 impl Solution {
-    /// Adds what these quantities outside leave open: of each the derivatives of the residuals, and its standard deviation.
-    pub fn widen(&mut self, others: &[(Vec<f64>, f64)]) -> Option<()> {
+    /// The standard deviation of each constant.
+    pub fn deviation(&self) -> Vec<f64> {
+        let each = self.covariance.iter().enumerate();
+        each.map(|(index, row)| row[index].max(0.0).sqrt().min(PRIOR)).collect()
+    }
+
+    /// Adds what quantities outside leave open.
+    pub fn widen(&mut self, open: &Open) -> Option<()> {
         let scale = scale(&self.residuals);
         let inverse = inverse(normal(&self.columns, &self.residuals, scale))?;
-        let mut variances: Vec<f64> = self.deviation.iter().map(|deviation| deviation.powi(2)).collect();
-        for (other, deviation) in others {
-            let pull = |column: &Vec<f64>| -> f64 {
-                let each = self.residuals.iter().zip(column.iter().zip(other));
-                each.map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
-            };
-            let pulls: Vec<f64> = self.columns.iter().map(pull).collect();
-            for (variance, row) in variances.iter_mut().zip(&inverse) {
-                let moved: f64 = row.iter().zip(&pulls).map(|(a, b)| a * b).sum();
-                *variance += (moved * deviation).powi(2);
+        let pull = |column: &[f64], other: &[f64]| -> f64 {
+            let each = self.residuals.iter().zip(column.iter().zip(other));
+            each.map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
+        };
+        // By how much each constant follows each quantity.
+        let follows = |other: &Vec<f64>| -> Vec<f64> {
+            let pulls: Vec<f64> = self.columns.iter().map(|column| pull(column, other)).collect();
+            inverse.iter().map(|row| row.iter().zip(&pulls).map(|(a, b)| a * b).sum()).collect()
+        };
+        let moved: Vec<Vec<f64>> = open.columns.iter().map(follows).collect();
+        for (one, row) in moved.iter().zip(&open.covariance) {
+            for (other, together) in moved.iter().zip(row) {
+                for (part, into) in one.iter().zip(&mut self.covariance) {
+                    into.iter_mut().zip(other).for_each(|(into, other)| *into += part * together * other);
+                }
             }
         }
-        self.deviation = variances.into_iter().map(|variance| variance.sqrt().min(PRIOR)).collect();
         Some(())
     }
 }
@@ -168,14 +187,19 @@ pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -
     Some((step, gain))
 }
 
-/// Standard deviations, larger where the residuals are larger than what repetitions say.
-pub fn deviations(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<f64>> {
+/// How uncertain constants are together, more where the residuals are larger than what repetitions say.
+pub fn covariance(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<Vec<f64>>> {
+    let inverse = inverse(normal(columns, residuals, scale(residuals)))?;
+    let excess = excess(columns, residuals);
+    Some(inverse.into_iter().map(|row| row.into_iter().map(|part| part * excess).collect()).collect())
+}
+
+/// By how much the squares of residuals are more than what repetitions say.
+pub fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
     let scale = scale(residuals);
-    let inverse = inverse(normal(columns, residuals, scale))?;
     let free = residuals.len().saturating_sub(columns.len()).max(1) as f64;
     let spread: f64 = residuals.iter().map(|residual| weight(*residual, scale) * residual * residual).sum();
-    let excess = (spread / free).max(1.0).sqrt();
-    Some(inverse.iter().enumerate().map(|(index, row)| (row[index].max(0.0).sqrt() * excess).min(PRIOR)).collect())
+    (spread / free).max(1.0)
 }
 
 /// By Gauss and Jordan with pivots; `None` for a singular matrix.
@@ -206,11 +230,15 @@ pub fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     Some(inverse)
 }
 
-/// Of each pair of derivatives the one that is nearer to 0; 0 where their signs differ.
+/// Of two derivatives the one that is nearer to 0; 0 where their signs differ.
+pub fn nearer(a: f64, b: f64) -> f64 {
+    if a * b > 0.0 { a.abs().min(b.abs()) * a.signum() } else { 0.0 }
+}
+
+/// The same of each pair in columns.
 pub fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let nearer = |(a, b): (f64, &f64)| if a * b > 0.0 { a.abs().min(b.abs()) * a.signum() } else { 0.0 };
     let columns = forward.into_iter().zip(backward);
-    columns.map(|(there, back)| there.into_iter().zip(back).map(nearer).collect()).collect()
+    columns.map(|(there, back)| there.into_iter().zip(back).map(|(a, b)| nearer(a, *b)).collect()).collect()
 }
 
 #[cfg(test)]
@@ -283,10 +311,10 @@ mod tests {
         };
         let found = solve_it(&[]);
         assert!((found.x[0].exp() - 5.0).abs() < 0.01 && (found.x[1].exp() - 2.0).abs() < 0.01, "{found:?}");
-        assert!(found.settled && found.deviation.iter().all(|deviation| *deviation < 0.003), "{found:?}");
+        assert!(found.settled && found.deviation().iter().all(|deviation| *deviation < 0.003), "{found:?}");
         let found = solve_it(&[(4, 1.3)]);
         assert!((found.x[0].exp() - 5.0).abs() < 0.1 && (found.x[1].exp() - 2.0).abs() < 0.05, "{found:?}");
-        assert!(found.deviation[0] > 0.003, "what does not fit makes less certain: {found:?}");
+        assert!(found.deviation()[0] > 0.003, "what does not fit makes less certain: {found:?}");
     }
 
     #[test]
@@ -294,13 +322,33 @@ mod tests {
         let measured = (0..6).map(|place| (f64::from(place), 8.0)).collect();
         let found = solve(&mut Sum { measured, seen: Seen::OnlySum }, &[3f64.ln(), 3f64.ln()], STEPS).unwrap();
         assert!((found.x[0].exp() + found.x[1].exp() - 8.0).abs() < 0.01, "{found:?}");
-        assert!(found.deviation.iter().all(|deviation| *deviation > 0.5), "{found:?}");
+        assert!(found.deviation().iter().all(|deviation| *deviation > 0.5), "{found:?}");
     }
 
     #[test]
     fn what_something_greater_hides_is_uncertain_where_it_comes_up_to_it() {
         let mut problem = Sum { measured: lines(&[]), seen: Seen::Hidden };
         let found = solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap();
-        assert!(found.deviation[0] > 0.5 && found.deviation[1] < 0.003, "{found:?}");
+        assert!(found.deviation()[0] > 0.5 && found.deviation()[1] < 0.003, "{found:?}");
+    }
+
+    /// Two quantities outside of which only the sum enters, and whose errors go against each other, leave little open.
+    #[test]
+    fn what_is_open_outside_counts_with_how_it_goes_together() {
+        let solve_it = || {
+            let mut problem = Sum { measured: lines(&[]), seen: Seen::Line };
+            solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap()
+        };
+        let widened = |correlation: f64| {
+            let mut solution = solve_it();
+            let column = solution.columns[0].clone();
+            let covariance = vec![vec![0.01, 0.01 * correlation], vec![0.01 * correlation, 0.01]];
+            solution.widen(&Open { columns: vec![column.clone(), column], covariance }).unwrap();
+            solution.deviation()
+        };
+        let alone = solve_it().deviation();
+        let [apart, against] = [0.0, -1.0].map(widened);
+        assert!((0.13..0.15).contains(&apart[0]), "10 % each: {apart:?}");
+        assert!((against[0] - alone[0]).abs() < 1e-9 && (apart[1] - alone[1]).abs() < 1e-3, "{against:?} {alone:?}");
     }
 }

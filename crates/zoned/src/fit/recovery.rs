@@ -1,7 +1,7 @@
 //! Whether constants come back: a drive whose constants are known and not those of the start model is simulated, measured as
 //! a design asks, and fitted.
 
-use super::block::{Found, fit, in_parallel, observations};
+use super::block::{Fitted, Found, Known, Pass, fit, in_parallel, observations};
 use super::constants::Constants;
 use super::design::{Design, Effort, design, start_model};
 use super::probe::Values;
@@ -27,6 +27,8 @@ pub struct Recovered {
     pub truth: f64,
     /// What was found.
     pub found: Found,
+    /// Whether the search of its block came to rest.
+    pub settled: bool,
 }
 
 impl Recovered {
@@ -64,14 +66,20 @@ pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, Zon
     constants.model()
 }
 
-/// Measures `drive` as a simulated drive is, and fits its constants from `start`: blocks whose name holds `word` alone.
+/// Measures `drive` with this effort, and fits its constants from `start`: blocks whose name holds `word` alone.
 ///
 /// # Errors
 /// When a model cannot run the design.
-pub fn recover(drive: &Model, start: &Model, seed: Seed, word: &str) -> Result<Vec<Recovered>, ZonedError> {
+pub fn recover(
+    drive: &Model,
+    start: &Model,
+    effort: Effort,
+    seed: Seed,
+    word: &str,
+) -> Result<Vec<Recovered>, ZonedError> {
     let mut survey = Survey::of(&"sim:zn540".parse()?)?;
     survey.geometry = drive.geometry(None)?;
-    let Design { mut blocks, .. } = design(&survey, Effort::usual(true))?;
+    let Design { mut blocks, .. } = design(&survey, effort)?;
     blocks.retain(|block| block.name.contains(word));
     let mut constants = Constants::of(&start_model(&survey, start, "fitted")?)?;
     let truth = Constants::of(drive)?;
@@ -93,17 +101,21 @@ pub fn recover(drive: &Model, start: &Model, seed: Seed, word: &str) -> Result<V
         }
     }
     let mut found: BTreeMap<String, Recovered> = BTreeMap::new();
+    let mut known = Known::default();
     for sweep in 0..SWEEPS {
         for block in &blocks {
-            let others: Vec<(String, f64)> =
-                found.iter().filter_map(|(key, one)| Some((key.clone(), one.found.deviation?))).collect();
-            let others = if sweep + 1 == SWEEPS { others } else { Vec::new() };
-            for one in fit(&constants.model()?, block, &observed, &others, seed.child(&format!("fit/{sweep}")))? {
+            let pass = if sweep + 1 == SWEEPS { Pass::Last(&known) } else { Pass::First };
+            let Fitted { constants: found_here, settled } =
+                fit(&constants.model()?, block, &observed, pass, seed.child(&format!("fit/{sweep}")))?;
+            for one in found_here {
+                if let Some(deviation) = one.deviation {
+                    known.add(&one.key, deviation, &one.correlations);
+                }
                 if one.deviation.is_some() {
                     constants.set(&one.key, one.value)?;
                 }
                 let truth = truth.get(&one.key).unwrap_or(f64::NAN);
-                found.insert(one.key.clone(), Recovered { block: block.name.clone(), truth, found: one });
+                found.insert(one.key.clone(), Recovered { block: block.name.clone(), truth, found: one, settled });
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The model beside what was measured: residuals, and how they change with each constant.
 
-use super::block::{Observations, in_parallel, spread};
+use super::block::{Observations, Observed, in_parallel, spread};
 use super::constants::Constants;
-use super::least_squares::{Problem, Solution, common};
+use super::least_squares::{Problem, common};
 use super::probe::Probe;
 use crate::error::ZonedError;
 use crate::sim::model::Model;
@@ -26,9 +26,26 @@ pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a
 pub(super) struct Datum<'a> {
     name: &'a str,
     measured: f64,
+    observed: Observed,
+    /// How many runs are in one of them.
+    runs: u32,
     /// The same of the mean of what was measured alone.
     pub known_to: f64,
     pub deviation: f64,
+}
+
+impl Datum<'_> {
+    /// One run of the model scatters by so much, relative. Few repetitions may agree by chance, so that one of them never scatters less.
+    pub fn know(&mut self, own: f64) {
+        let least = self.least();
+        let own = own / f64::from(self.runs).sqrt();
+        let measured = self.observed.deviation.max(own).powi(2) / f64::from(self.observed.count.max(1));
+        self.known_to = (measured + least.powi(2)).sqrt();
+    }
+
+    fn least(&self) -> f64 {
+        if self.name.contains(".p") { LEAST.1 } else { LEAST.0 }
+    }
 }
 
 pub(super) struct Place<'a> {
@@ -54,8 +71,9 @@ impl Place<'_> {
 pub(super) struct Search<'a> {
     keys: Vec<&'a str>,
     pub places: Vec<Place<'a>>,
-    observations: &'a Observations,
     constants: Constants,
+    /// Logarithms of the constants that the search starts from.
+    pub start: Vec<f64>,
     pub seed: Seed,
     /// Which probes each constant moves, once that is known: the others need not be run again for its derivative.
     known: Option<Vec<BTreeSet<usize>>>,
@@ -69,26 +87,28 @@ impl<'a> Search<'a> {
     pub fn new(
         keys: Vec<&'a str>,
         probes: Vec<&'a Probe>,
-        observations: &'a Observations,
+        observations: &Observations,
         constants: Constants,
         seed: Seed,
     ) -> Self {
         let place = |probe: &'a Probe| {
             let value = |name: &'a str| {
                 let observed = observations[&(probe.key.clone(), name.to_string())];
-                Datum { name, measured: observed.mean, known_to: 0.0, deviation: 1.0 }
+                let (measured, runs) = (observed.mean, probe.runs);
+                Datum { name, measured, observed, runs, known_to: 0.0, deviation: 1.0 }
             };
             let values = seen(probe, observations).into_iter().map(value).collect();
             Place { probe, values, scatters: false }
         };
         let places = probes.into_iter().map(place).collect();
-        Self { keys, places, observations, constants, seed, known: None, error: None }
+        let start = keys.iter().map(|key| constants.get(key).map_or(0.0, f64::ln)).collect();
+        Self { keys, places, constants, start, seed, known: None, error: None }
     }
 
     /// How far values are from those of one run of the model: by how they scatter from repetition to repetition, and the model's from
-    /// seed to seed. Few repetitions may agree by chance, so that one never scatters less than the model's.
-    pub fn look_at_scatter(&mut self, x: &[f64]) {
-        let Some((model, _)) = self.model(x) else { return };
+    /// seed to seed.
+    pub fn look_at_scatter(&mut self) {
+        let Some((model, _)) = self.model(&self.start) else { return };
         let count = self.places.len() * SCATTERED as usize;
         let runs = in_parallel(count, |index| {
             let probe = self.places[index / SCATTERED as usize].probe;
@@ -99,13 +119,9 @@ impl<'a> Search<'a> {
                 let modelled: Vec<f64> =
                     runs.iter().flatten().filter_map(|values| values.get(value.name).copied()).collect();
                 let own = spread(&modelled).1;
-                let observed = self.observations[&(place.probe.key.clone(), value.name.to_string())];
-                let least = if value.name.contains(".p") { LEAST.1 } else { LEAST.0 };
-                let runs = f64::from(place.probe.runs);
-                let measured = observed.deviation.max(own / runs.sqrt()).powi(2) / f64::from(observed.count.max(1));
-                value.known_to = (measured + least.powi(2)).sqrt();
+                value.know(own);
                 value.deviation = value.known_to.hypot(own);
-                place.scatters |= own > least;
+                place.scatters |= own > value.least();
             }
         }
     }
@@ -196,17 +212,6 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Derivatives of the values of these probes by a constant of another block, 0 of others; `None`: it cannot be moved.
-    pub fn other_column(&mut self, solution: &Solution, key: &str, which: &BTreeSet<usize>) -> Option<Vec<f64>> {
-        let mut constants = self.constants_at(&solution.x)?;
-        let before = constants.get(key).filter(|value| *value > 0.0)?;
-        let length = (constants.set(key, before * STEP.exp()).ok()? / before).ln();
-        let model = constants.model().ok().filter(|_| length > 0.0)?;
-        let at = self.split(&solution.residuals);
-        let there = self.run(&model, which);
-        Some(self.flat(&slopes(&at, &there, length)))
-    }
-
     pub fn constants_at(&self, x: &[f64]) -> Option<Constants> {
         let mut constants = self.constants.clone();
         for (key, x) in self.keys.iter().zip(x) {
@@ -215,20 +220,19 @@ impl<'a> Search<'a> {
         Some(constants)
     }
 
-    /// Derivatives of the values of these probes as far as they hold in both directions, 0 of others.
-    pub fn both_slopes(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> Vec<Vec<f64>> {
+    /// Derivatives of the values of these probes, upwards and downwards, 0 of others.
+    pub fn slopes_of(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> [Vec<Vec<f64>>; 2] {
         let at = self.split(at);
-        let (mut upwards, mut downwards, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut upwards, mut downwards) = (Vec::new(), Vec::new());
         for index in 0..self.keys.len() {
-            let ways = self.both_ways(x, &at, index, which);
-            moved.push(ways.iter().flatten().flat_map(moves).collect());
+            let moved = self.known.as_ref().map(|known| which.intersection(&known[index]).copied().collect());
+            let ways = self.both_ways(x, &at, index, moved.as_ref().unwrap_or(which));
             let [up, down] = ways.map(|slopes| slopes.map(|slopes| self.flat(&slopes)));
             // Where no model lies one way, the other one tells.
             upwards.push(up.clone().or_else(|| down.clone()).unwrap_or_default());
             downwards.push(down.or(up).unwrap_or_default());
         }
-        self.known.get_or_insert(moved);
-        common(upwards, &downwards)
+        [upwards, downwards]
     }
 
     fn flat(&self, slopes: &Slopes) -> Vec<f64> {
@@ -279,7 +283,7 @@ impl Problem for Search<'_> {
     }
 
     fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
-        let all = self.all();
-        self.both_slopes(x, at, &all)
+        let [upwards, downwards] = self.slopes_of(x, at, &self.all());
+        common(upwards, &downwards)
     }
 }

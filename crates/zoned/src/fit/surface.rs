@@ -1,141 +1,136 @@
 //! Constants from values that scatter. Where commands wait for each other, two runs of models that hardly differ are as far apart as any
 //! two runs, so that derivatives from pairs of runs, and the search by them, end where scatter leads. A surface through many runs
-//! around a place, each with other constants and another seed, takes all of them for each derivative (Box and Wilson, On the
-//! Experimental Attainment of Optimum Conditions, 1951).
+//! around a place, each with other constants, takes all of them for each derivative (Box and Wilson, On the Experimental Attainment of
+//! Optimum Conditions, 1951).
 
 use super::block::in_parallel;
-use super::least_squares::{STEPS, Solution, common, deviations, inverse, solve, step};
-use super::search::{Datum, STEP, Search};
+use super::least_squares::{STEPS, Solution, common, covariance, excess, nearer, solve, step};
+use super::line::{Line, Seen};
+use super::search::{Datum, Search};
 use crate::sim::model::Model;
 use rand_pcg::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many runs for each number that a surface has.
-const RUNS: usize = 8;
+/// So many seeds run at the place itself: they tell the values there. Fewer where it is enough to come near.
+const SEEDS: usize = 32;
+const FEW_SEEDS: usize = 12;
+/// How many runs for each number that a surface has: where seeds differ by the same whatever the constants are, and where they do not.
+const RUNS: (usize, usize) = (2, 8);
+/// Runs of one seed that are less far from a surface than this share of how far seeds are apart.
+const ALIKE: f64 = 0.5;
 /// How far constants are moved, as logarithms: less than where surfaces bend, and more than where nothing shows.
 const WIDTH: (f64, f64) = (0.03, 0.15);
+/// Derivatives upwards and downwards that are apart by so many standard errors are two.
+const BENT: f64 = 2.0;
+/// A surface this many times as wide as its constants turn out to need may bend more than it tells.
+const WIDE: f64 = 2.0;
+/// How often a step is told anew with the derivatives of the way that it goes.
+const TURNS: usize = 4;
 /// The most surfaces, one where the one before ended.
-const SURFACES: u32 = 3;
-
-/// So many runs for each constant of other blocks.
-const SCREENED: usize = 4;
+const SURFACES: u32 = 6;
+/// A step of at most this much, as a logarithm, is the last one.
+const SHORT: f64 = 3e-3;
 /// Steps of a search before surfaces: where values scatter they need not lead all the way.
 const FIRST_STEPS: usize = 3;
+
+/// A model around a place.
+pub(super) struct Sample {
+    pub model: Model,
+    /// By how much its constants differ from those of the place.
+    pub by: Vec<f64>,
+    /// Number of the seed that it runs with.
+    pub seed: usize,
+}
+
+/// Residuals of each sample by place; `None` where a sample cannot be run.
+pub(super) type Runs = BTreeMap<usize, Vec<Option<Vec<f64>>>>;
 
 /// How one value depends on the constants around a place.
 struct Surface {
     /// There, and how certain that is.
     at: f64,
     uncertain: f64,
-    /// Derivatives upwards and downwards, each nearer to 0 by its standard error: what cannot be told from scatter counts as none.
+    /// How far runs at the place are apart.
+    own: f64,
+    /// How far runs of one seed are from the surface.
+    scatter: f64,
+    /// Derivatives as far as they hold both ways, nearer to 0 by their standard errors: what cannot be told from scatter counts as none.
+    told: Vec<f64>,
+    /// Derivatives upwards and downwards as they are, the mean of both where they cannot be told apart.
     ways: [Vec<f64>; 2],
-    /// The mean of both, as it is.
-    both: Vec<f64>,
 }
 
 /// All values around a place.
 struct Around {
     /// Residuals there.
     at: Vec<f64>,
-    /// Mean derivatives, one column per constant.
-    mean: Vec<Vec<f64>>,
+    /// Derivatives upwards and downwards, one column per constant.
+    ways: [Vec<Vec<f64>>; 2],
     /// The same as far as they hold both ways.
     both_ways: Vec<Vec<f64>>,
 }
 
+/// How thoroughly surfaces are laid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Care {
+    /// Another search follows: to come near is enough.
+    Near,
+    /// What is found counts.
+    Full,
+}
+
 impl Search<'_> {
     /// The constants that explain best what was measured; by surfaces, if any value scatters.
-    pub fn solve(&mut self, start: &[f64]) -> Option<Solution> {
+    pub fn solve(&mut self, start: &[f64], care: Care) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
             return solve(self, start, STEPS);
         }
         let solution = solve(self, start, FIRST_STEPS)?;
-        match self.on_surfaces(&solution, start, &scattering) {
+        match self.on_surfaces(&solution.x, &solution.deviation(), &scattering, care) {
             Some(found) => Some(found),
             None => solve(self, &solution.x, STEPS),
         }
     }
 
-    /// Of constants of other blocks, each with its standard deviation: the derivatives of the residuals.
-    pub fn left_open(&mut self, solution: &Solution, others: &[(String, f64)]) -> Vec<(Vec<f64>, f64)> {
-        let (scattering, all) = (self.scattering(), self.all());
-        let quiet = all.difference(&scattering).copied().collect();
-        let mut open = Vec::new();
-        for (key, deviation) in others {
-            if let Some(column) = self.other_column(solution, key, &quiet) {
-                open.push((key.as_str(), column, *deviation));
-            }
+    /// The same where constants were found before, with these deviations.
+    pub fn solve_again(&mut self, start: &[f64], deviation: &[f64]) -> Option<Solution> {
+        let scattering = self.scattering();
+        if scattering.is_empty() {
+            return solve(self, start, STEPS);
         }
-        // Pairs of runs tell less of values that scatter, but more than nothing.
-        if !scattering.is_empty() && self.screen(solution, &mut open, &scattering).is_none() {
-            for (key, column, _) in &mut open {
-                if let Some(whole) = self.other_column(solution, key, &all) {
-                    *column = whole;
-                }
-            }
+        match self.on_surfaces(start, deviation, &scattering, Care::Full) {
+            Some(found) => Some(found),
+            None => self.solve(start, Care::Full),
         }
-        open.into_iter().map(|(_, column, deviation)| (column, deviation)).collect()
     }
 
-    /// Derivatives of values that scatter by constants of other blocks: all are moved at once, up or down as a coin falls.
-    fn screen(
-        &mut self,
-        solution: &Solution,
-        others: &mut [(&str, Vec<f64>, f64)],
-        scattering: &BTreeSet<usize>,
-    ) -> Option<()> {
-        let mut stream = self.seed.stream("others");
-        let start = self.constants_at(&solution.x)?;
-        let sample = |_| {
-            let mut constants = start.clone();
-            let by = others.iter().map(|(key, _, _)| {
-                let way = if stream.next_u64() >> 63 == 0 { STEP } else { -STEP };
-                let before = constants.get(key)?;
-                Some((constants.set(key, before * way.exp()).ok()? / before).ln())
-            });
-            let by: Vec<f64> = by.collect::<Option<_>>()?;
-            Some((constants.model().ok()?, std::iter::once(1.0).chain(by).collect()))
-        };
-        let samples: Vec<(Model, Vec<f64>)> = (0..SCREENED * (others.len() + 1)).filter_map(sample).collect();
-        let runs = self.runs_of(&samples, scattering, "others");
-        let mut row = 0;
-        for (index, place) in self.places.iter().enumerate() {
-            for part in 0..place.values.len() {
-                if let Some(runs) = runs.get(&index) {
-                    let seen: Vec<(&[f64], f64)> = seen(&samples, runs, part);
-                    let line = Line::through(&seen)?;
-                    (0..others.len()).for_each(|number| others[number].1[row] = line.cautious(number + 1));
-                }
-                row += 1;
-            }
-        }
-        Some(())
-    }
-
-    /// Residuals of all samples by place; `None` where a sample cannot be run.
-    fn runs_of(
-        &self,
-        samples: &[(Model, Vec<f64>)],
-        which: &BTreeSet<usize>,
-        name: &str,
-    ) -> BTreeMap<usize, Vec<Option<Vec<f64>>>> {
+    /// Residuals of all samples.
+    pub fn runs_of(&self, samples: &[Sample], which: &BTreeSet<usize>, name: &str) -> Runs {
         let (places, count): (Vec<usize>, usize) = (which.iter().copied().collect(), samples.len());
         let runs = in_parallel(places.len() * count, |index| {
-            let place = &self.places[places[index / count]];
-            let seed = self.seed.child(&place.probe.key).child(&format!("{name}/{}", index % count));
-            place.residuals(&samples[index % count].0, seed).ok()
+            let (place, sample) = (&self.places[places[index / count]], &samples[index % count]);
+            let seed = self.seed.child(&place.probe.key).child(&format!("{name}/{}", sample.seed));
+            place.residuals(&sample.model, seed).ok()
         });
         let mut runs = runs.into_iter();
         places.into_iter().map(|place| (place, runs.by_ref().take(count).collect())).collect()
     }
 
-    fn on_surfaces(&mut self, from: &Solution, start: &[f64], scattering: &BTreeSet<usize>) -> Option<Solution> {
+    fn on_surfaces(
+        &mut self,
+        from: &[f64],
+        deviation: &[f64],
+        scattering: &BTreeSet<usize>,
+        care: Care,
+    ) -> Option<Solution> {
+        let (mut x, mut deviation) = (from.to_vec(), deviation.to_vec());
         let mut found: Option<Solution> = None;
         for round in 0..SURFACES {
-            let Some(next) = self.on_surface(found.as_ref().unwrap_or(from), start, scattering, round) else {
+            let Some(next) = self.on_surface(&x, &deviation, scattering, round, care) else {
                 return found;
             };
+            (x, deviation) = (next.x.clone(), next.deviation());
             let is_settled = next.settled;
             found = Some(next);
             if is_settled {
@@ -145,73 +140,137 @@ impl Search<'_> {
         found
     }
 
-    /// Where one surface around a solution leads.
+    /// Where one surface around a place leads.
     fn on_surface(
         &mut self,
-        solution: &Solution,
-        start: &[f64],
+        from: &[f64],
+        deviation: &[f64],
         scattering: &BTreeSet<usize>,
         round: u32,
+        care: Care,
     ) -> Option<Solution> {
-        let widths: Vec<f64> =
-            solution.deviation.iter().map(|deviation| (3.0 * deviation).clamp(WIDTH.0, WIDTH.1)).collect();
-        let Around { at, mean, both_ways } = self.surfaces(&solution.x, &widths, round, scattering)?;
-        let (step, _) = step(&mean, &at, &solution.x, start)?;
-        let step: Vec<f64> =
-            step.iter().zip(&widths).map(|(step, width)| step.clamp(-2.0 * width, 2.0 * width)).collect();
+        let widths: Vec<f64> = deviation.iter().map(|deviation| (3.0 * deviation).clamp(WIDTH.0, WIDTH.1)).collect();
+        let Around { at, ways, both_ways } = self.surfaces(from, &widths, round, scattering, care)?;
+        let (step, columns) = bent_step(&ways, &at, from, &self.start, &widths)?;
         let residuals: Vec<f64> = at
             .iter()
             .enumerate()
-            .map(|(row, at)| at + step.iter().zip(&mean).map(|(step, column)| step * column[row]).sum::<f64>())
+            .map(|(row, at)| at + step.iter().zip(&columns).map(|(step, column)| step * column[row]).sum::<f64>())
             .collect();
-        let x = solution.x.iter().zip(&step).map(|(x, step)| x + step).collect();
-        let settled = step.iter().zip(&widths).all(|(step, width)| step.abs() <= *width);
-        let deviation = deviations(&both_ways, &residuals)?;
-        Some(Solution { x, deviation, residuals, columns: both_ways, settled })
+        let x = from.iter().zip(&step).map(|(x, step)| x + step).collect();
+        let covariance = covariance(&both_ways, &residuals)?;
+        let mut solution = Solution { x, covariance, residuals, columns: both_ways, settled: true };
+        // Steps are told from noise beyond a few deviations only, which a model that is far off does not make longer.
+        let noise = 3.0 / excess(&solution.columns, &solution.residuals).sqrt();
+        solution.settled =
+            solution.deviation().into_iter().zip(&widths).zip(&step).all(|((deviation, width), step)| {
+                let is_wide = *width > WIDE * (3.0 * deviation).max(WIDTH.0);
+                let enough = if is_wide { deviation } else { noise * deviation };
+                step.abs() <= enough.max(SHORT).min(*width)
+            });
+        Some(solution)
     }
 
-    fn surfaces(&mut self, x: &[f64], widths: &[f64], round: u32, scattering: &BTreeSet<usize>) -> Option<Around> {
+    fn surfaces(
+        &mut self,
+        x: &[f64],
+        widths: &[f64],
+        round: u32,
+        scattering: &BTreeSet<usize>,
+        care: Care,
+    ) -> Option<Around> {
         let others: BTreeSet<usize> = self.all().difference(scattering).copied().collect();
-        let at = self.residuals_of(x, &others)?;
-        let mut mean = self.both_slopes(x, &at, &others);
-        let mut both = mean.clone();
-        let mut at = at;
-        let samples = self.samples(x, widths, round);
-        let samples: Vec<(Model, Vec<f64>)> = samples.into_iter().map(|(model, by)| (model, both_ways(&by))).collect();
-        let runs = self.runs_of(&samples, scattering, &format!("surface {round}"));
+        let mut at = self.residuals_of(x, &others)?;
+        let mut ways = self.slopes_of(x, &at, &others);
+        let mut both_ways = common(ways[0].clone(), &ways[1]);
+        let laid = self.lay(x, widths, round, scattering, care)?;
         let mut row = 0;
         for (index, place) in self.places.iter_mut().enumerate() {
-            let Some(runs) = runs.get(&index) else {
-                row += place.values.len();
-                continue;
-            };
-            for (part, value) in place.values.iter_mut().enumerate() {
-                let seen = seen(&samples, runs, part);
-                let surface = Surface::through(&seen)?;
-                let scale = value.now_known_to(surface.uncertain);
+            let surfaces = laid.get(&index).map_or(&[][..], Vec::as_slice);
+            for (value, surface) in place.values.iter_mut().zip(surfaces) {
+                let scale = value.now_known_to(surface);
                 at[row] = surface.at * scale;
-                let [up, down] = surface.ways;
-                let told = common(vec![up], &[down]).remove(0);
                 for key in 0..x.len() {
-                    mean[key][row] = surface.both[key] * scale;
-                    both[key][row] = told[key] * scale;
+                    ways.iter_mut().zip(&surface.ways).for_each(|(way, told)| way[key][row] = told[key] * scale);
+                    both_ways[key][row] = surface.told[key] * scale;
                 }
                 row += 1;
             }
+            row += place.values.len() - surfaces.len();
         }
-        Some(Around { at, mean, both_ways: both })
+        Some(Around { at, ways, both_ways })
     }
 
-    /// Models around a place, and by how much their constants differ from those there.
-    fn samples(&self, x: &[f64], widths: &[f64], round: u32) -> Vec<(Model, Vec<f64>)> {
-        let mut stream = self.seed.stream(&format!("surface {round}"));
+    /// The surfaces of all values of places that scatter.
+    fn lay(
+        &self,
+        x: &[f64],
+        widths: &[f64],
+        round: u32,
+        scattering: &BTreeSet<usize>,
+        care: Care,
+    ) -> Option<BTreeMap<usize, Vec<Surface>>> {
+        let (name, numbers) = (format!("surface {round}"), 2 * x.len() + 1);
+        let seeds = if care == Care::Full { SEEDS } else { FEW_SEEDS };
+        let mut samples = self.samples(x, widths, &name, RUNS.0 * numbers, seeds);
+        let mut runs = self.runs_of(&samples, scattering, &name);
+        let mut laid = BTreeMap::new();
+        for (place, runs) in &runs {
+            laid.insert(*place, self.through(*place, &samples, runs)?);
+        }
+        let is_wild = |surfaces: &[Surface]| surfaces.iter().any(|one| one.scatter > ALIKE * one.own);
+        let wild: BTreeSet<usize> =
+            laid.iter().filter(|(_, surfaces)| is_wild(surfaces)).map(|(place, _)| *place).collect();
+        if wild.is_empty() {
+            return Some(laid);
+        }
+        if care == Care::Full {
+            let more = self.samples_around(x, widths, &format!("{name}, more"), (RUNS.1 - RUNS.0) * numbers, None);
+            let more_runs = self.runs_of(&more, &wild, &name);
+            more_runs.into_iter().for_each(|(place, more)| runs.entry(place).or_default().extend(more));
+            samples.extend(more);
+        }
+        // Runs of one seed have nothing in common here.
+        samples.iter_mut().enumerate().for_each(|(number, sample)| sample.seed = number);
+        for place in wild {
+            laid.insert(place, self.through(place, &samples, &runs[&place])?);
+        }
+        Some(laid)
+    }
+
+    /// A surface through each value of a place.
+    fn through(&self, place: usize, samples: &[Sample], runs: &[Option<Vec<f64>>]) -> Option<Vec<Surface>> {
+        let ways: Vec<Vec<f64>> = samples.iter().map(|sample| both_ways(&sample.by)).collect();
+        let of = |part: usize| {
+            let each = samples.iter().zip(&ways).zip(runs);
+            let seen: Vec<Seen<'_>> = each
+                .filter_map(|((sample, by), run)| Some(Seen { by, value: run.as_ref()?[part], seed: sample.seed }))
+                .collect();
+            Surface::through(&seen)
+        };
+        (0..self.places[place].values.len()).map(of).collect()
+    }
+
+    /// Each seed at a place, then so many models around it with seeds in turn.
+    fn samples(&self, x: &[f64], widths: &[f64], name: &str, count: usize, seeds: usize) -> Vec<Sample> {
+        let there = self.model(x).map(|(model, _)| model);
+        let mut samples: Vec<Sample> = (0..seeds)
+            .filter_map(|seed| Some(Sample { model: there.clone()?, by: vec![0.0; x.len()], seed }))
+            .collect();
+        samples.extend(self.samples_around(x, widths, name, count, Some(seeds)));
+        samples
+    }
+
+    /// Models around a place, with so many seeds in turn, or each with its own beyond those.
+    fn samples_around(&self, x: &[f64], widths: &[f64], name: &str, count: usize, seeds: Option<usize>) -> Vec<Sample> {
+        let mut stream = self.seed.stream(name);
         let mut even = || 2.0 * (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64 - 1.0;
         let Some((_, base)) = self.model(x) else { return Vec::new() };
-        let count = RUNS * (2 * x.len() + 1);
-        let sample = |_| {
+        let sample = |number: usize| {
             let there: Vec<f64> = x.iter().zip(widths).map(|(x, width)| x + width * even()).collect();
             let (model, set) = self.model(&there)?;
-            Some((model, set.iter().zip(&base).map(|(set, base)| set - base).collect()))
+            let by = set.iter().zip(&base).map(|(set, base)| set - base).collect();
+            Some(Sample { model, by, seed: seeds.map_or(SEEDS + number, |seeds| number % seeds) })
         };
         (0..count).filter_map(sample).collect()
     }
@@ -220,63 +279,80 @@ impl Search<'_> {
 impl Datum<'_> {
     /// The model's value is known to so many of the standard deviations that residuals are told in. What they must be multiplied with
     /// to be told in those of now.
-    fn now_known_to(&mut self, uncertain: f64) -> f64 {
+    fn now_known_to(&mut self, surface: &Surface) -> f64 {
         let before = self.deviation;
-        self.deviation = self.known_to.hypot(uncertain * before);
+        self.know(surface.own * before);
+        self.deviation = self.known_to.hypot(surface.uncertain * before);
         before / self.deviation
     }
 }
 
-/// 1, and distances upwards and downwards.
+/// Distances upwards and downwards.
 fn both_ways(by: &[f64]) -> Vec<f64> {
     let ways = [1.0, -1.0].map(|way| by.iter().map(move |part| if part * way > 0.0 { *part } else { 0.0 }));
-    std::iter::once(1.0).chain(ways.into_iter().flatten()).collect()
-}
-
-/// What one value was in each sample that could be run.
-fn seen<'a>(samples: &'a [(Model, Vec<f64>)], runs: &[Option<Vec<f64>>], part: usize) -> Vec<(&'a [f64], f64)> {
-    samples.iter().zip(runs).filter_map(|((_, by), run)| Some((&by[..], run.as_ref()?[part]))).collect()
-}
-
-/// A linear form by least squares, and the standard error of each of its numbers.
-struct Line {
-    numbers: Vec<f64>,
-    errors: Vec<f64>,
-}
-
-impl Line {
-    /// Through the values at such places; `None` of too few.
-    fn through(seen: &[(&[f64], f64)]) -> Option<Self> {
-        let size = seen.first()?.0.len();
-        let free = seen.len().checked_sub(size).filter(|free| *free > 0)?;
-        let sum = |of: &dyn Fn(&[f64], f64) -> f64| seen.iter().map(|(row, value)| of(row, *value)).sum::<f64>();
-        let matrix = (0..size).map(|a| (0..size).map(|b| sum(&|row, _| row[a] * row[b])).collect()).collect();
-        let inverse = inverse(matrix)?;
-        let right: Vec<f64> = (0..size).map(|a| sum(&|row, value| row[a] * value)).collect();
-        let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
-        let numbers: Vec<f64> = inverse.iter().map(|row| dot(row, &right)).collect();
-        let scatter = (sum(&|row, value| (value - dot(row, &numbers)).powi(2)) / free as f64).sqrt();
-        let errors = (0..size).map(|index| scatter * inverse[index][index].max(0.0).sqrt()).collect();
-        Some(Self { numbers, errors })
-    }
-
-    /// Nearer to 0 by its standard error: what cannot be told from scatter counts as none.
-    fn cautious(&self, index: usize) -> f64 {
-        (self.numbers[index].abs() - self.errors[index]).max(0.0) * self.numbers[index].signum()
-    }
+    ways.into_iter().flatten().collect()
 }
 
 impl Surface {
-    fn through(seen: &[(&[f64], f64)]) -> Option<Self> {
-        let line = Line::through(seen)?;
-        let keys = line.numbers.len() / 2;
+    fn through(seen: &[Seen<'_>]) -> Option<Self> {
+        let bent = Line::through(seen)?;
+        let keys = seen.first()?.by.len() / 2;
+        let whole: Vec<Vec<f64>> =
+            seen.iter().map(|one| one.by[..keys].iter().zip(&one.by[keys..]).map(|(a, b)| a + b).collect()).collect();
+        let straight: Vec<Seen<'_>> = seen.iter().zip(&whole).map(|(one, by)| Seen { by, ..*one }).collect();
+        let straight = Line::through(&straight)?;
+        let there: Vec<f64> =
+            seen.iter().filter(|one| one.by.iter().all(|part| *part == 0.0)).map(|one| one.value).collect();
+        let is_bent: Vec<bool> = (0..keys).map(|key| bent.is_apart(key, keys + key, BENT)).collect();
+        let told = |key: usize| match is_bent[key] {
+            true => nearer(bent.cautious(key), bent.cautious(keys + key)),
+            false => straight.cautious(key),
+        };
+        let way = |first: usize| {
+            (0..keys).map(|key| if is_bent[key] { bent.number(first + key) } else { straight.number(key) }).collect()
+        };
         Some(Self {
-            at: line.numbers[0],
-            uncertain: line.errors[0],
-            ways: [1, keys + 1].map(|first| (first..first + keys).map(|index| line.cautious(index)).collect()),
-            both: (1..=keys).map(|key| (line.numbers[key] + line.numbers[keys + key]) / 2.0).collect(),
+            at: bent.at,
+            uncertain: bent.uncertain,
+            own: deviation(&there),
+            scatter: bent.scatter,
+            told: (0..keys).map(told).collect(),
+            ways: [0, keys].map(way),
         })
     }
+}
+
+/// The step to the least squares where derivatives differ upwards and downwards, and those that it was told with.
+fn bent_step(
+    ways: &[Vec<Vec<f64>>; 2],
+    at: &[f64],
+    from: &[f64],
+    start: &[f64],
+    widths: &[f64],
+) -> Option<(Vec<f64>, Vec<Vec<f64>>)> {
+    let mean = |(up, down): (&Vec<f64>, &Vec<f64>)| up.iter().zip(down).map(|(a, b)| (a + b) / 2.0).collect();
+    let mut columns: Vec<Vec<f64>> = ways[0].iter().zip(&ways[1]).map(mean).collect();
+    let within = |step: Vec<f64>| -> Vec<f64> {
+        step.iter().zip(widths).map(|(step, width)| step.clamp(-2.0 * width, 2.0 * width)).collect()
+    };
+    let mut found = within(step(&columns, at, from, start)?.0);
+    for _ in 0..TURNS {
+        let way = |key: usize| usize::from(found[key] < 0.0);
+        columns = (0..columns.len()).map(|key| ways[way(key)][key].clone()).collect();
+        let next = within(step(&columns, at, from, start)?.0);
+        let is_same = next.iter().zip(&found).all(|(a, b)| (*a < 0.0) == (*b < 0.0));
+        found = next;
+        if is_same {
+            break;
+        }
+    }
+    Some((found, columns))
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt()
 }
 
 #[cfg(test)]
@@ -299,20 +375,22 @@ mod tests {
     #[test]
     fn a_surface_tells_more_than_the_scatter_of_one_value() {
         let runs = noisy(200);
-        let seen: Vec<(&[f64], f64)> = runs.iter().map(|(row, value)| (&row[..], *value)).collect();
+        let seen: Vec<Seen<'_>> =
+            runs.iter().enumerate().map(|(seed, (by, value))| Seen { by, value: *value, seed }).collect();
         let surface = Surface::through(&seen).unwrap();
         assert!(surface.uncertain < 0.4 && (surface.at - 5.0).abs() < 3.0 * surface.uncertain, "{}", surface.at);
-        let [up, down] = &surface.ways;
-        assert!((260.0..310.0).contains(&up[0]) && (260.0..310.0).contains(&down[0]), "{up:?} {down:?}");
         // What holds one way alone, and what nothing depends on, is told in no direction.
-        let held = common(vec![up.clone()], std::slice::from_ref(down)).remove(0);
-        assert!(held[1].abs() < 20.0 && held[2].abs() < 20.0, "{held:?}");
+        let told = &surface.told;
+        assert!((280.0..310.0).contains(&told[0]) && told[1].abs() < 20.0 && told[2].abs() < 20.0, "{told:?}");
     }
 
+    /// A value that follows a constant downwards alone is met there.
     #[test]
-    fn fewer_runs_than_numbers_are_no_surface() {
-        let runs = noisy(7);
-        let seen: Vec<(&[f64], f64)> = runs.iter().map(|(row, value)| (&row[..], *value)).collect();
-        assert!(Surface::through(&seen).is_none());
+    fn a_step_takes_the_derivatives_of_the_way_that_it_goes() {
+        let ways = [vec![vec![1.0, 0.0]], vec![vec![1.0, 50.0]]];
+        let (step, columns) = bent_step(&ways, &[2.0, 5.0], &[0.0], &[0.0], &[0.5]).unwrap();
+        assert!((step[0] + 0.1).abs() < 0.01 && columns[0][1] == 50.0, "{step:?}");
+        let (step, columns) = bent_step(&ways, &[-0.4, 0.0], &[0.0], &[0.0], &[0.5]).unwrap();
+        assert!((0.2..0.41).contains(&step[0]) && columns[0][1] == 0.0, "{step:?}");
     }
 }

@@ -8,9 +8,8 @@ use crate::verbs::reproduce::print_plan;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Failure, Seed};
-use senesce_exp_zns::zoned_model::{Spec, ZonedModel};
+use senesce_exp_zns::zoned_model::{Spec, ZonedModel, model_file};
 use senesce_runs::run::{Conduct, Run, conduct};
-use senesce_zoned::sim::model::Model;
 use std::path::{Path, PathBuf};
 
 /// How a model file begins.
@@ -136,10 +135,11 @@ impl Wanted {
         let interrupt = session.interrupt()?;
         let how = Conduct { out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
         let outcome = conduct::<ZonedModel>(spec, self.seed, &how)?;
-        if let (Some(file), Some(text)) = (&self.file, outcome.analysis.result["model"].as_str()) {
+        if let Some(file) = &self.file {
             let name = file.file_stem().map_or("fitted".into(), |stem| stem.to_string_lossy().into_owned());
-            let text = Model { name, ..Model::parse(text)? }.to_toml()?;
-            self.output.write(file, Format::Text, text.as_bytes())?;
+            if let Some(text) = model_file(&outcome.analysis.result, &name)? {
+                self.output.write(file, Format::Text, text.as_bytes())?;
+            }
         }
         show(&outcome, self.json, session)
     }

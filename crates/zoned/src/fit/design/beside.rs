@@ -37,6 +37,15 @@ impl Maker {
         self.often(8, self.together(&name, vec![reader, writer], self.effort.seconds * times, kept))
     }
 
+    /// The same beside writers that nothing limits: all dies program at nearly all times, so that few reads meet none.
+    fn reads_beside_writers(&self, depth: u32, kept: &str) -> Probe {
+        let reader =
+            ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
+        let name = format!("randread 4 KiB at depth {depth} beside writers of 128 KiB");
+        let seconds = self.effort.seconds * self.for_depth(depth);
+        self.often(8, self.together(&name, vec![reader, self.writers(4)], seconds, kept))
+    }
+
     /// An actor beside resets so many a second: of full zones, each once, or of zones that are made full to a share before each.
     pub(super) fn beside_resets(&self, actor: ActorSpec, per_second: u32, to: f64, kept: &str) -> Probe {
         let resetter = ActorSpec {
@@ -122,13 +131,14 @@ pub fn appends(maker: &Maker) -> Block {
 
 /// What reads and programs do to each other.
 pub fn reads_beside_writes(maker: &Maker) -> Block {
-    // One read at a time meets one segment of one program: percentiles show its first and its other ones, and what stopping it takes.
-    let all = "0.mean 0.p25 0.p50 0.p75 0.p95 0.p99";
-    let mut probes = [250, 750].map(|rate| maker.reads_beside(1, rate, all)).to_vec();
-    probes.extend([250, 750].map(|rate| maker.reads_beside(16, rate, "0.mean 0.p50 0.p95")));
+    // One read at a time meets one segment of one program: percentiles show its first and its other ones.
+    let mut probes = vec![maker.reads_beside(1, 750, "0.mean 0.p50 0.p75 0.p95 0.p99")];
+    probes.push(maker.reads_beside(16, 750, "0.mean 0.p50 0.p95"));
     probes.push(maker.reads_beside(4, 500, "0.mean 0.p50 0.p95 0.p99"));
     probes.push(maker.reads_beside(64, 1000, "0.mean 0.p50 1.iops"));
-    probes.push(maker.reads_beside(64, 500, "0.mean 0.p50"));
+    // Where all reads meet a program, those that come at the end of a segment wait for little but its stop.
+    probes
+        .extend([4, 16].map(|depth| maker.reads_beside_writers(depth, "0.mean 0.p05 0.p10 0.p20 0.p50 0.p95 1.iops")));
     let constants =
         names(&["flash.first_segment_us", "flash.segment_us", "flash.suspend_us", "flash.gap_us", "flash.redo_us"]);
     Block { name: "reads beside writes".into(), constants, probes }

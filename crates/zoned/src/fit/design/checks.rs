@@ -24,7 +24,7 @@ pub fn checks(maker: &Maker) -> Vec<Probe> {
         let name = format!("append {kib} KiB at depth {depth}");
         probes.push(maker.alone(&name, HostPath::Direct, actor, "0.iops 0.mean 0.p95"));
     }
-    for (kib, depth) in [(4, 2), (4, 24), (4, 128), (8, 4), (16, 4), (32, 2), (64, 8)] {
+    for (kib, depth) in [(4, 2), (4, 24), (4, 96), (8, 4), (16, 4), (32, 2), (64, 8)] {
         probes.push(maker.random_reads(kib, depth, HostPath::Direct, "0.iops 0.mean 0.p95"));
     }
     for path in [HostPath::None, HostPath::MqDeadline] {

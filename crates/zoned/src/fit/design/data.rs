@@ -14,9 +14,9 @@ fn names(list: &[&str]) -> Vec<String> {
 const UNHURRIED: Rate = Rate(Bytes(300 << 20));
 
 impl Maker {
-    /// Writes or appends of `kib` KiB at depth 1 in one zone; large ones not as fast as they can.
+    /// Writes or appends of `kib` KiB at depth 1 in one zone; from 8 KiB on not as fast as they can, which the flash may limit.
     pub(super) fn one_writer(&self, op: Activity, kib: u64, path: HostPath, kept: &str) -> Probe {
-        let rate = (kib > 16).then_some(UNHURRIED);
+        let rate = (kib > 4).then_some(UNHURRIED);
         let actor = ActorSpec { bs: Bytes::kib(kib), zones: self.written(1), rate, ..ActorSpec::new(op) };
         let kept = if rate.is_some() { "0.mean" } else { kept };
         self.opened(self.alone(&format!("{} {kib} KiB alone", op.name()), path, actor, kept))
@@ -35,11 +35,12 @@ impl Maker {
         self.random_bytes(&format!("randread {kib} KiB at depth {depth}"), kib << 10, depth, path, kept)
     }
 
-    /// How reads wait for each other shows in many of them only.
+    /// How reads wait for each other shows in many of them only: the deeper, the longer the queues of dies stay uneven.
     fn random_bytes(&self, name: &str, bytes: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
         let (bs, zones, jobs) = (Bytes(bytes), self.read(8), Some(1));
-        let actor = ActorSpec { bs, qd: depth, zones, jobs, ..ActorSpec::new(Activity::RandomRead) };
-        self.often(10, self.alone(name, path, actor, kept))
+        let count = Some(self.effort.commands * if (24..256).contains(&depth) { 2 } else { 1 });
+        let actor = ActorSpec { bs, qd: depth, zones, jobs, count, ..ActorSpec::new(Activity::RandomRead) };
+        self.often(if depth == 1 { 5 } else { 20 }, self.alone(name, path, actor, kept))
     }
 
     /// Sequential reads of one filled zone.
@@ -95,11 +96,13 @@ pub fn reads(maker: &Maker) -> Block {
         (4, 16),
         (4, 32),
         (4, 64),
-        (4, 256),
+        (4, 128),
         (8, 1),
         (8, 32),
         (16, 1),
         (16, 16),
+        // As many as the link does not slow: how long channels are busy shows where reads wait for them.
+        (16, 24),
         (16, 256),
         (64, 1),
         (128, 1),
@@ -123,7 +126,7 @@ pub fn reads(maker: &Maker) -> Block {
     if maker.small {
         // Reads of less than a page keep the link idle: how long dies and channels are busy shows in nothing else so well.
         constants.push("read.channel_us@0.5".into());
-        for (depth, kept) in [(1, "0.mean"), (16, "0.iops"), (64, "0.iops"), (512, "0.iops")] {
+        for (depth, kept) in [(1, "0.mean"), (16, "0.iops"), (64, "0.iops"), (128, "0.iops")] {
             let name = format!("randread 512 B at depth {depth}");
             probes.push(maker.in_small_blocks(maker.random_bytes(&name, 512, depth, HostPath::Direct, kept)));
         }

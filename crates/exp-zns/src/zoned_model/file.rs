@@ -1,0 +1,66 @@
+//! The model file of a fit.
+
+use senesce_core::Failure;
+use senesce_zoned::sim::model::Model;
+use serde_json::Value;
+
+/// Bytes of a line of a comment, about.
+const LINE: usize = 120;
+
+/// The file of the model in a result, under this name; `None`: the fit has not come to one.
+///
+/// # Errors
+/// When the model in it is none.
+pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure> {
+    let Some(text) = result["model"].as_str() else { return Ok(None) };
+    let mut text = Model { name: name.into(), ..Model::parse(text)? }.to_toml()?;
+    let blocks = result["unsettled"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let unsettled: Vec<&str> = blocks.iter().filter_map(Value::as_str).collect();
+    if let Some(words) = unsettled_words(&unsettled) {
+        text.push_str(&format!("\n{}", comment(&words)));
+    }
+    Ok(Some(text))
+}
+
+/// What a search means that did not come to rest, and what to do.
+pub(super) fn unsettled_words(blocks: &[&str]) -> Option<String> {
+    (!blocks.is_empty()).then(|| {
+        format!(
+            "the search for these constants did not come to rest, and they may be off by more than their deviations say: {}. Fit again with \
+             --start and the model file of this run, from which the search begins nearer, and another --out; if that does not settle them \
+             either, measure more (--commands, --seconds, --rounds)",
+            blocks.join("; ")
+        )
+    })
+}
+
+fn comment(words: &str) -> String {
+    let mut lines = vec![String::from("#")];
+    for word in words.split(' ') {
+        if lines.last().is_none_or(|line| line.len() + word.len() >= LINE) {
+            lines.push("#".into());
+        }
+        lines.iter_mut().next_back().into_iter().for_each(|line| line.push_str(&format!(" {word}")));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_search_that_did_not_settle_is_told_in_the_file() {
+        let model = Model::load("zn540").unwrap().to_toml().unwrap();
+        let file =
+            |unsettled: &[&str]| model_file(&json!({"model": model, "unsettled": unsettled}), "mine").unwrap().unwrap();
+        let (quiet, told) = (file(&[]), file(&["random reads", "resets"]));
+        assert!(quiet.starts_with("name = \"mine\"") && !quiet.contains('#'));
+        let comment = told.strip_prefix(&quiet).unwrap();
+        assert!(comment.contains("random reads; resets.") && comment.contains("--start"), "{comment}");
+        assert!(comment.trim().lines().all(|line| line.starts_with("# ") && line.len() <= LINE), "{comment}");
+        assert_eq!(Model::parse(&told).unwrap(), Model::parse(&quiet).unwrap());
+        assert_eq!(model_file(&json!({}), "mine").unwrap(), None);
+    }
+}
