@@ -109,9 +109,12 @@ pub fn flash(maker: &Maker) -> Block {
     // Several writes to one zone in flight may overtake each other on the way to a drive.
     let op = if maker.simulated { Activity::Write } else { Activity::Append };
     let zones = maker.written(if maker.simulated { 4 } else { 8 });
-    let writers = ActorSpec { bs: Bytes::kib(256), qd: 128, zones, jobs: Some(zones.count()), ..ActorSpec::new(op) };
-    let name = format!("randread 4 KiB at depth 4 beside unlimited {}s of 256 KiB", op.name());
-    probes.push(maker.often(8, maker.together(&name, vec![reader, writers], maker.effort.seconds, "0.mean")));
+    // A read waits for what is in flight beyond the window: of little more than the window, the window is most.
+    probes.extend([48, 128].map(|qd| {
+        let writers = ActorSpec { bs: Bytes::kib(256), qd, zones, jobs: Some(zones.count()), ..ActorSpec::new(op) };
+        let name = format!("randread 4 KiB at depth 4 beside unlimited {}s of 256 KiB at depth {qd}", op.name());
+        maker.often(8, maker.together(&name, vec![reader.clone(), writers], maker.effort.seconds, "0.mean"))
+    }));
     let constants = names(&["flash.program_us", "flash.buffer_kib", "flash.window_kib"]);
     Block { name: "programs and buffer".into(), constants, probes }
 }
