@@ -80,6 +80,9 @@ pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, Zoned
 
 fn open_null(job: &Job) -> Result<NullDevice, ZonedError> {
     without_kernel(job)?;
+    if !job.faults.is_empty() {
+        return Err(ZonedError::Usage("faults exist on simulated drives only: use sim:MODEL".into()));
+    }
     NullDevice::new(job.lbaf)
 }
 

@@ -79,6 +79,8 @@ pub struct Worker {
     capacity: u64,
     zoned: bool,
     places: Vec<OwnZone>,
+    /// Zones that it left because a command was refused there.
+    left: Vec<OwnZone>,
     at: usize,
     read_offset: u64,
     phase: Phase,
@@ -138,6 +140,7 @@ impl Worker {
             capacity: geometry.capacity_blocks,
             zoned: geometry.zoned,
             places,
+            left: Vec::new(),
             at: 0,
             read_offset: 0,
             phase: if manages { Phase::Preset } else { Phase::Flow },
@@ -327,11 +330,12 @@ impl Worker {
         }
     }
 
-    /// How far its zones are written by its own commands, if it writes; of a zone that it left that is not known.
+    /// How far its zones are written by its own commands, if it writes; of a zone that was lost that is not known.
     pub fn written(&self) -> Vec<(u32, Option<u64>)> {
-        let lost = self.tally.lost.iter().map(|(zone, _)| (*zone, None));
+        let lost = self.tally.lost.iter().filter(|(_, fault)| fault.loses_zone()).map(|(zone, _)| (*zone, None));
+        let left = self.left.iter().map(|place| (place.zone, Some(place.pointer)));
         let own = self.places.iter().map(|place| (place.zone, Some(place.pointer)));
-        if self.actor.spec.op.reads() { lost.collect() } else { own.chain(lost).collect() }
+        if self.actor.spec.op.reads() { lost.collect() } else { own.chain(left).chain(lost).collect() }
     }
 
     #[inline]

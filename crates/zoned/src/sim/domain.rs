@@ -7,6 +7,8 @@ use crate::job::{Activity, CheckedActor, CheckedJob};
 /// Depths of sequential reads beyond this are not modelled.
 const DEEPEST_STREAM: u32 = 64;
 
+/// Bytes per write that was measured beside smaller ones.
+const LARGEST_OVERTAKEN: u64 = 64 << 10;
 /// Bytes per write beside which reads were measured in full.
 const LARGEST_WRITE_BESIDE_READS: u64 = 128 << 10;
 
@@ -28,7 +30,7 @@ pub struct Outside {
 pub fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Outside> {
     let of = |actor: &CheckedActor| Outside {
         all: reads(model, checked, actor, block_bytes),
-        rates: few_writers(checked, actor),
+        rates: few_writers(checked, actor).or_else(|| larger_than_others(checked, actor)),
         latencies: latencies(checked, actor),
     };
     checked.actors.iter().map(of).collect()
@@ -73,6 +75,17 @@ fn few_writers(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     (!measured && is_few(actor) && actor.spec.rate.is_none() && beside_changes(checked, actor)).then(|| {
         "one or two writes in flight beside other writes or zone commands were measured by passthrough only, whose host takes \
          some 4 us more per command than this way; use --path passthrough"
+            .into()
+    })
+}
+
+/// A request whose data do not fit is overtaken by smaller ones whose data do; how often was measured of writers with a rate (t13).
+fn larger_than_others(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
+    let is_smaller = |other: &CheckedActor| other.spec.op.streams_writes() && other.spec.bs.0 < actor.spec.bs.0;
+    let is_overtaken = actor.spec.op.streams_writes() && checked.actors.iter().any(is_smaller);
+    (is_overtaken && (actor.spec.rate.is_none() || actor.spec.bs.0 > LARGEST_OVERTAKEN)).then(|| {
+        "writes beside smaller ones: how often these overtake a larger one was measured of writes to 64 KiB with a rate only, and the model may be \
+         wrong by a multiple"
             .into()
     })
 }

@@ -88,8 +88,9 @@ fn comes_back(name: &str) {
     let found = fit(&start, &block, &measured(&drive, &block, |_| 1.0), Seed(7)).unwrap();
     assert_eq!(found.len(), block.constants.len());
     let errors = errors(&drive, &found);
-    // A spread is the distance of percentiles, which a histogram of three digits tells to a thousandth of the time itself.
-    let bound = |key: &str| if key.ends_with("spread") { 0.06 } else { 0.02 };
+    // A spread or jitter is the distance of percentiles, which a histogram of three digits tells to a thousandth of the time itself.
+    let is_distance = |key: &str| key.ends_with("spread") || key.ends_with("jitter_us");
+    let bound = |key: &str| if is_distance(key) { 0.06 } else { 0.02 };
     assert!(errors.iter().all(|(key, error)| error.abs() < bound(key)), "{errors:#?} {found:#?}");
     assert!(found.iter().all(Found::is_determined), "{found:#?}");
 }

@@ -72,9 +72,13 @@ fn options(interrupt: &Interrupt) -> RunOptions<'_> {
 
 /// What comes of a job when somebody appends a block to a zone before its command of this number.
 fn visited(actor: ActorSpec, zone: u32, before: u32) -> Result<(), String> {
+    visited_by((Operation::Append, 1), actor, zone, before)
+}
+
+fn visited_by((operation, blocks): (Operation, u32), actor: ActorSpec, zone: u32, before: u32) -> Result<(), String> {
     let drive = NullDevice::new(None).unwrap();
     let block = drive.geometry().start(zone);
-    let command = Command { tag: STRANGER, queue: 0, operation: Operation::Append, zone, block, blocks: 1 };
+    let command = Command { tag: STRANGER, queue: 0, operation, zone, block, blocks };
     let mut drive = Visited { drive, before, command };
     let checked = check_on(&mut drive, &Job::of(vec![actor])).unwrap();
     let interrupt = Interrupt::new();
@@ -94,6 +98,18 @@ fn a_strangers_block_between_our_own_appends_is_noticed() {
     assert!(found.starts_with("zone 1 is written up to block 101, and this run wrote 100 there: another"), "{found}");
     let unused = visited(append(100), 9, 17).unwrap_err();
     assert!(unused.starts_with("zone 9 is written up to block 1, and this run wrote 0"), "{unused}");
+}
+
+/// The drive refuses what we do there next: the zone is left, and no result may come of it.
+#[test]
+fn a_stranger_whom_our_commands_meet_is_noticed() {
+    let write = ActorSpec { op: Activity::Write, qd: 1, jobs: Some(1), ..append(100) };
+    let first = visited(write.clone(), 0, 17).unwrap_err();
+    assert!(first.starts_with("zone 0 is written up to block 18, and this run wrote 17"), "{first}");
+    let reset = visited_by((Operation::Reset, 0), write, 0, 17).unwrap_err();
+    assert!(reset.starts_with("zone 0 is written up to block 0, and this run wrote 17"), "{reset}");
+    let full = visited_by((Operation::Finish, 0), append(100), 0, 17).unwrap_err();
+    assert!(full.starts_with("zone 0 is written up to block 275712, and this run wrote 9 there"), "{full}");
 }
 
 #[test]

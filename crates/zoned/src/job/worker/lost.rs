@@ -23,6 +23,7 @@ impl Worker {
         self.give_back(done.counted, completed_ns);
         self.tally.refuse(fault);
         self.refused_in_a_row += 1;
+        self.take_back(done);
         let reads_on = done.operation == Operation::Read && fault != ZoneFault::Offline;
         if fault.loses_zone() || !reads_on && done.operation.moves_data() {
             self.drop_zone(done.zone, fault);
@@ -31,6 +32,18 @@ impl Worker {
         }
         if self.refused_in_a_row >= PATIENCE {
             self.phase = Phase::Ended;
+        }
+    }
+
+    /// What was refused is not written. Streams count blocks as they submit them; others still in flight to a zone that is left come
+    /// through or are refused, too.
+    fn take_back(&mut self, done: &InFlight) {
+        if self.actor.spec.op.manages() || !matches!(done.operation, Operation::Write | Operation::Append) {
+            return;
+        }
+        let mut places = self.places.iter_mut().chain(&mut self.left);
+        if let Some(place) = places.find(|place| place.zone == done.zone) {
+            place.pointer = place.pointer.saturating_sub(done.blocks.into());
         }
     }
 
@@ -51,7 +64,7 @@ impl Worker {
 
     fn drop_zone(&mut self, zone: u32, fault: ZoneFault) {
         let Some(index) = self.places.iter().position(|place| place.zone == zone) else { return };
-        self.places.remove(index);
+        self.left.push(self.places.remove(index));
         self.tally.lost.push((zone, fault));
         if index < self.at {
             self.at -= 1;
