@@ -33,6 +33,22 @@ pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<S
     )))
 }
 
+/// In what repeats may differ; imported runs each have a file of their own.
+const OF_REPEATS: [&str; 4] = ["seed: ", "target: ", "source: ", "crc32: "];
+
+/// What to say of a side whose runs are no repeats of one plan: their values are taken together all the same.
+pub(super) fn mixed(name: &str, side: &[Record]) -> Option<String> {
+    let base = side.first()?;
+    let of_repeats = |text: &String| OF_REPEATS.iter().any(|word| text.starts_with(word));
+    let differs = |record: &Record| base.plan.differences(&record.plan).into_iter().find(|text| !of_repeats(text));
+    let (record, setting) = side.iter().find_map(|record| Some((record, differs(record)?)))?;
+    Some(format!(
+        "the runs of the {name} are no repeats of one plan ({setting}; {} against {}), and what follows takes them together",
+        base.path.display(),
+        record.path.display()
+    ))
+}
+
 /// Refuses a run that is named twice on a side: with itself it agrees exactly, and would count as two.
 pub(super) fn each_once(side: &[Record]) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
@@ -69,5 +85,36 @@ fn target_class(record: &Record) -> String {
         name if name.starts_with("image:") => "image file".into(),
         name if name.starts_with("/dev/") => "device".into(),
         _ => "directory".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::ImportedFile;
+    use crate::import::fio::Fio;
+    use crate::run::{Imported, import};
+    use senesce_core::{Environment, Seed};
+
+    #[test]
+    fn runs_of_a_side_that_are_no_repeats_are_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let record = |name: &str| {
+            let path = directory.path().join(name);
+            let spec = ImportedFile { source: format!("{name}.json"), crc32: "00000000".into() };
+            let (events, measurements, caveats) = (Vec::new(), Vec::new(), Vec::new());
+            let environment = Environment::default();
+            import::<Fio>(&path, Imported { spec, environment, events, measurements, caveats }).unwrap();
+            Record::open(&path).unwrap()
+        };
+        let mut side = ["one", "two"].map(record);
+        side[1].plan.seed = Seed(77);
+        assert_eq!(mixed("sample", &side), None, "another seed and another file are repeats");
+        side[1].plan.spec.insert("bs".into(), 16.into());
+        let found = mixed("sample", &side).unwrap();
+        assert!(
+            found.starts_with("the runs of the sample are no repeats of one plan (bs: (unset) against 16; "),
+            "{found}"
+        );
     }
 }

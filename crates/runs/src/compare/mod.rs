@@ -15,7 +15,7 @@ use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
 use between_runs::BetweenRuns;
-use comparable::{comparable, each_once};
+use comparable::{comparable, each_once, mixed};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
@@ -150,6 +150,7 @@ pub fn compare(
     each_once(reference)?;
     let all: Vec<&Record> = sample.iter().chain(reference).collect();
     let mut caveats = comparable(&all, options)?;
+    caveats.extend([("sample", sample), ("reference", reference)].iter().filter_map(|(name, side)| mixed(name, side)));
     caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {
         format!("{} is partial: what follows holds for the part that was recorded", record.path.display())
     }));
