@@ -199,7 +199,7 @@ fn told(start: &Constants, asked: &[&str], solution: &Solution, silent: &[bool])
             continue;
         }
         let correlation = |other: usize| {
-            let together = solution.covariance[index][other] / (deviation[index] * deviation[other]);
+            let together = solution.correlation(index, other)?;
             (together.abs() >= LEAST_CORRELATION).then(|| (asked[other].to_string(), together))
         };
         found.push(Found {

@@ -93,8 +93,17 @@ impl Solution {
         each.map(|(index, row)| row[index].max(0.0).sqrt().min(PRIOR)).collect()
     }
 
-    /// Adds what quantities outside leave open.
+    /// How the errors of two constants go together, -1 to 1; `None` where one has none.
+    pub fn correlation(&self, one: usize, other: usize) -> Option<f64> {
+        let variance = |index: usize| self.covariance[index][index].max(0.0);
+        let together = self.covariance[one][other] / (variance(one) * variance(other)).sqrt();
+        together.is_finite().then(|| together.clamp(-1.0, 1.0))
+    }
+
+    /// Adds what quantities outside leave open. They make nothing more certain, whatever rounding and correlations that were too small to be
+    /// told add up to.
     pub fn widen(&mut self, open: &Open) -> Option<()> {
+        let alone: Vec<f64> = self.covariance.iter().enumerate().map(|(index, row)| row[index]).collect();
         let scale = scale(&self.residuals);
         let inverse = inverse(normal(&self.columns, &self.residuals, scale))?;
         let pull = |column: &[f64], other: &[f64]| -> f64 {
@@ -113,6 +122,10 @@ impl Solution {
                     into.iter_mut().zip(other).for_each(|(into, other)| *into += part * together * other);
                 }
             }
+        }
+        for (index, alone) in alone.into_iter().enumerate() {
+            let wide = &mut self.covariance[index][index];
+            *wide = wide.max(alone);
         }
         Some(())
     }
@@ -350,5 +363,22 @@ mod tests {
         let [apart, against] = [0.0, -1.0].map(widened);
         assert!((0.13..0.15).contains(&apart[0]), "10 % each: {apart:?}");
         assert!((against[0] - alone[0]).abs() < 1e-9 && (apart[1] - alone[1]).abs() < 1e-3, "{against:?} {alone:?}");
+        // No quantities go together so: what is left of rounded ones may add up to that.
+        let never = widened(-1.5);
+        assert!(never.iter().zip(&alone).all(|(never, alone)| never >= alone), "{never:?} {alone:?}");
+    }
+
+    #[test]
+    fn correlations_are_numbers_from_minus_one_to_one() {
+        let of = |covariance: Vec<Vec<f64>>| {
+            let (x, residuals, columns) = (vec![0.0; 2], Vec::new(), Vec::new());
+            Solution { x, covariance, residuals, columns, settled: true }.correlation(0, 1)
+        };
+        let large = 9.0 * PRIOR * PRIOR;
+        assert_eq!(of(vec![vec![large, -large / 2.0], vec![-large / 2.0, large]]), Some(-0.5));
+        assert_eq!(of(vec![vec![0.01, 0.02], vec![0.02, 0.01]]), Some(1.0));
+        for nothing in [0.0, -1e-9] {
+            assert_eq!(of(vec![vec![nothing, 0.02], vec![0.02, 0.01]]), None);
+        }
     }
 }
