@@ -309,13 +309,16 @@ fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
 fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let reproduce = |words: &[&str]| -> serde_json::Value {
-        let output = senesce()
-            .current_dir(directory.path())
-            .args(["-q", "reproduce"])
-            .args(words)
-            .args(["--scale", "smoke", "--json"])
-            .output()
-            .expect("run senesce");
+        let once = || {
+            let mut command = senesce();
+            command.current_dir(directory.path()).args(["-q", "reproduce"]).args(words);
+            command.args(["--scale", "smoke", "--json"]).output().expect("run senesce")
+        };
+        let mut output = once();
+        // The kernel of a crowded guest rarely counts events as read that were in no page: such a trace is refused, and a second run asked for.
+        if String::from_utf8_lossy(&output.stderr).contains("is not valid: the kernel counted") {
+            output = once();
+        }
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("JSON")
     };
