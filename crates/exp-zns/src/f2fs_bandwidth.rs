@@ -53,7 +53,7 @@ pub struct Spec {
     /// what each request to the lab's drives takes at least: so long that what F2FS has in flight together is not done before the emulated
     /// processor asks for the next
     #[arg(long)]
-    #[serde(default = "at_once")]
+    #[serde(default)]
     pub guest_latency: Span,
     /// times that each drive is made anew and written; claims need five
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -67,11 +67,6 @@ pub struct Spec {
 /// Of a record without a number of repeats.
 fn once() -> u32 {
     1
-}
-
-/// Of a record without such a time.
-fn at_once() -> Span {
-    Span::from_millis(0)
 }
 
 /// What happened.

@@ -83,7 +83,7 @@ pub struct Spec {
     /// what each request to the lab's drives takes at least: so long that what RocksDB has in flight together is not done before the
     /// emulated processor asks for the next
     #[arg(long)]
-    #[serde(default = "at_once")]
+    #[serde(default)]
     pub guest_latency: Span,
     /// RocksDB's db_bench; one with the ZenFS plugin adds ZenFS
     #[arg(long)]
@@ -100,11 +100,6 @@ pub struct Spec {
 /// Of a record without a number of repeats.
 fn once() -> u32 {
     1
-}
-
-/// Of a record without such a time.
-fn at_once() -> Span {
-    Span::from_millis(0)
 }
 
 /// What happened.

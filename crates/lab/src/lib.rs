@@ -11,6 +11,7 @@ pub mod kernel;
 pub mod modules;
 pub mod payload;
 pub mod qemu;
+mod room;
 pub mod run;
 pub mod scratch;
 pub mod share;

@@ -7,6 +7,7 @@ use crate::initramfs;
 use crate::keep::{Keep, Kept};
 use crate::kernel::Kernel;
 use crate::qemu::{Accelerator, Image, Machine, kvm_refused, probe_accelerator};
+use crate::room::{Room, with_full_place};
 use crate::scratch::Scratch;
 use crate::slow_drive::SlowDrive;
 use crate::space::{self, Growth};
@@ -106,8 +107,10 @@ impl LabRun {
             None => self.probe(scratch.path(), errors)?,
         };
         let prepared = Prepared { scratch, accelerator, kept: self.keep.open(&self.drives)? };
-        let ended = self.boot_until_it_ends(&prepared, &mut limit, interrupt, out, errors);
-        let ended = self.with_full_place(ended, errors);
+        let places: Vec<PathBuf> = self.growth()?.into_iter().map(|growth| growth.folder).collect();
+        let mut room = Room { places: &places, was_full: None };
+        let ended = self.boot_until_it_ends(&prepared, &mut limit, &mut room, interrupt, out, errors);
+        let ended = with_full_place(ended, &room, errors);
         let synced = prepared.kept.values().try_for_each(KeptDrive::sync);
         ended.and_then(|outcome| synced.map(|()| outcome).map_err(Into::into))
     }
@@ -116,13 +119,14 @@ impl LabRun {
         &self,
         prepared: &Prepared,
         limit: &mut Option<Limit>,
+        room: &mut Room<'_>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<LabOutcome, LabError> {
         let mut boots = 1;
         loop {
-            match self.boot(prepared, limit, interrupt, out, errors) {
+            match self.boot(prepared, limit, room, interrupt, out, errors) {
                 Err(LabError::Guest { end, what, .. })
                     if boots < BOOTS
                         && may_boot_again(end, prepared.accelerator, started(&prepared.scratch.control())) =>
@@ -139,6 +143,7 @@ impl LabRun {
         &self,
         prepared: &Prepared,
         limit: &mut Option<Limit>,
+        room: &mut Room<'_>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
@@ -152,13 +157,16 @@ impl LabRun {
         let begin = Instant::now();
         let mut child = machine.start()?;
         let _guardian = Guardian::of_child(&mut child)?;
-        let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
+        let (console, places) = (machine.console, room.places);
+        let mut watched =
+            Watched { child, control: &control, console, begin, boot_seconds: None, places, was_full: None };
         let ended = watched.watch(interrupt, *limit, out, errors);
         if let Some(limit) = limit {
             limit.waited += watched.waited();
         }
         let _ = watched.child.kill();
         let _ = watched.child.wait();
+        room.was_full = watched.was_full.take().or(room.was_full.take());
         let exit_status = match ended? {
             Ended::ByItself => read_exit(&control, machine.console)?,
             Ended::ReaderGone => READER_GONE,
@@ -224,31 +232,6 @@ impl LabRun {
         let temporary = Growth { folder: std::env::temp_dir(), bytes: scratch, remedy: "set TMPDIR to a larger place" };
         let of_kept = |(folder, bytes)| Growth { folder, bytes, remedy: "name a larger place with --keep-drive" };
         Ok(std::iter::once(temporary).chain(kept.into_iter().map(of_kept)).collect())
-    }
-
-    /// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive, or could not
-    /// write what it had to say.
-    fn with_full_place(
-        &self,
-        ended: Result<LabOutcome, LabError>,
-        errors: &mut dyn Write,
-    ) -> Result<LabOutcome, LabError> {
-        let places = self.growth().unwrap_or_default();
-        let Some(place) = space::full(places.iter().map(|growth| growth.folder.as_path())) else { return ended };
-        let told = format!(
-            "{} is full, where drives and output of the guest grow: free some space and try again",
-            place.display()
-        );
-        match ended {
-            Err(LabError::Guest { end, what, console, .. }) => {
-                Err(LabError::Guest { end, what, console, remedy: told })
-            }
-            Ok(outcome) if outcome.exit_status != 0 => {
-                let _ = writeln!(errors, "senesce: {told}");
-                Ok(outcome)
-            }
-            other => other,
-        }
     }
 
     fn probe(&self, work: &Path, errors: &mut dyn Write) -> Result<Accelerator, LabError> {

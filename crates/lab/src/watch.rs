@@ -1,12 +1,13 @@
 //! A guest is watched from its boot to its end: its output is forwarded, its limits are kept.
 
 use crate::error::{GuestEnd, LabError, io_error};
+use crate::space;
 use senesce_core::input::Within;
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::usage;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,10 @@ pub struct Watched<'a> {
     pub begin: Instant,
     /// Seconds until the command's start, once it started.
     pub boot_seconds: Option<f64>,
+    /// Where its drives and its output grow.
+    pub places: &'a [PathBuf],
+    /// One of them that had no room left at some time.
+    pub was_full: Option<PathBuf>,
 }
 
 impl Watched<'_> {
@@ -92,8 +97,16 @@ impl Watched<'_> {
             if interrupt.requested() {
                 return Err(LabError::Interrupted);
             }
+            self.look_for_room();
             self.check_limits(limit)?;
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// What the guest could not write meanwhile is missing, also where there is room again at its end.
+    fn look_for_room(&mut self) {
+        if self.was_full.is_none() {
+            self.was_full = space::full(self.places.iter().map(PathBuf::as_path)).map(Path::to_path_buf);
         }
     }
 
@@ -224,7 +237,15 @@ mod tests {
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let begin = Instant::now().checked_sub(ago).unwrap();
         let console = temporary.path().join("console");
-        let mut watched = Watched { child, control: temporary.path(), console: &console, begin, boot_seconds };
+        let mut watched = Watched {
+            child,
+            control: temporary.path(),
+            console: &console,
+            begin,
+            boot_seconds,
+            places: &[],
+            was_full: None,
+        };
         let checked = watched.check_limits(limit);
         watched.child.kill().unwrap();
         watched.child.wait().unwrap();

@@ -268,6 +268,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     result.say_when_it_ended();
     result.say_what_was_lost();
     result.say_what_was_not_measured();
+    result.say_what_was_cut_off();
     Ok(Costed { result, cpu_ns })
 }
 

@@ -87,10 +87,10 @@ pub struct Open {
 }
 
 impl Solution {
-    /// The standard deviation of each constant.
+    /// The standard deviation of each constant: that before the search where rounding left none.
     pub fn deviation(&self) -> Vec<f64> {
-        let each = self.covariance.iter().enumerate();
-        each.map(|(index, row)| row[index].max(0.0).sqrt().min(PRIOR)).collect()
+        let variances = self.covariance.iter().enumerate().map(|(index, row)| row[index]);
+        variances.map(|variance| if variance > 0.0 { variance.sqrt().min(PRIOR) } else { PRIOR }).collect()
     }
 
     /// How the errors of two constants go together, -1 to 1; `None` where one has none.
@@ -370,15 +370,18 @@ mod tests {
 
     #[test]
     fn correlations_are_numbers_from_minus_one_to_one() {
-        let of = |covariance: Vec<Vec<f64>>| {
+        let solution = |covariance: Vec<Vec<f64>>| {
             let (x, residuals, columns) = (vec![0.0; 2], Vec::new(), Vec::new());
-            Solution { x, covariance, residuals, columns, settled: true }.correlation(0, 1)
+            Solution { x, covariance, residuals, columns, settled: true }
         };
+        let of = |covariance: Vec<Vec<f64>>| solution(covariance).correlation(0, 1);
         let large = 9.0 * PRIOR * PRIOR;
         assert_eq!(of(vec![vec![large, -large / 2.0], vec![-large / 2.0, large]]), Some(-0.5));
         assert_eq!(of(vec![vec![0.01, 0.02], vec![0.02, 0.01]]), Some(1.0));
-        for nothing in [0.0, -1e-9] {
-            assert_eq!(of(vec![vec![nothing, 0.02], vec![0.02, 0.01]]), None);
+        for nothing in [0.0, -1e-9, f64::NAN] {
+            let covariance = vec![vec![nothing, 0.02], vec![0.02, 0.01]];
+            assert_eq!(of(covariance.clone()), None);
+            assert_eq!(solution(covariance).deviation(), [PRIOR, 0.1], "nothing is certain without a reason");
         }
     }
 }

@@ -303,6 +303,9 @@ impl Surface {
         let straight = Line::through(&straight)?;
         let there: Vec<f64> =
             seen.iter().filter(|one| one.by.iter().all(|part| *part == 0.0)).map(|one| one.value).collect();
+        if there.len() < 2 {
+            return None;
+        }
         let is_bent: Vec<bool> = (0..keys).map(|key| bent.is_apart(key, keys + key, BENT)).collect();
         let told = |key: usize| match is_bent[key] {
             true => nearer(bent.cautious(key), bent.cautious(keys + key)),
@@ -369,7 +372,9 @@ mod tests {
             let noise = 1.7 * even();
             (both_ways(&by), 5.0 + 300.0 * by[0] + 300.0 * by[1].max(0.0) + noise)
         };
-        (0..count).map(one).collect()
+        // Two runs at the place itself.
+        let there = [4.0, 6.0].map(|value| (vec![0.0; 6], value));
+        there.into_iter().chain((0..count).map(one)).collect()
     }
 
     #[test]
@@ -378,6 +383,8 @@ mod tests {
         let seen: Vec<Seen<'_>> =
             runs.iter().enumerate().map(|(seed, (by, value))| Seen { by, value: *value, seed }).collect();
         let surface = Surface::through(&seen).unwrap();
+        assert!((surface.own - 2f64.sqrt()).abs() < 1e-9, "{}", surface.own);
+        assert!(Surface::through(&seen[1..]).is_none(), "one run alone does not tell how far runs are apart");
         assert!(surface.uncertain < 0.4 && (surface.at - 5.0).abs() < 3.0 * surface.uncertain, "{}", surface.at);
         // What holds one way alone, and what nothing depends on, is told in no direction.
         let told = &surface.told;

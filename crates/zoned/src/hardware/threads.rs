@@ -80,6 +80,7 @@ pub fn run(
     result.say_when_it_ended();
     result.say_what_was_lost();
     result.say_what_was_not_measured();
+    result.say_what_was_cut_off();
     result.cpu_us_per_command = cpu_ns as f64 / 1000.0 / commands.max(1) as f64;
     result.commands_per_cpu_second = commands as f64 * 1e9 / cpu_ns.max(1) as f64;
     Ok((result, pointers))

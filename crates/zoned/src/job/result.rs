@@ -66,6 +66,10 @@ pub struct JobResult {
     pub cpu_us_per_command: f64,
 }
 
+/// Cut off commands from this share (fraction) of those that count on are said, and no fewer.
+const LATE_SHARE: f64 = 0.05;
+const FEW_LATE: u64 = 10;
+
 impl JobResult {
     /// Warns of an end before the time: all rates are of the time until then.
     pub fn say_when_it_ended(&mut self) {
@@ -91,6 +95,19 @@ impl JobResult {
                 },
             };
             self.warnings.push(format!("actor {}: {words}", actor.name));
+        }
+    }
+
+    /// Warns of latencies that cannot be longer than the time: those of commands that it cut off are not among them.
+    pub fn say_what_was_cut_off(&mut self) {
+        for actor in &self.actors {
+            let (late, commands) = (actor.tally.late, actor.tally.commands);
+            if late >= FEW_LATE && late as f64 > LATE_SHARE * commands as f64 {
+                let words = "in flight when the time ended do not count: those that took longest are missing, and latencies are too small; \
+                             measure for longer";
+                self.warnings
+                    .push(format!("actor {}: {commands} commands count, and {late} that were {words}", actor.name));
+            }
         }
     }
 

@@ -77,6 +77,8 @@ pub struct Tally {
     pub commands: u64,
     /// The same, those at the borders of the time by the share of them that lies within.
     pub shares: f64,
+    /// Commands that were in flight when the time ended: they do not count, nor does how long they took.
+    pub late: u64,
     /// Bytes they moved.
     pub bytes: u64,
     /// Bytes per second since the worker's counting began.
@@ -128,6 +130,7 @@ impl Tally {
         }
         self.commands += other.commands;
         self.shares += other.shares;
+        self.late += other.late;
         self.bytes += other.bytes;
         if self.per_second.len() < other.per_second.len() {
             self.per_second.resize(other.per_second.len(), 0);

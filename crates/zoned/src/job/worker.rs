@@ -345,6 +345,7 @@ impl Worker {
             self.tally.shares += self.share_within(completion);
         }
         if by_time && (completion.completed_ns < self.count_from_ns || completion.completed_ns >= self.end_ns) {
+            self.tally.late += u64::from(done.counted && completion.completed_ns >= self.end_ns);
             return self.give_back(done.counted, completion.completed_ns);
         }
         self.tally.record(done.operation, completion.completed_ns - completion.submitted_ns);

@@ -46,6 +46,18 @@ fn what_was_refused_throughout_is_not_called_measured() {
     assert!(says(&result, "nothing was measured"), "{:?}", result.warnings);
 }
 
+/// As many as are in flight when the time ends would have taken longest.
+#[test]
+fn latencies_that_the_time_cut_off_are_said() {
+    let deep = |time: &str| run(&format!("[[actor]]\nop = 'randread'\nqd = 1024\njobs = 1\ntime = '{time}'"));
+    let (short, long) = (deep("3ms"), deep("500ms"));
+    assert!(says(&short, "latencies are too small"), "{:?}", short.warnings);
+    assert!(short.actors[0].latency().mean_us() < 0.9 * long.actors[0].latency().mean_us());
+    assert!(!says(&long, "latencies are too small"), "{:?}", long.warnings);
+    let one = run("[[actor]]\nop = 'finish'\nzones = '0..8'\noccupancy = 0.1\ntime = '3s'");
+    assert!(!says(&one, "latencies are too small"), "few in flight cut off little: {:?}", one.warnings);
+}
+
 #[test]
 fn a_count_that_was_not_reached_is_said() {
     let once = "[[actor]]\nop = 'reset'\nzones = '0..2'\ncount = 9\n";

@@ -1,0 +1,79 @@
+//! Room for what a guest writes, while it runs.
+
+use crate::error::{GuestEnd, LabError};
+use crate::run::LabOutcome;
+use crate::space;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Where drives and output of the guests grow, and which of these places had no room left at some time.
+pub struct Room<'a> {
+    /// The places.
+    pub places: &'a [PathBuf],
+    /// The first that was seen to have none.
+    pub was_full: Option<PathBuf>,
+}
+
+/// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive, or could not write
+/// what it had to say.
+pub fn with_full_place(
+    ended: Result<LabOutcome, LabError>,
+    room: &Room<'_>,
+    errors: &mut dyn Write,
+) -> Result<LabOutcome, LabError> {
+    let now = || space::full(room.places.iter().map(PathBuf::as_path));
+    let Some(place) = room.was_full.as_deref().or_else(now) else { return ended };
+    let told = format!(
+        "{} is or was full, where drives and output of the guest grow: free some space and try again",
+        place.display()
+    );
+    match ended {
+        Err(LabError::Guest { end, what, console, .. }) => Err(LabError::Guest { end, what, console, remedy: told }),
+        Ok(outcome) if outcome.exit_status == 0 => Err(LabError::Guest {
+            end: GuestEnd::Other,
+            what: "may not have been able to write all that its command said, which ended with 0".into(),
+            console: String::new(),
+            remedy: told,
+        }),
+        Ok(outcome) => {
+            let _ = writeln!(errors, "senesce: {told}");
+            Ok(outcome)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qemu::Accelerator;
+    use std::path::Path;
+
+    #[test]
+    fn no_success_is_told_where_output_may_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = [folder.path().to_path_buf()];
+        let ended = |exit_status, was_full: Option<&Path>| {
+            let outcome = LabOutcome {
+                boot_seconds: 1.0,
+                total_seconds: 2.0,
+                exit_status,
+                accelerator: Accelerator::Tcg,
+                kernel: "6.1".into(),
+                drives: Vec::new(),
+                kept: Vec::new(),
+            };
+            let (room, mut said) = (Room { places: &places, was_full: was_full.map(Path::to_path_buf) }, Vec::new());
+            let ended = with_full_place(Ok(outcome), &room, &mut said);
+            (
+                ended.map(|outcome| outcome.exit_status).map_err(|error| error.to_string()),
+                String::from_utf8(said).unwrap(),
+            )
+        };
+        assert_eq!(ended(0, None), (Ok(0), String::new()));
+        let (error, _) = ended(0, Some(Path::new("/tm")));
+        assert!(error.as_ref().is_err_and(|error| error.contains("/tm is or was full")), "{error:?}");
+        let (status, said) = ended(7, Some(Path::new("/tm")));
+        assert!(status == Ok(7) && said.contains("/tm is or was full"), "{said}");
+    }
+}
