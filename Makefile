@@ -15,7 +15,7 @@ build:
 
 # The program with `--mpi`, for many nodes; see docs/mpi.md. Any MPI that has mpicc will do instead of Open MPI.
 mpi:
-	@scripts/requirements-mpi
+	@scripts/requirements mpi
 	$(CARGO) build --release -p senesce-cli --features mpi
 
 # The main job at its smallest: ages a file system and writes the report.
@@ -48,6 +48,7 @@ test-long: requirements build
 
 # Static binary, .deb, wheel and their sums in target/dist; see docs/packages.md.
 dist:
+	@scripts/requirements dist
 	@scripts/dist
 
 # The pages of `senesce doc` and the guides as a book in target/book (needs mdbook).
