@@ -54,7 +54,7 @@ unsafe impl Nvm for &'static Buffer {
     fn len(&self) -> usize {
         self.1.len()
     }
-    fn persist(&self, _: usize, _: usize) {}
+    fn persist_all(&self, _: &[std::ops::Range<usize>]) {}
     fn durability(&self) -> &'static str {
         "none"
     }

@@ -5,8 +5,7 @@ use crate::file::B;
 use crate::format::{BLOCK, Pointer, entry, unsealed};
 use crate::fs::{Change, TierFs};
 use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, fits, inode_named, read_record};
-use crate::region::byte;
-use crate::table;
+use crate::region::{Unsynced, byte};
 use crate::tree::{Cursor, Edit, Visible, most_blocks};
 use hashbrown::HashTable;
 use parking_lot::RwLock;
@@ -279,14 +278,16 @@ impl TierFs {
     fn write_record(&self, start: usize, length: usize, name: &[u8], kind: u8) -> usize {
         let needed = entry::bytes_for(name.len());
         let record = if length - needed >= LEAST_RECORD { needed } else { length };
+        let mut unsynced = Unsynced::default();
         if record < length {
             self.region.store(start + record, entry::FREE);
             self.region.store(start + record + 8, entry::encode(length - record, 0, 0));
-            self.region.persist(start + record, LEAST_RECORD);
+            unsynced.add(start + record, LEAST_RECORD);
         }
         // SAFETY: the record is free, and the directory locked for writing.
         unsafe { self.region.write(start + entry::HEADER, name) };
-        self.region.persist(start + entry::HEADER, name.len());
+        unsynced.add(start + entry::HEADER, name.len());
+        self.region.sync(&mut unsynced);
         self.region.commit(start + 8, entry::encode(record, name.len(), kind));
         record
     }
@@ -325,17 +326,16 @@ impl TierFs {
         let leaf = |change: &mut Change<'_>, _: u64, old: Pointer| {
             let block = if old.is_resident() { old.address() } else { change.take()? };
             clear_directory_block(&self.region, block);
+            change.unsynced.add_block(block);
             Ok(Pointer::resident(block))
         };
-        let visible = Visible::InPlace;
-        let edit =
-            Edit { region: &self.region, change: &mut change, first: index, last: index, visible, punch: false, leaf };
+        let edit = Edit::new(&self.region, &mut change, (index, index), Visible::InPlace, leaf);
         let root = edit.apply(names.root)?;
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.write();
         let mut inode = self.load(offset)?;
         (inode.root, inode.size) = (root, inode.size.max((index + 1) * B));
-        table::commit(&self.region, offset, &inode);
+        change.commit_inode(offset, &inode);
         change.finish(slot);
         names.root = root;
         names.blocks = names.blocks.max(index as u32 + 1);
@@ -362,7 +362,7 @@ impl TierFs {
         let mut inode = self.load(offset)?;
         change.drop_tree(names.root, names.root.height());
         (inode.root, inode.size) = (Pointer::HOLE, 0);
-        table::commit(&self.region, offset, &inode);
+        change.commit_inode(offset, &inode);
         change.finish(slot);
         *names = Names::new(Pointer::HOLE, 0);
         Ok(())

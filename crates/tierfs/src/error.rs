@@ -101,6 +101,9 @@ pub enum TierError {
         /// How to get it.
         remedy: String,
     },
+    /// A signal ended the wait for a scrub.
+    #[error("interrupted; the server continues the scrub, and `senesce tier stats` shows its counters")]
+    Interrupted,
     /// Wrong words or sizes.
     #[error("{0}")]
     Usage(String),
@@ -121,6 +124,7 @@ impl Classify for TierError {
             | Self::InUse { .. }
             | Self::MountPoint { .. } => ExitCode::Refused,
             Self::Missing { .. } => ExitCode::Missing,
+            Self::Interrupted => ExitCode::Interrupted,
             Self::Usage(_) => ExitCode::Usage,
             Self::Target(error) => error.exit_code(),
             Self::Output(error) => error.exit_code(),

@@ -7,7 +7,7 @@ use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Pointer};
 use crate::fs::{Freed, TierFs};
 use crate::heat::Leaf;
-use crate::region::{byte, sum_of_block};
+use crate::region::{Unsynced, byte, sum_of_block};
 use crate::space::Marks;
 use crate::tree::Cursor;
 use parking_lot::{Condvar, Mutex};
@@ -279,13 +279,14 @@ impl TierFs {
             done += run.len();
         }
         self.cold.sync()?;
-        let mut rest = buffer.chunks(BLOCK);
+        let (mut rest, mut unsynced) = (buffer.chunks(BLOCK), Unsynced::default());
         for run in slots.chunk_by(|a, b| a + 1 == *b) {
             let blocks = run.iter().zip(&mut rest);
             let sums: Vec<u32> =
                 blocks.map(|(slot, block)| if self.block_sums { sum_of_block(*slot, block) } else { 0 }).collect();
-            self.region.commit_block_sums(run[0], &sums);
+            self.region.store_block_sums(&mut unsynced, run[0], &sums);
         }
+        self.region.sync(&mut unsynced);
         self.settled().map_err(io::Error::from)
     }
 
@@ -300,18 +301,19 @@ impl TierFs {
                 let offset = self.table.offset(ino).unwrap_or(0);
                 let root =
                     self.find(ino).and_then(|(offset, _)| self.load(offset)).map_or(Pointer::HOLE, |file| file.root);
-                let mut cursor = Cursor::new(&self.region, root);
+                let (mut cursor, mut unsynced) = (Cursor::new(&self.region, root), Unsynced::default());
                 for (candidate, slot) in part {
                     let index = u64::from(candidate.leaf.index);
                     let here = cursor.get(index) == Pointer::resident(candidate.block);
                     if here && self.heat.unchanged(candidate.block) && self.changeable().is_ok() {
-                        self.swing(offset, &mut cursor, index, Pointer::cold(*slot));
+                        self.swing(offset, &mut cursor, index, Pointer::cold(*slot), &mut unsynced);
                         self.evictor.used.clear(*slot);
                         freed.push(candidate.block);
                     } else {
                         unused.push(*slot);
                     }
                 }
+                self.region.sync(&mut unsynced);
             }
         }
         self.slots.give(&unused);

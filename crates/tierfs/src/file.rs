@@ -7,7 +7,7 @@ use crate::error::FsResult;
 use crate::format::{BLOCK, Inode, MAX_FILE_BYTES, Pointer};
 use crate::fs::{Change, TierFs, now};
 use crate::heat::Leaf;
-use crate::region::byte;
+use crate::region::{Unsynced, byte};
 use crate::table::{self, Slot};
 use crate::tree::{Cursor, Edit, PointerLocation, Visible, most_blocks, visit};
 use rustix::io::Errno;
@@ -118,8 +118,7 @@ impl TierFs {
         let time = now();
         let write = Write { start, data, old_size: file.inode.size };
         let setid_goes = clear_setid && without_setid(file.inode.mode) != file.inode.mode;
-        if !setid_goes && self.write_word(file, &write) {
-            self.commit_content(file, file.inode, time);
+        if !setid_goes && self.write_word(file, &write, time) {
             return Ok(Attempt::Done(data.len()));
         }
         let (first, last) = (start / B, (write.end() - 1) / B);
@@ -128,6 +127,7 @@ impl TierFs {
             return Ok(Attempt::NeedsBlocks(needed));
         };
         let visible = match write.old_size {
+            size if start >= size.next_multiple_of(B) => Visible::PastEnd,
             size if start >= size => Visible::InPlace,
             _ if setid_goes => Visible::AtInode,
             size if write.end() > size => Visible::AtInode,
@@ -139,26 +139,20 @@ impl TierFs {
         }
         let ino = file.ino;
         let leaf = |change: &mut Change<'_>, index: u64, old: Pointer| self.write_leaf(change, ino, index, old, &write);
-        root =
-            Edit { region: &self.region, change: &mut change, first, last, visible, punch: false, leaf }.apply(root)?;
+        root = Edit::new(&self.region, &mut change, (first, last), visible, leaf).apply(root)?;
         let mut inode = file.inode;
         (inode.root, inode.size) = (root, inode.size.max(write.end()));
         if setid_goes {
             inode.mode = without_setid(inode.mode);
         }
-        self.commit_content(file, inode, time);
+        (inode.mtime, inode.ctime) = (time, time);
+        change.commit_inode(file.offset, &inode);
         change.finish(file.slot);
         Ok(Attempt::Done(data.len()))
     }
 
-    /// Commits what changed beside the leaves, and the times.
-    pub(crate) fn commit_content(&self, file: &Open<'_>, mut inode: Inode, time: i64) {
-        (inode.mtime, inode.ctime) = (time, time);
-        table::commit(&self.region, file.offset, &inode);
-    }
-
-    /// At most 8 bytes inside one word of a block in memory: one atomic store.
-    fn write_word(&self, file: &Open<'_>, write: &Write<'_>) -> bool {
+    /// At most 8 bytes inside one word of a block in memory: one atomic store, then the times.
+    fn write_word(&self, file: &Open<'_>, write: &Write<'_>, time: i64) -> bool {
         let at = (write.start % 8) as usize;
         if at + write.data.len() > 8 || write.end() > write.old_size {
             return false;
@@ -171,7 +165,10 @@ impl TierFs {
         let mut bytes = self.region.load(word).to_le_bytes();
         bytes[at..at + write.data.len()].copy_from_slice(write.data);
         self.heat.change(pointer.address());
-        self.region.commit(word, u64::from_le_bytes(bytes));
+        let mut unsynced = Unsynced::default();
+        self.region.store_unsynced(&mut unsynced, word, u64::from_le_bytes(bytes));
+        let inode = Inode { mtime: time, ctime: time, ..file.inode };
+        table::commit_after(&self.region, &mut unsynced, file.offset, &inode);
         true
     }
 
@@ -196,7 +193,7 @@ impl TierFs {
             unsafe { self.region.zero(at + defined, part.start - defined) };
             // SAFETY: the inode is locked for writing.
             unsafe { self.region.write(at + part.start, source) };
-            self.region.persist(at + defined, part.end - defined);
+            change.unsynced.add(at + defined, part.end - defined);
             return Ok(old);
         }
         let valid = write.old_size.saturating_sub(base).min(B) as usize;
@@ -204,7 +201,7 @@ impl TierFs {
         self.fill_around(block, old, valid, &part)?;
         // SAFETY: the block is fresh.
         unsafe { self.region.write(byte(block) + part.start, source) };
-        self.region.persist_block(block);
+        change.unsynced.add_block(block);
         self.adopt(block, Leaf { ino, index: index as u32 });
         change.replace_leaf(old);
         Ok(Pointer::resident(block))
@@ -260,7 +257,7 @@ impl TierFs {
                     self.heat.change(pointer.address());
                     // SAFETY: the inode is locked for writing.
                     unsafe { self.region.zero(byte(pointer.address()), BLOCK) };
-                    self.region.persist_block(pointer.address());
+                    change.unsynced.add_block(pointer.address());
                 }
                 true
             });
@@ -269,7 +266,9 @@ impl TierFs {
             let mut cursor = Cursor::new(&self.region, root);
             change.drop_tree(cursor.get(index), 0);
             match cursor.slot(index) {
-                PointerLocation::Node(offset) => self.region.commit_pointer(offset, Pointer::HOLE),
+                PointerLocation::Node(offset) => {
+                    self.region.store_unsynced(&mut change.unsynced, offset, Pointer::HOLE.seal());
+                }
                 PointerLocation::Lost => return Err(Errno::IO),
                 PointerLocation::Root | PointerLocation::Nowhere => root = Pointer::HOLE,
             }
@@ -285,7 +284,7 @@ impl TierFs {
             self.heat.change(old.address());
             // SAFETY: the inode is locked for writing.
             unsafe { self.region.zero(byte(old.address()) + tail, BLOCK - tail) };
-            self.region.persist(byte(old.address()) + tail, BLOCK - tail);
+            change.unsynced.add(byte(old.address()) + tail, BLOCK - tail);
         }
         if !old.is_cold() {
             return Ok(root);
@@ -294,13 +293,12 @@ impl TierFs {
         let leaf = |change: &mut Change<'_>, index: u64, old: Pointer| {
             let block = change.take()?;
             self.fill_around(block, old, tail, &(tail..tail))?;
-            self.region.persist_block(block);
+            change.unsynced.add_block(block);
             self.adopt(block, Leaf { ino, index: index as u32 });
             change.replace_leaf(old);
             Ok(Pointer::resident(block))
         };
-        let visible = Visible::InPlace;
-        Edit { region: &self.region, change, first: index, last: index, visible, punch: false, leaf }.apply(root)
+        Edit::new(&self.region, change, (index, index), Visible::InPlace, leaf).apply(root)
     }
 
     /// Gives a locked file the size and all else of `inode`, but for its root. Returns the inode, or what must be told of free
@@ -318,7 +316,7 @@ impl TierFs {
         } else {
             self.define_gap(file, &mut change, inode.root, file.inode.size, size)?
         };
-        table::commit(&self.region, file.offset, &inode);
+        change.commit_inode(file.offset, &inode);
         change.finish(file.slot);
         Ok(Attempt::Done(inode))
     }
@@ -333,7 +331,7 @@ impl TierFs {
         visible: Visible,
     ) -> FsResult<Pointer> {
         let leaf = |_: &mut Change<'_>, _: u64, _: Pointer| Ok(Pointer::HOLE);
-        Edit { region: &self.region, change, first, last, visible, punch: true, leaf }.apply(root)
+        Edit { punch: true, ..Edit::new(&self.region, change, (first, last), visible, leaf) }.apply(root)
     }
 
     /// Sets the size, together with changes of other fields by `adjust`, which may set other times than now.

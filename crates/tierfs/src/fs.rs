@@ -8,7 +8,7 @@ use crate::evict::Evictor;
 use crate::format::{BLOCK, Identity, Inode, Pointer};
 use crate::heat::Heat;
 use crate::past_cache::PastCache;
-use crate::region::Region;
+use crate::region::{Region, Unsynced};
 use crate::released::Released;
 use crate::scrub::Scrubbed;
 use crate::space::Space;
@@ -116,6 +116,7 @@ impl TierFs {
             fresh: Vec::new(),
             dropped: Vec::new(),
             replaced: Vec::new(),
+            unsynced: Unsynced::default(),
             exposed: false,
             done: false,
         })
@@ -195,6 +196,8 @@ pub(crate) struct Change<'a> {
     dropped: Vec<(Pointer, u8)>,
     /// Slots of leaves that others replace.
     replaced: Vec<u32>,
+    /// What was stored and is not durable yet.
+    pub unsynced: Unsynced,
     /// A fresh block may be referenced already: it is not given back if the change fails.
     exposed: bool,
     done: bool,
@@ -224,13 +227,24 @@ impl Change<'_> {
         }
     }
 
+    /// Makes what was stored so far durable, before anything that is stored later.
+    pub fn sync(&mut self) {
+        self.fs.region.sync(&mut self.unsynced);
+    }
+
+    /// Commits an inode together with what was stored so far.
+    pub fn commit_inode(&mut self, offset: usize, inode: &Inode) {
+        table::commit_after(&self.fs.region, &mut self.unsynced, offset, inode);
+    }
+
     /// A part of the change was stored in place.
     pub fn expose(&mut self) {
         self.exposed = true;
     }
 
-    /// The change is committed and dropped nothing; nobody counts its blocks.
+    /// The change is committed, or will be by what comes next, and dropped nothing; nobody counts its blocks.
     pub fn keep(mut self) {
+        self.sync();
         self.done = true;
     }
 
@@ -243,6 +257,7 @@ impl Change<'_> {
 
     /// The change is committed: frees what it dropped; returns how many blocks that were.
     pub fn free_dropped(mut self) -> u32 {
+        self.sync();
         self.done = true;
         let mut gone = Freed { recycled: std::mem::take(&mut self.replaced), ..Freed::default() };
         for (pointer, height) in std::mem::take(&mut self.dropped) {

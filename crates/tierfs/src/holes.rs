@@ -38,7 +38,9 @@ impl TierFs {
             };
             let mut inode = file.inode;
             inode.root = self.cut(&mut change, inode.root, first, last - 1, Visible::AtAncestor)?;
-            self.commit_content(file, inode, now());
+            let time = now();
+            (inode.mtime, inode.ctime) = (time, time);
+            change.commit_inode(file.offset, &inode);
             change.finish(file.slot);
             Ok(Attempt::Done(()))
         })
@@ -123,15 +125,14 @@ impl TierFs {
                 let block = change.take()?;
                 // SAFETY: the block is fresh.
                 unsafe { self.region.zero(byte(block), BLOCK) };
-                self.region.persist_block(block);
+                change.unsynced.add_block(block);
                 self.adopt(block, Leaf { ino, index: index as u32 });
                 Ok(Pointer::resident(block))
             };
-            let visible = Visible::InPlace;
-            let edit = Edit { region: &self.region, change: &mut change, first, last, visible, punch: false, leaf };
+            let edit = Edit::new(&self.region, &mut change, (first, last), Visible::InPlace, leaf);
             let root = edit.apply(file.inode.root)?;
             if root != file.inode.root {
-                self.commit_root(file.offset, root);
+                change.commit_inode(file.offset, &Inode { root, ..file.inode });
             }
             change.finish(file.slot);
             Ok(Attempt::Done(()))

@@ -206,7 +206,7 @@ impl TierFs {
             unsafe { self.region.zero(byte(block), BLOCK) };
             // SAFETY: the block is fresh.
             unsafe { self.region.write(byte(block), new.target) };
-            self.region.persist_block(block);
+            change.unsynced.add_block(block);
             (inode.root, inode.size) = (Pointer::resident(block), Inode::size_of_target(new.target));
             change.keep();
         }

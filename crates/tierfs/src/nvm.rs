@@ -6,6 +6,7 @@ use rustix::fs::FlockOperation;
 use senesce_core::failure::errno_message;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,9 +27,14 @@ pub unsafe trait Nvm: Send + Sync {
         self.len() == 0
     }
 
-    /// Everything stored in `offset..offset + len` before this call outlives a crash, before anything stored after it
-    /// does. It ends an epoch.
-    fn persist(&self, offset: usize, len: usize);
+    /// Everything stored in `ranges` before this call outlives a crash, before anything stored after it does. It ends an
+    /// epoch. Other bytes may become durable too.
+    fn persist_all(&self, ranges: &[Range<usize>]);
+
+    /// [`persist_all`](Self::persist_all) of `offset..offset + len`.
+    fn persist(&self, offset: usize, len: usize) {
+        self.persist_all(std::slice::from_ref(&(offset..offset + len)));
+    }
 
     /// Whether persisting ever failed; the file system then answers EIO.
     fn failed(&self) -> bool {
@@ -69,19 +75,17 @@ unsafe impl Nvm for MappedNvm {
         self.map.len()
     }
 
-    fn persist(&self, offset: usize, len: usize) {
+    fn persist_all(&self, ranges: &[Range<usize>]) {
         match self.flush {
             Flush::Nothing => std::sync::atomic::compiler_fence(Ordering::SeqCst),
-            // SAFETY: the range is inside the mapping; callers address whole words of it.
-            Flush::CacheLines => unsafe { cache_lines::write_back(self.base().add(offset), len) },
-            Flush::Pages => {
-                if let Err(error) = self.map.flush_range(offset, len)
-                    && !self.failed.swap(true, Ordering::Relaxed)
-                {
-                    let words = errno_message(&error);
-                    eprintln!("tier: msync of the region: {words}: the file system is read-only from now on");
+            Flush::CacheLines => {
+                for range in ranges {
+                    // SAFETY: the range is inside the mapping; callers address whole words of it.
+                    unsafe { cache_lines::write_back(self.base().add(range.start), range.len()) };
                 }
+                cache_lines::fence();
             }
+            Flush::Pages => self.sync_pages(ranges),
         }
     }
 
@@ -93,12 +97,26 @@ unsafe impl Nvm for MappedNvm {
         match self.flush {
             Flush::Nothing => "memory: survives the end of the server, not a loss of power",
             Flush::CacheLines => "persistent memory: cache lines are written back and fenced",
-            Flush::Pages => "file on a disk: msync at every commit",
+            Flush::Pages => "file on a disk: msync before and at every commit",
         }
     }
 }
 
 impl MappedNvm {
+    /// One msync(2) from the first range to the last: the kernel writes the dirty pages between them, and flushes the disk's
+    /// cache once.
+    fn sync_pages(&self, ranges: &[Range<usize>]) {
+        let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        if first < end
+            && let Err(error) = self.map.flush_range(first, end - first)
+            && !self.failed.swap(true, Ordering::Relaxed)
+        {
+            let words = errno_message(&error);
+            eprintln!("tier: msync of the region: {words}: the file system is read-only from now on");
+        }
+    }
+
     /// Anonymous memory, gone with the process.
     ///
     /// # Errors
@@ -204,7 +222,7 @@ mod cache_lines {
     #[cfg(target_arch = "x86_64")]
     pub unsafe fn write_back(start: *const u8, len: usize) {
         use std::arch::asm;
-        use std::arch::x86_64::{_mm_clflush, _mm_sfence};
+        use std::arch::x86_64::_mm_clflush;
         const LINE: usize = 64;
         let first = start as usize / LINE * LINE;
         let clwb = has_clwb();
@@ -218,8 +236,13 @@ mod cache_lines {
                 }
             }
         }
+    }
+
+    /// What was written back before is durable before anything that is stored later.
+    #[cfg(target_arch = "x86_64")]
+    pub fn fence() {
         // SAFETY: SSE belongs to the architecture.
-        unsafe { _mm_sfence() };
+        unsafe { std::arch::x86_64::_mm_sfence() };
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -239,8 +262,12 @@ mod cache_lines {
             // SAFETY: the line belongs to the mapping that the caller vouches for.
             unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) };
         }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub fn fence() {
         // SAFETY: a barrier.
-        unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
+        unsafe { std::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
     }
 
     #[cfg(test)]

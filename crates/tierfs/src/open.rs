@@ -208,12 +208,11 @@ impl TierFs {
         let leaf = |change: &mut Change<'_>, _: u64, _: Pointer| {
             added = change.take()?;
             table::clear_block(&self.region, added, self.table.newest_generation());
-            self.region.persist_block(added);
+            change.unsynced.add_block(added);
             Ok(Pointer::resident(added))
         };
-        let (first, last, visible) = (index, index, Visible::InPlace);
-        let edited =
-            Edit { region: &self.region, change: &mut change, first, last, visible, punch: false, leaf }.apply(root)?;
+        let edited = Edit::new(&self.region, &mut change, (index, index), Visible::InPlace, leaf).apply(root)?;
+        change.sync();
         if edited != root {
             self.region.commit_pointer(superblock::INODE_TREE, edited);
             self.region.commit_pointer(superblock::INODE_TREE_COPY, edited);

@@ -6,7 +6,7 @@ use crate::file::B;
 use crate::format::{BLOCK, Inode, Pointer};
 use crate::fs::{Mode, Promotion, TierFs, now};
 use crate::heat::Leaf;
-use crate::region::{byte, sum_of_block};
+use crate::region::{Unsynced, byte, sum_of_block};
 use crate::table::{self, Slot};
 use crate::tree::{Cursor, PointerLocation};
 use rustix::io::Errno;
@@ -161,7 +161,7 @@ impl TierFs {
             return;
         }
         let Ok(file) = self.load(offset) else { return };
-        let mut cursor = Cursor::new(&self.region, file.root);
+        let (mut cursor, mut swings) = (Cursor::new(&self.region, file.root), Vec::with_capacity(wanted.len()));
         for block in wanted {
             let (index, cold) = (run.index + block as u64, Pointer::cold(run.slot + block as u32));
             if cursor.get(index) != cold {
@@ -170,19 +170,30 @@ impl TierFs {
             let Ok(fresh) = change.take() else { break };
             // SAFETY: the block is fresh.
             unsafe { self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]) };
-            self.region.persist_block(fresh);
+            change.unsynced.add_block(fresh);
             self.adopt(fresh, Leaf { ino, index: index as u32 });
-            self.swing(offset, &mut cursor, index, Pointer::resident(fresh));
             change.replace_leaf(cold);
-            self.counters.promoted.fetch_add(1, Ordering::Relaxed);
+            swings.push((index, fresh));
         }
+        change.sync();
+        for (index, fresh) in &swings {
+            self.swing(offset, &mut cursor, *index, Pointer::resident(*fresh), &mut change.unsynced);
+        }
+        self.counters.promoted.fetch_add(swings.len() as u64, Ordering::Relaxed);
         change.finish(slot);
     }
 
-    /// Stores a leaf's pointer in place.
-    pub(crate) fn swing(&self, offset: usize, cursor: &mut Cursor<'_>, index: u64, to: Pointer) {
+    /// Stores a leaf's pointer in place; the caller makes it durable.
+    pub(crate) fn swing(
+        &self,
+        offset: usize,
+        cursor: &mut Cursor<'_>,
+        index: u64,
+        to: Pointer,
+        unsynced: &mut Unsynced,
+    ) {
         match cursor.slot(index) {
-            PointerLocation::Node(at) => self.region.commit_pointer(at, to),
+            PointerLocation::Node(at) => self.region.store_unsynced(unsynced, at, to.seal()),
             PointerLocation::Root => self.commit_root(offset, to),
             PointerLocation::Nowhere | PointerLocation::Lost => debug_assert!(false, "the pointer was just read"),
         }

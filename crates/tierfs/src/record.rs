@@ -81,14 +81,13 @@ pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)>
     (same && first == entry::name_inode(at, ino, shape, name)).then(|| (ino, entry::kind(shape)))
 }
 
-/// Makes one free record of a directory's block, durably. Nothing stays in it: a repair looks for entries at every place, and those
-/// of an earlier use would have right sums. Nobody else uses the block.
+/// Makes one free record of a directory's block. Nothing stays in it: a repair looks for entries at every place, and those
+/// of an earlier use would have right sums. Nobody else uses the block, and the caller makes it durable.
 pub fn clear_directory_block(region: &Region, block: u32) {
     // SAFETY: as the caller promises.
     unsafe { region.zero(byte(block), BLOCK) };
     region.store(byte(block), entry::FREE);
     region.store(byte(block) + 8, entry::encode(BLOCK, 0, 0));
-    region.persist_block(block);
 }
 
 /// Calls `visit(entry, name)` for every record with an inode in a directory's block, from byte `from` on, until it

@@ -3,7 +3,27 @@
 use crate::format::{BLOCK, Identity, Inode, Pointer, SUMS_FIRST, inode};
 use crate::nvm::Nvm;
 use crc32c::{crc32c, crc32c_append};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that were stored and are not durable yet. A request collects them, so that one sync makes them durable at once.
+#[derive(Debug, Default)]
+pub struct Unsynced(Vec<Range<usize>>);
+
+impl Unsynced {
+    /// Adds bytes; neighbours of the last ones join them.
+    pub fn add(&mut self, offset: usize, len: usize) {
+        match self.0.last_mut() {
+            Some(last) if last.end == offset => last.end += len,
+            _ => self.0.push(offset..offset + len),
+        }
+    }
+
+    /// Adds a block.
+    pub fn add_block(&mut self, block: u32) {
+        self.add(byte(block), BLOCK);
+    }
+}
 
 /// The region: blocks of [`BLOCK`] bytes, addressed by byte offset or block number.
 pub struct Region {
@@ -88,6 +108,15 @@ impl Region {
         }
     }
 
+    /// Stores a word that the next [`sync`](Self::sync) of `unsynced` makes durable. After a persist that failed nothing is stored, as
+    /// for a [`commit`](Self::commit).
+    pub fn store_unsynced(&self, unsynced: &mut Unsynced, offset: usize, value: u64) {
+        if !self.nvm.failed() {
+            self.store(offset, value);
+            unsynced.add(offset, 8);
+        }
+    }
+
     /// Copies out of the region.
     ///
     /// # Safety
@@ -119,7 +148,7 @@ impl Region {
     ///
     /// # Safety
     /// As for [`Self::read`] of one and [`Self::write`] of the other.
-    pub unsafe fn copy_within_blocks(&self, from: u32, to: u32, range: std::ops::Range<usize>) {
+    pub unsafe fn copy_within_blocks(&self, from: u32, to: u32, range: Range<usize>) {
         let source = self.at(byte(from) + range.start, range.len());
         // SAFETY: both in bounds; `copy` allows that they overlap; the caller keeps others out.
         unsafe { std::ptr::copy(source, self.at(byte(to) + range.start, range.len()), range.len()) }
@@ -157,6 +186,14 @@ impl Region {
     #[inline]
     pub fn persist(&self, offset: usize, len: usize) {
         self.nvm.persist(offset, len);
+    }
+
+    /// Makes durable what was collected, before anything that is stored later.
+    pub fn sync(&self, unsynced: &mut Unsynced) {
+        if !unsynced.0.is_empty() {
+            self.nvm.persist_all(&unsynced.0);
+            unsynced.0.clear();
+        }
     }
 
     /// Makes a block durable.
@@ -227,8 +264,8 @@ impl Region {
         (self.load(word) >> shift) as u32
     }
 
-    /// Keeps the sums of consecutive slots from `first` on, durably. One caller at a time; nothing refers to the slots yet.
-    pub fn commit_block_sums(&self, first: u32, sums: &[u32]) {
+    /// Stores the sums of consecutive slots from `first` on. One caller at a time; nothing refers to the slots yet.
+    pub fn store_block_sums(&self, unsynced: &mut Unsynced, first: u32, sums: &[u32]) {
         for (index, sum) in sums.iter().enumerate() {
             let (word, shift) = sum_place(first + index as u32);
             let others = self.load(word) & !(u64::from(u32::MAX) << shift);
@@ -236,7 +273,7 @@ impl Region {
         }
         let (start, _) = sum_place(first);
         let (end, _) = sum_place(first + sums.len().saturating_sub(1) as u32);
-        self.persist(start, end + 8 - start);
+        unsynced.add(start, end + 8 - start);
     }
 }
 

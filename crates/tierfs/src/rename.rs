@@ -9,7 +9,7 @@ use crate::format::{Inode, entry, entry_kind, superblock};
 use crate::fs::{TierFs, now};
 use crate::namespace::{check_name, live};
 use crate::record::Entry;
-use crate::region::Region;
+use crate::region::{Region, Unsynced};
 use crate::table;
 use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
@@ -41,9 +41,11 @@ fn head_of(words: &[(usize, u64)]) -> u64 {
 }
 
 fn apply(region: &Region, words: &[(usize, u64)]) {
+    let mut unsynced = Unsynced::default();
     for (address, value) in words {
-        region.commit(*address, *value);
+        region.store_unsynced(&mut unsynced, *address, *value);
     }
+    region.sync(&mut unsynced);
     region.commit(superblock::COMMIT_RECORD, 0);
 }
 

@@ -348,8 +348,7 @@ pub fn scrub(mount_point: &Path, interrupt: &Interrupt) -> Result<Progress, Tier
             return Ok(progress);
         }
         if interrupt.requested() {
-            let source = std::io::Error::from_raw_os_error(libc::EINTR);
-            return Err(io_error("wait for the scrub of", mount_point)(source));
+            return Err(TierError::Interrupted);
         }
         std::thread::sleep(Duration::from_millis(50));
     }

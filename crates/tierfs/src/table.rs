@@ -2,7 +2,7 @@
 
 use crate::error::FsResult;
 use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Inode, inode};
-use crate::region::{Region, byte};
+use crate::region::{Region, Unsynced, byte};
 use crate::sum;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
@@ -295,10 +295,17 @@ pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
 /// Replaces the inode at a byte offset: the other copy is written and persisted, then the selector flips.
 #[inline]
 pub fn commit(region: &Region, offset: usize, value: &Inode) {
+    commit_after(region, &mut Unsynced::default(), offset, value);
+}
+
+/// Replaces the inode at a byte offset as [`commit`] does; what is `unsynced` becomes durable together with the other copy.
+#[inline]
+pub fn commit_after(region: &Region, unsynced: &mut Unsynced, offset: usize, value: &Inode) {
     let low = region.load(offset + inode::SELECTOR) as u32 ^ inode::SECOND;
     let copy = active_copy(offset, low);
     let words = region.store_inode(copy, value);
-    region.persist(copy, inode::COPY_BYTES);
+    unsynced.add(copy, inode::COPY_BYTES);
+    region.sync(unsynced);
     region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 

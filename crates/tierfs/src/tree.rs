@@ -145,15 +145,26 @@ fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
 /// How an edit becomes visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visible {
-    /// Pointers are stored in place: nothing of it counts before the file's size says so, or each alone is right.
+    /// Pointers are stored in place, after what they point to is durable: each alone is right.
     InPlace,
+    /// Pointers are stored in place: all leaves lie past the end, where their content does not count before the file's size says so.
+    PastEnd,
     /// At the lowest common ancestor of what changes, by one store.
     AtAncestor,
     /// At the inode, together with its other fields: every node on the way is copied.
     AtInode,
 }
 
-/// One change of the leaves `first..=last` of a tree.
+/// Pointers that an edit stores in place once what they point to is durable.
+#[derive(Default)]
+pub(crate) struct Swings {
+    pointers: Vec<(usize, Pointer)>,
+    /// Nodes are among what they point to.
+    of_nodes: bool,
+}
+
+/// One change of the leaves `first..=last` of a tree. What it stores is durable after the commit of the inode, or
+/// [`Change::sync`].
 pub(crate) struct Edit<'c, 'fs, Leaf> {
     pub region: &'c Region,
     pub change: &'c mut Change<'fs>,
@@ -162,14 +173,26 @@ pub(crate) struct Edit<'c, 'fs, Leaf> {
     pub visible: Visible,
     /// Whether leaves become holes: subtrees inside the range are dropped whole, holes stay holes.
     pub punch: bool,
-    /// Makes the new pointer of a leaf; fresh blocks it makes are persisted by it.
+    /// Makes the new pointer of a leaf; what it stores in fresh blocks it adds to what is not durable yet.
     pub leaf: Leaf,
+    pub swings: Swings,
 }
 
-impl<Leaf> Edit<'_, '_, Leaf>
+impl<'c, 'fs, Leaf> Edit<'c, 'fs, Leaf>
 where
     Leaf: FnMut(&mut Change<'_>, u64, Pointer) -> FsResult<Pointer>,
 {
+    /// An edit that gives the leaves `first..=last` new pointers.
+    pub fn new(
+        region: &'c Region,
+        change: &'c mut Change<'fs>,
+        (first, last): (u64, u64),
+        visible: Visible,
+        leaf: Leaf,
+    ) -> Self {
+        Self { region, change, first, last, visible, punch: false, leaf, swings: Swings::default() }
+    }
+
     /// Applies the edit. If the root returned differs from `root`, the caller commits it in the inode.
     pub fn apply(mut self, root: Pointer) -> FsResult<Pointer> {
         let mut root = root;
@@ -186,14 +209,30 @@ where
         let height = root.height();
         let copying = self.visible == Visible::AtInode;
         let edited = self.edit(root.plain(), height, 0, copying)?;
+        self.swing();
         Ok(if edited.is_hole() { Pointer::HOLE } else { edited.with_height(height) })
+    }
+
+    /// Stores the pointers of nodes that stay in place.
+    fn swing(&mut self) {
+        let Swings { pointers, of_nodes } = std::mem::take(&mut self.swings);
+        if pointers.is_empty() {
+            return;
+        }
+        if of_nodes || self.visible != Visible::PastEnd {
+            self.change.sync();
+        }
+        self.change.expose();
+        for (at, pointer) in pointers {
+            self.region.store_unsynced(&mut self.change.unsynced, at, pointer.seal());
+        }
     }
 
     fn grow(&mut self, root: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         self.region.clear_node(node);
         self.region.store_pointer(byte(node), root.plain());
-        self.region.persist_block(node);
+        self.change.unsynced.add_block(node);
         Ok(Pointer::resident(node).with_height(root.height() + 1))
     }
 
@@ -212,7 +251,7 @@ where
         let (low, high) = children(base, span, (self.first, self.last));
         let in_place = old.is_resident()
             && match self.visible {
-                Visible::InPlace => true,
+                Visible::InPlace | Visible::PastEnd => true,
                 Visible::AtAncestor => !copying && low == high,
                 Visible::AtInode => false,
             };
@@ -228,14 +267,14 @@ where
             }
             let after = self.edit(before, height - 1, first, !in_place)?;
             if after != before && in_place {
-                self.change.expose();
-                self.region.commit_pointer(at, after);
+                self.swings.pointers.push((at, after));
+                self.swings.of_nodes |= height > 1;
             } else if after != before {
                 self.region.store_pointer(at, after);
             }
         }
         if !in_place {
-            self.region.persist_block(node.address());
+            self.change.unsynced.add_block(node.address());
         }
         Ok(node)
     }

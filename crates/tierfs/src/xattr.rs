@@ -6,7 +6,6 @@ use crate::error::FsResult;
 use crate::format::{BLOCK, Inode, Pointer, u32_at};
 use crate::fs::{Change, Freed, TierFs, now};
 use crate::region::{Region, byte};
-use crate::table;
 use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
 
@@ -99,7 +98,7 @@ fn write_chain(region: &Region, change: &mut Change<'_>, records: &[u8]) -> FsRe
         block[..4].copy_from_slice(&sum.to_le_bytes());
         // SAFETY: the block is fresh.
         unsafe { region.write(byte(number), &block) };
-        region.persist_block(number);
+        change.unsynced.add_block(number);
         next = number;
     }
     Ok(Pointer::resident(next))
@@ -207,7 +206,7 @@ impl TierFs {
             inode.xattr = write_chain(&self.region, &mut change, &records)?;
             blocks.into_iter().for_each(|block| change.drop_tree(Pointer::resident(block), 0));
             inode.ctime = now();
-            table::commit(&self.region, offset, &inode);
+            change.commit_inode(offset, &inode);
             change.finish(slot);
             return self.settled();
         }

@@ -96,6 +96,10 @@ fn every_crash_of_a_fixed_workload_leaves_a_whole_state() {
         Op::Truncate(0, 2, 30_000),
         Op::Create(1, 3),
         Op::Write(1, 3, 50_000, 5_000, 6),
+        Op::Write(1, 3, 53_000, 9_000, 7),
+        Op::Write(1, 3, 57_344, 12_288, 8),
+        Op::Write(1, 3, 50_000, 12_000, 9),
+        Op::Write(1, 3, 90_000, 3_000, 10),
         Op::Rename(0, 2, 1, 3, false),
         Op::Rename(1, 3, 0, 5, true),
         Op::Link(0, 5, 1, 1),
@@ -109,7 +113,7 @@ fn every_crash_of_a_fixed_workload_leaves_a_whole_state() {
         Op::Unlink(1, 2),
         Op::Rmdir(0, 0),
     ];
-    let crashes = crash_everywhere(ops, Seed(1), 8);
+    let crashes = crash_everywhere(ops, Seed(1), 24);
     assert!(crashes > 1000, "{crashes}");
 }
 

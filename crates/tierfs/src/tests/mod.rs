@@ -15,4 +15,5 @@ mod region;
 mod repairing;
 mod sim;
 mod space;
+mod syncs;
 mod threads;

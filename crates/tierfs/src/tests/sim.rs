@@ -10,6 +10,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ unsafe impl Nvm for SimNvm {
         self.memory.1
     }
 
-    fn persist(&self, offset: usize, len: usize) {
+    fn persist_all(&self, ranges: &[Range<usize>]) {
         // SAFETY: inside the buffer; tests that use hooks run operations one at a time.
         let stored = unsafe { std::slice::from_raw_parts(self.memory.0, self.memory.1) };
         let mut guard = self.state.lock();
@@ -95,8 +96,10 @@ unsafe impl Nvm for SimNvm {
             }
             more => more.map(|count| count - 1),
         };
-        let (first, last) = (offset / LINE * LINE, (offset + len).next_multiple_of(LINE));
-        state.durable[first..last].copy_from_slice(&stored[first..last]);
+        for range in ranges {
+            let (first, last) = (range.start / LINE * LINE, range.end.next_multiple_of(LINE));
+            state.durable[first..last].copy_from_slice(&stored[first..last]);
+        }
     }
 
     fn failed(&self) -> bool {
