@@ -19,6 +19,25 @@ pub trait Chunker: Send {
     /// `pending` holds the bytes since the last cut and, between two cuts, only ever grows. With `at_end` no more bytes
     /// follow, and any pending bytes are a chunk. Never returns `Some(0)`.
     fn cut(&mut self, pending: &[u8], at_end: bool) -> Option<usize>;
+
+    /// How the chunker cuts zeros, between two cuts: the next `length` bytes are zeros, and this many chunks of this many bytes come
+    /// first. `None` when that needs [`cut`](Self::cut).
+    fn zeros(&mut self, length: u64) -> Option<ZeroChunks>;
+}
+
+/// Chunks of zeros, one like the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZeroChunks {
+    /// Bytes of each.
+    pub bytes: usize,
+    /// How many, at least 1.
+    pub count: u64,
+}
+
+impl ZeroChunks {
+    fn new(bytes: usize, count: u64) -> Option<Self> {
+        (count > 0).then_some(Self { bytes, count })
+    }
 }
 
 /// The chunk lengths of a whole slice.
@@ -30,4 +49,51 @@ pub fn lengths(chunker: &mut dyn Chunker, data: &[u8]) -> Vec<usize> {
         rest = &rest[length..];
     }
     lengths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Cuts runs of bytes, taking the short way through zeros where there is one.
+    fn lengths_by_runs(spec: &ChunkerSpec, data: &[u8]) -> Vec<usize> {
+        let mut chunker = spec.build();
+        let (mut lengths, mut rest) = (Vec::new(), data);
+        loop {
+            let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+            if let Some(ZeroChunks { bytes, count }) = chunker.zeros(zeros as u64) {
+                lengths.extend(std::iter::repeat_n(bytes, count as usize));
+                rest = &rest[bytes * count as usize..];
+            }
+            let Some(length) = chunker.cut(rest, true) else { return lengths };
+            lengths.push(length);
+            rest = &rest[length..];
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn zeros_are_cut_as_any_bytes(
+            parts in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..3000), 0usize..40_000), 1..5),
+            kind in 0usize..6,
+        ) {
+            let specs = ["fixed:1000", "fastcdc:1K", "fastcdc:4K", "rolling-sum:300:7", "rolling-sum:4096:1024:reset", "rolling-sum:1:3:reset"];
+            let spec: ChunkerSpec = specs[kind].parse().unwrap();
+            let data: Vec<u8> = parts.into_iter().flat_map(|(mut part, zeros)| {
+                part.resize(part.len() + zeros, 0);
+                part
+            }).collect();
+            prop_assert_eq!(lengths_by_runs(&spec, &data), lengths(spec.build().as_mut(), &data));
+        }
+    }
+
+    #[test]
+    fn the_zeros_of_a_whole_disk_cost_nothing() {
+        for (spec, bytes) in [("fixed:4K", 4096), ("fastcdc:16K", 65_536), ("rolling-sum:64:7:reset", 64)] {
+            let found = spec.parse::<ChunkerSpec>().unwrap().build().zeros(1 << 60).unwrap();
+            assert_eq!(found.bytes, bytes, "{spec}");
+            assert!((1 << 60) - found.bytes as u64 * found.count < bytes as u64, "{spec}");
+        }
+    }
 }

@@ -23,6 +23,26 @@ pub enum StoreError {
         /// What is missing or wrong.
         problem: String,
     },
+    /// The store was made by another version.
+    #[error(
+        "the store {path} has format {found}, this program knows format {known}; commit its files into a new store"
+    )]
+    OtherFormat {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// That of this program.
+        known: u32,
+    },
+    /// What describes the store is damaged.
+    #[error("the store {path} is damaged: {problem}; restore it from a copy, or commit into a new store")]
+    Damaged {
+        /// The store.
+        path: PathBuf,
+        /// What is damaged.
+        problem: String,
+    },
     /// The store was made with other settings.
     #[error("the store {path} uses {found}, not {wanted}; leave the option out, or make another store")]
     OtherSettings {
@@ -66,7 +86,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether space or inodes ran out.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::StorageFull)
+        matches!(self, Self::Io(failure) if matches!(failure.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 }
 
@@ -84,9 +104,12 @@ impl Classify for StoreError {
         match self {
             Self::Io(failure) => failure.exit_code(),
             Self::Foreign(_) | Self::InUse(_) | Self::DestinationNotEmpty(_) => ExitCode::Refused,
-            Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSource(_) | Self::NoSnapshot { .. } => {
-                ExitCode::Usage
-            }
+            Self::Damaged { .. } => ExitCode::Negative,
+            Self::NotAStore { .. }
+            | Self::OtherFormat { .. }
+            | Self::OtherSettings { .. }
+            | Self::NoSource(_)
+            | Self::NoSnapshot { .. } => ExitCode::Usage,
             Self::Target(error) => error.exit_code(),
             Self::Output(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,

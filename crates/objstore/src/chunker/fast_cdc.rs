@@ -1,6 +1,6 @@
 //! FastCDC as published in 2020 (Xia et al., IEEE TPDS 31(9)): gear hash, normalised chunking, two bytes per step.
 
-use super::Chunker;
+use super::{Chunker, ZeroChunks};
 use fastcdc::v2020;
 
 /// FastCDC with the usual ratio of limits: at least a quarter, at most four times the wanted mean.
@@ -11,13 +11,15 @@ pub struct FastCdc {
     maximum: usize,
     mask_small: u64,
     mask_large: u64,
+    /// Bytes of a chunk of zeros, once one was cut.
+    zero_chunk: Option<usize>,
 }
 
 impl FastCdc {
     /// Chunks of about `average` bytes; the caller keeps `average` within [`FastCdc::AVERAGES`].
     pub fn new(average: usize) -> Self {
         let (mask_small, mask_large) = v2020::select_masks(average, v2020::Normalization::Level1);
-        Self { minimum: average / 4, average, maximum: average * 4, mask_small, mask_large }
+        Self { minimum: average / 4, average, maximum: average * 4, mask_small, mask_large, zero_chunk: None }
     }
 
     /// The wanted means the algorithm is defined for.
@@ -41,5 +43,16 @@ impl Chunker for FastCdc {
             self.mask_large << 1,
         );
         Some(length)
+    }
+
+    /// A chunk depends on its own bytes and on those up to the maximum behind its start, and on nothing before.
+    fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
+        let beyond = length.checked_sub(self.maximum as u64)?;
+        let bytes = match self.zero_chunk {
+            Some(bytes) => bytes,
+            None => self.cut(&vec![0; self.maximum], false)?,
+        };
+        self.zero_chunk = Some(bytes);
+        ZeroChunks::new(bytes, beyond / bytes as u64 + 1)
     }
 }

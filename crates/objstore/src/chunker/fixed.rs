@@ -1,6 +1,6 @@
 //! Chunks of one size.
 
-use super::Chunker;
+use super::{Chunker, ZeroChunks};
 
 /// Cuts every `size` bytes.
 #[derive(Debug, Clone)]
@@ -22,5 +22,9 @@ impl Chunker for Fixed {
         } else {
             (at_end && !pending.is_empty()).then_some(pending.len())
         }
+    }
+
+    fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
+        ZeroChunks::new(self.size, length / self.size as u64)
     }
 }

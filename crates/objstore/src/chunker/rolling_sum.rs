@@ -1,7 +1,7 @@
 //! The rolling-sum chunker of the DMV study (M. Murphy, master's thesis 2017): the plain sum of the last `window` bytes,
 //! a cut after every byte where it is divisible by `divisor`.
 
-use super::Chunker;
+use super::{Chunker, ZeroChunks};
 
 /// State of one stream.
 #[derive(Debug, Clone)]
@@ -101,6 +101,19 @@ impl Chunker for RollingSum {
         };
         self.scanned = if cut.is_some() { 0 } else { reach };
         cut
+    }
+
+    /// Over zeros the sum is 0, which every number divides: a cut as soon as the window is full, and with it every byte from then
+    /// on, or every window with the reset.
+    fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
+        // The sum of a full window is 0 if all of it is.
+        let between = self.scanned == 0 && self.sum == 0;
+        let bytes = match (self.filled, self.head) {
+            (true, _) => 1,
+            (false, 0) if self.reset => self.ring.len(),
+            _ => return None,
+        };
+        if !between || bytes > self.longest { None } else { ZeroChunks::new(bytes, length / bytes as u64) }
     }
 }
 

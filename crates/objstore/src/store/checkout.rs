@@ -1,6 +1,7 @@
 //! Writes a snapshot back as files.
 
 use super::snapshot::{Entry, EntryKind, unescape};
+use super::writing::SparseWriter;
 use super::{Store, make_directory, space};
 use crate::error::{StoreError, io};
 use rayon::prelude::*;
@@ -10,7 +11,6 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use serde::Serialize;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub struct CheckoutReport {
     pub snapshot: u64,
     /// Files written.
     pub files: u64,
-    /// Bytes written.
+    /// Bytes of these files, holes included.
     pub bytes: u64,
     /// Files that could not be had back; nothing of them was left at the destination.
     pub lost: Vec<Lost>,
@@ -146,20 +146,17 @@ impl Writer<'_> {
         Ok(bytes)
     }
 
-    fn content(&self, entry: &Entry, mut file: File) -> Result<u64, Lost> {
-        let EntryKind::File { size, objects, .. } = &entry.kind else { return Ok(0) };
-        let mut written: u64 = 0;
-        for object in objects {
-            let data = self.store.read(object).map_err(|problem| lost(entry, format!("object {object}: {problem}")))?;
-            if data.len() as u64 > size - written {
-                return Err(lost(entry, format!("its objects hold more than its {size} bytes")));
-            }
-            file.write_all(&data).map_err(|error| lost(entry, errno_message(&error)))?;
-            written += data.len() as u64;
+    fn content(&self, entry: &Entry, file: File) -> Result<u64, Lost> {
+        let EntryKind::File { size, objects, holes, .. } = &entry.kind else { return Ok(0) };
+        let mut writer = SparseWriter::new(&file, *size, holes).map_err(|problem| lost(entry, problem))?;
+        for run in objects {
+            let object = run.object;
+            let data =
+                self.store.read(&object).map_err(|problem| lost(entry, format!("object {object}: {problem}")))?;
+            let stop = || self.interrupt.requested();
+            writer.write(&data, run.times, stop).map_err(|problem| lost(entry, problem))?;
         }
-        if written != *size {
-            return Err(lost(entry, format!("its objects hold {written} bytes instead of {size}")));
-        }
+        let written = writer.finish().map_err(|problem| lost(entry, problem))?;
         beneath::set(&file, &self.attributes(entry)).map_err(|error| not_set(entry, &error))?;
         Ok(written)
     }

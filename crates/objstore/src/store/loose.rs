@@ -9,13 +9,15 @@
 //! files is low, they are files in `staging`, renamed into place.
 
 use super::FOLDER_MODE;
+use super::staging::Placed;
 use crate::error::{StoreError, io};
 use crate::object_id::ObjectId;
 use crate::scheme::Scheme;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -28,14 +30,26 @@ const LEAST_UNNAMED_BATCH: usize = 2048;
 
 /// An object that has no name in the store yet.
 #[derive(Debug)]
-enum Staged {
-    Unnamed(ObjectId, OwnedFd),
-    Named(ObjectId),
+struct Staged {
+    id: ObjectId,
+    /// The unnamed file; `None` for one in `staging`.
+    file: Option<OwnedFd>,
+    /// It takes the place of a damaged one.
+    replaces: bool,
+}
+
+/// Whether a store has an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    Whole,
+    /// Other bytes have its name.
+    Damaged,
+    Absent,
 }
 
 /// Writes loose objects; one per thread.
 #[derive(Debug)]
-pub(super) struct LooseWriter {
+pub(super) struct LooseWriter<'a> {
     staging: PathBuf,
     staging_fd: OwnedFd,
     objects: PathBuf,
@@ -47,9 +61,10 @@ pub(super) struct LooseWriter {
     unnamed_batch: usize,
     /// Whether there may be objects from before this commit.
     look_for_old: bool,
+    placed: &'a Placed,
 }
 
-impl LooseWriter {
+impl<'a> LooseWriter<'a> {
     /// The writer of thread `number` of `threads` of the store at `store`.
     ///
     /// # Errors
@@ -60,6 +75,7 @@ impl LooseWriter {
         threads: usize,
         scheme: Scheme,
         look_for_old: bool,
+        placed: &'a Placed,
     ) -> Result<Self, StoreError> {
         let staging = store.join("staging").join(number.to_string());
         fs::DirBuilder::new().mode(FOLDER_MODE).create(&staging).map_err(io("make directory", &staging))?;
@@ -75,29 +91,44 @@ impl LooseWriter {
             staged_bytes: 0,
             unnamed_batch: if batch >= LEAST_UNNAMED_BATCH { batch } else { 0 },
             look_for_old,
+            placed,
         })
     }
 
-    /// Whether the object is in place already, from an earlier commit. One of another size is damaged and counts as
-    /// absent, so that it is written anew.
-    pub fn has(&self, id: &ObjectId, length: usize) -> bool {
+    /// Whether the object is in place already, from an earlier commit.
+    pub fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
         if !self.look_for_old {
-            return false;
+            return Held::Absent;
         }
         let path = self.scheme.path(&id.hex());
-        rustix::fs::statat(&self.objects_fd, &*path, AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|stat| stat.st_size as u64 == length as u64)
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.objects_fd, &*path, flags, Mode::empty()) {
+            Ok(file) => {
+                if is_content(File::from(file), data) {
+                    Held::Whole
+                } else {
+                    Held::Damaged
+                }
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Held::Absent,
+            Err(_) => Held::Damaged,
+        }
     }
 
-    /// Stages an object.
+    /// Whether nothing is staged.
+    pub fn is_empty(&self) -> bool {
+        self.staged.is_empty()
+    }
+
+    /// Stages an object, which `replaces` a damaged one of its name.
     ///
     /// # Errors
     /// Those of creating and writing the file, and, when a batch is full, as [`Self::sync`] and [`Self::publish`].
-    pub fn put(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
-        let staged = match self.unnamed()? {
+    pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
+        let file = match self.unnamed()? {
             Some(file) => {
                 self.write(&file, data)?;
-                Staged::Unnamed(id, file)
+                Some(file)
             }
             None => {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -105,10 +136,10 @@ impl LooseWriter {
                 let file = rustix::fs::openat(&self.staging_fd, name, flags, MODE)
                     .map_err(|errno| io("create an object in", &self.staging)(errno))?;
                 self.write(&file, data)?;
-                Staged::Named(id)
+                None
             }
         };
-        self.staged.push(staged);
+        self.staged.push(Staged { id, file, replaces });
         self.staged_bytes += data.len() as u64;
         let batch = if self.unnamed_batch > 0 { self.unnamed_batch } else { BATCH_OBJECTS };
         if self.staged.len() >= batch || self.staged_bytes >= BATCH_BYTES {
@@ -157,8 +188,7 @@ impl LooseWriter {
     /// Those of making a directory and of naming an object in it.
     pub fn publish(&mut self) -> Result<(), StoreError> {
         for (number, staged) in std::mem::take(&mut self.staged).iter().enumerate() {
-            let (Staged::Unnamed(id, _) | Staged::Named(id)) = staged;
-            let hex = id.hex();
+            let hex = staged.id.hex();
             let path = self.scheme.path(&hex);
             let (folder, name) = path.rsplit_once('/').unwrap_or((".", &path));
             let folder = match self.folder(folder) {
@@ -167,6 +197,8 @@ impl LooseWriter {
             };
             let outcome = folder.and_then(|folder| self.name(staged, number, &folder, name));
             outcome.map_err(|errno| io("put in place", &self.objects.join(&path))(errno))?;
+            // One that replaces another was named by an earlier snapshot.
+            Placed::add(&self.placed.objects, (!staged.replaces).then_some(staged.id));
         }
         self.staged_bytes = 0;
         Ok(())
@@ -194,12 +226,12 @@ impl LooseWriter {
     }
 
     fn name(&self, staged: &Staged, number: usize, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
-        let Staged::Unnamed(_, file) = staged else {
+        let Some(file) = &staged.file else {
             return rustix::fs::renameat(&self.staging_fd, number.to_string(), folder, name);
         };
         let link = || link(file, folder, name);
         match link() {
-            // A damaged object of that name: see `has`.
+            // A damaged object of that name: see `holds`.
             Err(Errno::EXIST) => {
                 rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
                 link()
@@ -207,6 +239,14 @@ impl LooseWriter {
             other => other,
         }
     }
+}
+
+/// Whether a regular file holds these bytes and no more.
+fn is_content(mut file: File, data: &[u8]) -> bool {
+    let mut found = Vec::with_capacity(data.len() + 1);
+    file.metadata().is_ok_and(|facts| facts.is_file() && facts.len() == data.len() as u64)
+        && file.by_ref().take(data.len() as u64 + 1).read_to_end(&mut found).is_ok()
+        && found == data
 }
 
 /// Linking by descriptor alone needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE), which root lacks in many
@@ -303,14 +343,20 @@ mod tests {
             fs::create_dir(directory.path().join(folder)).unwrap();
         }
         let id = crate::HashAlgorithm::Sha1.name(b"whole");
-        let mut writer = LooseWriter::new(directory.path(), 0, 1, Scheme::GIT, true).unwrap();
-        writer.put(id, b"whole").unwrap();
+        let placed = Placed::default();
+        let mut writer = LooseWriter::new(directory.path(), 0, 1, Scheme::GIT, true, &placed).unwrap();
+        assert_eq!(writer.holds(&id, b"whole"), Held::Absent);
+        writer.put(id, b"whole", false).unwrap();
         writer.publish().unwrap();
+        assert_eq!(writer.holds(&id, b"whole"), Held::Whole);
         let path = directory.path().join("objects").join(Scheme::GIT.path(&id.hex()));
         fs::remove_file(&path).unwrap();
-        fs::write(&path, b"torn").unwrap();
+        for damaged in ["torn", "wHole", "whole and more"] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(writer.holds(&id, b"whole"), Held::Damaged, "{damaged}");
+        }
         // A thread without the right to link by descriptor, as everybody but root has none (kernels before 6.10 then say ENOENT).
-        let unprivileged = std::thread::spawn(move || {
+        let unprivileged = |writer: &mut LooseWriter<'_>| {
             rustix::thread::set_capabilities(
                 None,
                 rustix::thread::CapabilitySets {
@@ -320,10 +366,11 @@ mod tests {
                 },
             )
             .unwrap();
-            writer.put(id, b"whole").unwrap();
+            writer.put(id, b"whole", true).unwrap();
             writer.publish()
-        });
-        unprivileged.join().unwrap().unwrap();
+        };
+        std::thread::scope(|scope| scope.spawn(|| unprivileged(&mut writer)).join().unwrap()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(*placed.objects.lock().unwrap(), [id], "once: the second one replaced another");
     }
 }

@@ -1,9 +1,9 @@
 //! A store on disk.
 //!
 //! ```text
-//! store.json           hash, chunker, directory scheme
+//! store.json           hash, chunker, directory scheme, their checksum
 //! objects/             loose objects by the scheme
-//! packs/NAME.pack      packed objects
+//! packs/NAME.pack      packed objects; NAME.pack.damaged is a damaged pack whose whole objects were copied to another
 //! snapshots/000001     what was committed, in order
 //! staging/             objects not yet in place; emptied by the next commit
 //! lock                 held by the process that commits
@@ -16,18 +16,22 @@ pub mod commit;
 mod loose;
 pub mod pack;
 mod reading;
+mod salvage;
+pub mod settings;
 mod sink;
 pub mod snapshot;
 mod space;
+mod sparse;
+mod staging;
 pub mod stats;
 pub mod verify;
 mod walk;
+mod workers;
+mod writing;
 
-use crate::chunker::ChunkerSpec;
 use crate::chunker::spec::LONGEST_STORED;
 use crate::error::{StoreError, io};
-use crate::object_id::{HashAlgorithm, ObjectId};
-use crate::scheme::Scheme;
+use crate::object_id::ObjectId;
 use pack::Pack;
 use rustix::fs::OFlags;
 use senesce_core::failure::errno_message;
@@ -35,65 +39,21 @@ use senesce_core::{input, output};
 use senesce_sys::lock::Locked;
 use senesce_volume::guard;
 use serde::{Deserialize, Serialize};
+pub use settings::{StoreChoice, StoreSettings};
 use snapshot::Snapshot;
 use std::collections::HashMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a store fixes when it is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreSettings {
-    /// The hash that names objects.
-    pub hash: HashAlgorithm,
-    /// How files are cut.
-    pub chunker: ChunkerSpec,
-    /// Where loose objects lie.
-    pub scheme: Scheme,
-}
-
-impl fmt::Display for StoreSettings {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "hash {}, chunker {}, scheme {}", self.hash.word(), self.chunker, self.scheme)
-    }
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self { hash: HashAlgorithm::Blake3, chunker: ChunkerSpec::FastCdc { average: 16 << 10 }, scheme: Scheme::GIT }
-    }
-}
-
-/// What a user asks of a store; what is not said is the store's own, or the default for a new one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StoreChoice {
-    /// The hash that names objects.
-    pub hash: Option<HashAlgorithm>,
-    /// How files are cut.
-    pub chunker: Option<ChunkerSpec>,
-    /// Where loose objects lie.
-    pub scheme: Option<Scheme>,
-}
-
-impl StoreChoice {
-    fn over(self, base: StoreSettings) -> StoreSettings {
-        StoreSettings {
-            hash: self.hash.unwrap_or(base.hash),
-            chunker: self.chunker.unwrap_or(base.chunker),
-            scheme: self.scheme.unwrap_or(base.scheme),
-        }
-    }
-}
-
 /// Opens the store at `path`, or makes it where there is none. A choice that an existing store does not follow is an error.
 ///
 /// # Errors
 /// As [`Store::open`] or [`Store::create`]; [`StoreError::OtherSettings`] where the choice does not fit the store.
 pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreError> {
-    if !path.join("store.json").exists() {
+    if !path.join(settings::FILE).exists() {
         return Store::create(path, choice.over(StoreSettings::default()));
     }
     let store = Store::open(path)?;
@@ -115,18 +75,6 @@ pub enum Layout {
     Pack,
 }
 
-/// The content of `store.json`.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoreFile {
-    senesce_store: u32,
-    hash: HashAlgorithm,
-    chunker: ChunkerSpec,
-    scheme: Scheme,
-}
-
-const FORMAT: u32 = 1;
-
 /// A store opened for reading.
 #[derive(Debug)]
 pub struct Store {
@@ -134,17 +82,20 @@ pub struct Store {
     settings: StoreSettings,
     packs: Vec<Pack>,
     index: HashMap<ObjectId, (usize, pack::Entry)>,
+    /// More copies of objects of the index.
+    more_copies: HashMap<ObjectId, Vec<(usize, pack::Entry)>>,
 }
 
 impl Store {
     /// Opens a store.
     ///
     /// # Errors
-    /// [`StoreError::NotAStore`] without a readable store.json of this format; those of listing and reading the packs. A pack
-    /// with a damaged index is searched.
+    /// [`StoreError::NotAStore`], [`StoreError::OtherFormat`] or [`StoreError::Damaged`] without an intact store.json of this format;
+    /// those of listing and reading the packs. A pack with a damaged index is searched.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let settings = read_settings(path)?;
-        let mut store = Self { path: path.into(), settings, packs: Vec::new(), index: HashMap::new() };
+        let settings = settings::read(path)?;
+        let (index, more_copies) = (HashMap::new(), HashMap::new());
+        let mut store = Self { path: path.into(), settings, packs: Vec::new(), index, more_copies };
         for pack in names(&path.join("packs"))?.iter().filter(|name| name.extension().is_some_and(|end| end == "pack"))
         {
             store.add_pack(Pack::open(pack, settings.hash)?);
@@ -169,9 +120,8 @@ impl Store {
         for folder in FOLDERS {
             make_directory(&path.join(folder))?;
         }
-        let StoreSettings { hash, chunker, scheme } = settings;
-        let text = serde_json::json!(StoreFile { senesce_store: FORMAT, hash, chunker, scheme });
-        write_durably(&path.join("store.json"), &path.join("staging/store.json"), format!("{text:#}\n").as_bytes())?;
+        let text = settings::encode(&settings);
+        write_durably(&path.join(settings::FILE), &path.join("staging").join(settings::FILE), text.as_bytes())?;
         Self::open(path)
     }
 
@@ -195,20 +145,31 @@ impl Store {
     /// # Errors
     /// In words: it is in no pack and in no file, it cannot be read, or its bytes are not those of its name.
     pub fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
-        let data = match self.index.get(id) {
-            Some((pack, entry)) => {
-                let pack = &self.packs[*pack];
-                pack.read(entry).map_err(|error| format!("{}: {}", pack.path.display(), errno_message(&error)))?
-            }
-            None => {
-                let path = self.loose_path(id);
-                read_loose(&path).map_err(|error| match error.kind() {
-                    ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
-                    _ => format!("{}: {}", path.display(), errno_message(&error)),
-                })?
-            }
+        let checked = |data: Vec<u8>| match self.settings.hash.name(&data) == *id {
+            true => Ok(data),
+            false => Err("its bytes do not have its name".to_string()),
         };
-        if self.settings.hash.name(&data) == *id { Ok(data) } else { Err("its bytes do not have its name".into()) }
+        let mut problem = None;
+        for (pack, entry) in self.copies(id) {
+            let pack = &self.packs[pack];
+            let data = pack.read(&entry).map_err(|error| format!("{}: {}", pack.path.display(), errno_message(&error)));
+            match data.and_then(checked) {
+                Ok(data) => return Ok(data),
+                Err(found) => problem = Some(found),
+            }
+        }
+        let path = self.loose_path(id);
+        let data = read_loose(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
+            _ => format!("{}: {}", path.display(), errno_message(&error)),
+        });
+        data.and_then(checked).map_err(|found| problem.unwrap_or(found))
+    }
+
+    /// The copies of an object in packs: pack and place.
+    fn copies(&self, id: &ObjectId) -> impl Iterator<Item = (usize, pack::Entry)> {
+        let more = self.more_copies.get(id).into_iter().flatten();
+        self.index.get(id).into_iter().chain(more).copied()
     }
 
     /// Numbers of its snapshots, ascending.
@@ -249,7 +210,11 @@ impl Store {
 
     fn add_pack(&mut self, pack: Pack) {
         let number = self.packs.len();
-        self.index.extend(pack.entries.iter().map(|entry| (entry.id, (number, *entry))));
+        for entry in &pack.entries {
+            if let Some(other) = self.index.insert(entry.id, (number, *entry)) {
+                self.more_copies.entry(entry.id).or_default().push(other);
+            }
+        }
         self.packs.push(pack);
     }
 
@@ -269,11 +234,7 @@ impl Store {
         let file = file.map_err(io("open", &path))?;
         let locked = Locked::within(file, Duration::ZERO).map_err(io("lock", &path))?;
         let locked = locked.ok_or_else(|| StoreError::InUse(self.path.clone()))?;
-        let staging = self.path.join("staging");
-        if staging.exists() {
-            fs::remove_dir_all(&staging).map_err(io("empty", &staging))?;
-        }
-        fs::DirBuilder::new().mode(FOLDER_MODE).create(&staging).map_err(io("make directory", &staging))?;
+        self.empty_staging()?;
         Ok(locked)
     }
 }
@@ -310,17 +271,6 @@ const FOLDERS: [&str; 4] = ["objects", "packs", "snapshots", "staging"];
 /// A directory itself, and no link to one: nothing is written through it.
 fn is_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
-}
-
-fn read_settings(path: &Path) -> Result<StoreSettings, StoreError> {
-    let not_a_store = |problem: String| StoreError::NotAStore { path: path.into(), problem };
-    let text =
-        input::regular(&path.join("store.json")).map_err(|_| not_a_store("it has no readable store.json".into()))?;
-    let file: StoreFile = serde_json::from_slice(&text).map_err(|error| not_a_store(format!("store.json: {error}")))?;
-    if file.senesce_store != FORMAT {
-        return Err(not_a_store(format!("its format is {}, this program knows {FORMAT}", file.senesce_store)));
-    }
-    Ok(StoreSettings { hash: file.hash, chunker: file.chunker, scheme: file.scheme })
 }
 
 /// The paths of a directory's entries, sorted.

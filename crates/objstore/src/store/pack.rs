@@ -69,13 +69,10 @@ impl PackWriter {
     /// # Errors
     /// Those of write(2).
     pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
-        let length = data.len() as u32;
-        let mut header = [0; RECORD_HEADER];
-        header[..4].copy_from_slice(RECORD);
-        header[4..8].copy_from_slice(&length.to_le_bytes());
-        header[8..].copy_from_slice(id.padded());
+        let entry = Entry { id, offset: self.offset + RECORD_HEADER as u64, length: data.len() as u32 };
+        let header = header_of(&entry);
         self.file.write_all(&header).and_then(|()| self.file.write_all(data)).map_err(io("write", &self.path))?;
-        self.entries.push(Entry { id, offset: self.offset + RECORD_HEADER as u64, length });
+        self.entries.push(entry);
         self.offset += (RECORD_HEADER + data.len()) as u64;
         Ok(())
     }
@@ -83,6 +80,11 @@ impl PackWriter {
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.offset
+    }
+
+    /// Whether it holds no object yet.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// Writes the index, makes the pack durable and renames it into `folder` under a name made of its index.
@@ -103,6 +105,14 @@ impl PackWriter {
         std::fs::rename(&self.path, &place).map_err(io("rename into place", &place))?;
         Ok(place)
     }
+}
+
+fn header_of(entry: &Entry) -> [u8; RECORD_HEADER] {
+    let mut header = [0; RECORD_HEADER];
+    header[..4].copy_from_slice(RECORD);
+    header[4..8].copy_from_slice(&entry.length.to_le_bytes());
+    header[8..].copy_from_slice(entry.id.padded());
+    header
 }
 
 fn encode_index(entries: &[Entry]) -> Vec<u8> {
@@ -142,6 +152,13 @@ impl Pack {
         Ok(Self { path: path.into(), entries, problem, file })
     }
 
+    /// Whether what precedes an object, by which it is found when the index is damaged, is intact.
+    pub fn has_header(&self, entry: &Entry) -> bool {
+        let mut header = [0; RECORD_HEADER];
+        let start = entry.offset.checked_sub(RECORD_HEADER as u64);
+        start.is_some_and(|start| self.file.read_exact_at(&mut header, start).is_ok()) && header == header_of(entry)
+    }
+
     /// The bytes of an object, not yet checked against its name.
     ///
     /// # Errors
@@ -171,6 +188,9 @@ fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::
     let index = file.at(bytes - TRAILER as u64 - index_bytes, index_bytes as usize)?;
     if blake3::hash(&index).as_bytes() != &trailer[8..40] {
         return Ok(Err("the index is damaged".into()));
+    }
+    if file.at(0, MAGIC.len())? != MAGIC {
+        return Ok(Err("its first bytes are not those of a pack".into()));
     }
     let data_end = bytes - TRAILER as u64 - index_bytes;
     let too_long = |entry: &Entry| entry.length as usize > LONGEST_STORED;
@@ -290,105 +310,4 @@ fn number_u32(bytes: &[u8]) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn pack_of(objects: &[Vec<u8>]) -> Vec<u8> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut writer = PackWriter::create(directory.path().join("part")).unwrap();
-        for object in objects {
-            writer.append(HashAlgorithm::Sha1.name(object), object).unwrap();
-        }
-        std::fs::read(writer.finish(directory.path()).unwrap()).unwrap()
-    }
-
-    #[test]
-    fn the_format_is_fixed() {
-        let bytes = pack_of(&[b"one".to_vec(), b"two".to_vec()]);
-        assert_eq!(blake3::hash(&bytes).to_hex()[..16], *"d0873e4e43ca91ed");
-    }
-
-    /// A pack of one object of zeroes, which are holes.
-    fn sparse_pack(path: &Path, length: u32) {
-        let file = File::create(path).unwrap();
-        let id = HashAlgorithm::Sha1.name(&vec![0; (length as usize).min(2 * LONGEST_STORED)]);
-        let start = (MAGIC.len() + RECORD_HEADER) as u64;
-        let header = [RECORD.as_slice(), &length.to_le_bytes(), id.padded()].concat();
-        file.write_all_at(&[MAGIC.as_slice(), &header].concat(), 0).unwrap();
-        let index = encode_index(&[Entry { id, offset: start, length }]);
-        let trailer = [1u64.to_le_bytes().as_slice(), blake3::hash(&index).as_bytes().as_slice(), END].concat();
-        file.write_all_at(&[index, trailer].concat(), start + u64::from(length)).unwrap();
-    }
-
-    #[test]
-    fn no_object_is_longer_than_a_chunk() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.pack");
-        sparse_pack(&path, LONGEST_STORED as u32);
-        let pack = Pack::open(&path, HashAlgorithm::Sha1).unwrap();
-        assert_eq!((pack.problem.as_deref(), pack.entries.len()), (None, 1));
-        assert_eq!(pack.read(&pack.entries[0]).unwrap().len(), LONGEST_STORED);
-        for length in [LONGEST_STORED as u32 + 1, u32::MAX] {
-            sparse_pack(&path, length);
-            let pack = Pack::open(&path, HashAlgorithm::Sha1).unwrap();
-            assert!(pack.problem.unwrap().contains("above 16777216 bytes"));
-            assert_eq!(pack.entries, [], "nor is it found again");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn every_cut_keeps_the_objects_before_it(
-            objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 1..8),
-            cut in 0.0..1.0f64,
-        ) {
-            let whole = pack_of(&objects);
-            let length = (whole.len() as f64 * cut) as usize;
-            let (entries, problem) = decode(&whole[..length], HashAlgorithm::Sha1);
-            prop_assert!(problem.is_some());
-            let mut end = MAGIC.len();
-            let intact = objects.iter().take_while(|object| { end += RECORD_HEADER + object.len(); end <= length }).count();
-            prop_assert_eq!(entries.len(), intact);
-        }
-
-        #[test]
-        fn a_changed_byte_loses_at_most_one_object(
-            objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 2..8),
-            place in 0.0..1.0f64,
-        ) {
-            let mut bytes = pack_of(&objects);
-            let at = 8 + ((bytes.len() - 8) as f64 * place) as usize;
-            bytes[at] ^= 0x55;
-            let (entries, _) = decode(&bytes, HashAlgorithm::Sha1);
-            let intact = entries.iter().filter(|entry| {
-                let start = entry.offset as usize;
-                HashAlgorithm::Sha1.name(&bytes[start..start + entry.length as usize]) == entry.id
-            }).count();
-            prop_assert!(intact + 1 >= objects.len(), "{} of {}", intact, objects.len());
-        }
-
-        #[test]
-        fn what_is_found_without_an_index_has_its_name(
-            objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 2..8),
-            place in 0.0..1.0f64,
-        ) {
-            let mut bytes = pack_of(&objects);
-            bytes.pop();
-            let records: usize = objects.iter().map(|object| RECORD_HEADER + object.len()).sum();
-            bytes[MAGIC.len() + (records as f64 * place) as usize] ^= 0x55;
-            let (entries, problem) = decode(&bytes, HashAlgorithm::Sha1);
-            prop_assert!(problem.is_some() && entries.len() + 1 >= objects.len(), "{} of {}", entries.len(), objects.len());
-            for entry in entries {
-                let start = entry.offset as usize;
-                prop_assert_eq!(HashAlgorithm::Sha1.name(&bytes[start..start + entry.length as usize]), entry.id);
-            }
-        }
-
-        #[test]
-        fn garbage_is_never_more_than_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
-            let (entries, problem) = decode(&bytes, HashAlgorithm::Blake3);
-            prop_assert!(problem.is_some() && entries.is_empty());
-        }
-    }
-}
+mod tests;

@@ -1,10 +1,10 @@
-//! Reads a file chunk by chunk and notices when it changes meanwhile.
+//! Reads a file chunk by chunk, its holes without the disk, and notices when it changes meanwhile.
 
-use crate::chunker::ChunkerSpec;
+use super::sparse::{Hole, Source};
+use crate::chunker::{ChunkerSpec, ZeroChunks};
 use crate::error::{StoreError, io};
 use rustix::fs::Stat;
-use std::fs::File;
-use std::io::Read;
+use senesce_core::input::open_regular;
 use std::path::Path;
 
 /// How often a file that changes is read again before its last state is taken as it is.
@@ -16,6 +16,8 @@ pub(super) struct Reading {
     pub stat: Stat,
     /// Bytes read.
     pub size: u64,
+    /// Its holes.
+    pub holes: Vec<Hole>,
     /// It changed during every attempt.
     pub changed: bool,
 }
@@ -24,34 +26,39 @@ pub(super) struct Reading {
 pub(super) struct FileReader {
     chunker: ChunkerSpec,
     buffer: Vec<u8>,
+    /// A chunk of zeros.
+    zeros: Vec<u8>,
 }
 
 impl FileReader {
     pub fn new(chunker: ChunkerSpec) -> Self {
-        Self { chunker, buffer: vec![0; 1 << 20] }
+        Self { chunker, buffer: vec![0; 1 << 20], zeros: Vec::new() }
     }
 
-    /// Reads the file at `path` and hands its chunks to `put`; `restart` is called when the file changed and its chunks
-    /// come again from the first.
+    /// Reads the file at `path` and hands its chunks to `put`, each with the number of times that it follows itself; `restart` is
+    /// called when the file changed and its chunks come again from the first. `stop` is called before every read.
     ///
     /// # Errors
-    /// Those of opening and reading the file, and those of `put`.
+    /// Those of opening and reading the file, and those of `put` and `stop`.
     pub fn read(
         &mut self,
         path: &Path,
         mut restart: impl FnMut(),
-        mut put: impl FnMut(&[u8]) -> Result<(), StoreError>,
+        mut put: impl FnMut(&[u8], u64) -> Result<(), StoreError>,
+        stop: impl Fn() -> Result<(), StoreError>,
     ) -> Result<Reading, StoreError> {
         let mut attempt = 1;
         loop {
             restart();
-            let mut file = File::open(path).map_err(io("open", path))?;
+            let file = open_regular(path).map_err(io("open", path))?;
             let before = rustix::fs::fstat(&file).map_err(io("read the state of", path))?;
-            let size = self.chunks(&mut file, path, &mut put)?;
+            let mut source = Source::new(&file, &before);
+            self.chunks(&mut source, path, &mut put, &stop)?;
+            let size = source.position();
             let after = rustix::fs::fstat(&file).map_err(io("read the state of", path))?;
             let changed = state(&before) != state(&after) || size != after.st_size as u64;
             if !changed || attempt == ATTEMPTS {
-                return Ok(Reading { stat: after, size, changed });
+                return Ok(Reading { stat: after, size, holes: source.holes, changed });
             }
             attempt += 1;
         }
@@ -59,36 +66,63 @@ impl FileReader {
 
     fn chunks(
         &mut self,
-        file: &mut impl Read,
+        source: &mut Source<'_>,
         path: &Path,
-        put: &mut impl FnMut(&[u8]) -> Result<(), StoreError>,
-    ) -> Result<u64, StoreError> {
+        put: &mut impl FnMut(&[u8], u64) -> Result<(), StoreError>,
+        stop: &impl Fn() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut chunker = self.chunker.build();
-        let (mut start, mut end, mut size) = (0, 0, 0);
+        let (mut start, mut end) = (0, 0);
+        // From here to `end` all bytes are of the hole that is being read.
+        let mut hole_from = 0usize;
         loop {
+            stop()?;
             if end == self.buffer.len() {
                 if start > 0 {
                     self.buffer.copy_within(start..end, 0);
                 } else {
                     self.buffer.resize(end * 2, 0);
                 }
-                end -= start;
+                (hole_from, end) = (hole_from.saturating_sub(start), end - start);
                 start = 0;
             }
-            let read = match file.read(&mut self.buffer[end..]) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                other => other.map_err(io("read", path))?,
-            };
+            let (read, in_hole) = source.fill(&mut self.buffer[end..]).map_err(io("read", path))?;
             end += read;
-            size += read as u64;
-            while let Some(length) = chunker.cut(&self.buffer[start..end], read == 0) {
-                put(&self.buffer[start..start + length])?;
+            if !in_hole {
+                hole_from = end;
+            }
+            loop {
+                if start >= hole_from
+                    && let Some(chunks) = chunker.zeros((end - start) as u64 + source.hole_left())
+                {
+                    start += self.skip(source, chunks, end - start, put)?;
+                }
+                let Some(length) = chunker.cut(&self.buffer[start..end], read == 0) else { break };
+                put(&self.buffer[start..start + length], 1)?;
                 start += length;
             }
             if read == 0 {
-                return Ok(size);
+                return Ok(());
             }
         }
+    }
+
+    /// Hands out chunks of zeros, of which `pending` bytes are in the buffer and the rest lies in the hole; returns how many of those
+    /// in the buffer they are.
+    fn skip(
+        &mut self,
+        source: &mut Source<'_>,
+        ZeroChunks { bytes, count }: ZeroChunks,
+        pending: usize,
+        put: &mut impl FnMut(&[u8], u64) -> Result<(), StoreError>,
+    ) -> Result<usize, StoreError> {
+        if self.zeros.len() < bytes {
+            self.zeros.resize(bytes, 0);
+        }
+        put(&self.zeros[..bytes], count)?;
+        let all = bytes as u64 * count;
+        source.skip(all.saturating_sub(pending as u64));
+        Ok(all.min(pending as u64) as usize)
     }
 }
 
@@ -100,6 +134,10 @@ fn state(stat: &Stat) -> [i64; 5] {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    fn go_on() -> Result<(), StoreError> {
+        Ok(())
+    }
 
     fn reader() -> FileReader {
         FileReader::new("fixed:1000".parse().unwrap())
@@ -117,10 +155,11 @@ mod tests {
                 .read(
                     &path,
                     || (),
-                    |chunk| {
-                        joined.extend_from_slice(chunk);
+                    |chunk, times| {
+                        (0..times).for_each(|_| joined.extend_from_slice(chunk));
                         Ok(())
                     },
+                    go_on,
                 )
                 .unwrap();
             assert!(joined == data && reading.size == size as u64 && !reading.changed, "{size}");
@@ -138,10 +177,11 @@ mod tests {
             .read(
                 &path,
                 || attempts += 1,
-                |_| {
+                |_, _| {
                     grow(&path);
                     Ok(())
                 },
+                go_on,
             )
             .unwrap();
         assert!(reading.changed);
@@ -158,16 +198,85 @@ mod tests {
             .read(
                 &path,
                 || joined.borrow_mut().clear(),
-                |chunk| {
+                |chunk, _| {
                     if !std::mem::replace(&mut grown, true) {
                         std::fs::write(&path, vec![2; 4000]).unwrap();
                     }
                     joined.borrow_mut().extend_from_slice(chunk);
                     Ok(())
                 },
+                go_on,
             )
             .unwrap();
         assert!(!reading.changed);
         assert_eq!(joined.into_inner(), vec![2; 4000]);
+    }
+
+    /// Chunks in order, each as often as it comes.
+    fn chunks_of(spec: &str, path: &Path) -> (Vec<Vec<u8>>, Reading) {
+        let mut chunks = Vec::new();
+        let mut put = |chunk: &[u8], times: u64| {
+            chunks.extend(std::iter::repeat_n(chunk.to_vec(), times as usize));
+            Ok(())
+        };
+        let reading = FileReader::new(spec.parse().unwrap()).read(path, || (), &mut put, go_on).unwrap();
+        (chunks, reading)
+    }
+
+    #[test]
+    fn a_file_with_holes_has_the_chunks_of_one_without() {
+        use std::os::unix::fs::FileExt;
+        let directory = tempfile::tempdir().unwrap();
+        let (sparse, dense) = (directory.path().join("sparse"), directory.path().join("dense"));
+        let data: Vec<u8> = (0..200_000u32).map(|index| (index.wrapping_mul(index) % 251) as u8 + 1).collect();
+        const SIZE: u64 = 20_000_000;
+        for parts in
+            [vec![], vec![0], vec![3_000_000], vec![0, 4_500_007, 9_000_000, SIZE - 200_000], vec![1, 19_000_001]]
+        {
+            let file = std::fs::File::create(&sparse).unwrap();
+            file.set_len(SIZE).unwrap();
+            parts.iter().for_each(|at| file.write_all_at(&data, *at).unwrap());
+            std::fs::write(&dense, std::fs::read(&sparse).unwrap()).unwrap();
+            for spec in ["fixed:1000", "fixed:65536", "fastcdc:16K", "fastcdc:1M", "rolling-sum:4096:1024:reset"] {
+                let (found, reading) = chunks_of(spec, &sparse);
+                assert!(found == chunks_of(spec, &dense).0, "{spec} {parts:?}");
+                assert_eq!(reading.size, SIZE);
+                let holes: u64 = reading.holes.iter().map(|(_, length)| length).sum();
+                assert!(holes + parts.len() as u64 * 280_000 >= SIZE, "{spec} {parts:?}: {:?}", reading.holes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_hole_as_large_as_a_disk_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hole");
+        // ext4 holds up to 16 TiB.
+        const SIZE: u64 = 4 << 40;
+        std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+        for spec in ["fixed:4K", "fastcdc:16K", "rolling-sum:4096:1024", "rolling-sum:4096:1024:reset"] {
+            let (mut bytes, mut calls) = (0, 0);
+            let put = |chunk: &[u8], times: u64| {
+                (bytes, calls) = (bytes + chunk.len() as u64 * times, calls + 1);
+                Ok(())
+            };
+            let reading = FileReader::new(spec.parse().unwrap()).read(&path, || (), put, go_on).unwrap();
+            assert_eq!((bytes, reading.size, reading.holes), (SIZE, SIZE, vec![(0, SIZE)]), "{spec}");
+            assert!(calls < 10, "{spec}: {calls}");
+        }
+    }
+
+    #[test]
+    fn reading_stops_inside_of_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, vec![1; 5 << 20]).unwrap();
+        let reads = std::cell::Cell::new(0);
+        let stop = || {
+            reads.set(reads.get() + 1);
+            if reads.get() > 2 { Err(StoreError::Interrupted) } else { Ok(()) }
+        };
+        let stopped = reader().read(&path, || (), |_, _| Ok(()), stop);
+        assert!(matches!(stopped, Err(StoreError::Interrupted)) && reads.get() == 3);
     }
 }

@@ -1,56 +1,61 @@
 //! Where one thread of a commit writes its objects.
 
 use super::commit::CommitOptions;
-use super::loose::{self, LooseWriter};
+use super::loose::{self, Held, LooseWriter};
 use super::pack::{self, PackWriter};
+use super::staging::Placed;
 use super::{Layout, Store};
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
 use std::path::PathBuf;
 
 /// Where one thread writes its objects.
-pub(super) enum Sink {
-    Loose(LooseWriter),
-    Pack(PackSink),
+pub(super) enum Sink<'a> {
+    Loose(LooseWriter<'a>),
+    Pack(PackSink<'a>),
 }
 
-impl Sink {
-    pub fn new(store: &Store, number: usize, options: &CommitOptions) -> Result<Self, StoreError> {
+impl<'a> Sink<'a> {
+    pub fn new(store: &Store, number: usize, options: &CommitOptions, placed: &'a Placed) -> Result<Self, StoreError> {
         let look_for_old = loose::any(&store.path.join("objects"))?;
-        let loose = LooseWriter::new(&store.path, number, options.threads, store.settings.scheme, look_for_old)?;
+        let (threads, scheme) = (options.threads, store.settings.scheme);
+        let loose = LooseWriter::new(&store.path, number, threads, scheme, look_for_old, placed)?;
         Ok(match options.layout {
             Layout::Loose => Self::Loose(loose),
             Layout::Pack => {
-                Self::Pack(PackSink { store: store.path.clone(), number, loose, open: None, full: Vec::new() })
+                Self::Pack(PackSink { store: store.path.clone(), number, loose, open: None, full: Vec::new(), placed })
             }
         })
     }
 
-    pub fn has(&self, id: &ObjectId, length: usize) -> bool {
+    pub fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
         match self {
-            Self::Loose(loose) => loose.has(id, length),
-            Self::Pack(sink) => sink.loose.has(id, length),
+            Self::Loose(loose) => loose.holds(id, data),
+            Self::Pack(sink) => sink.loose.holds(id, data),
         }
     }
 
-    pub fn put(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
+    /// Stores an object, which `replaces` a damaged loose one.
+    pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
         match self {
-            Self::Loose(loose) => loose.put(id, data),
+            Self::Loose(loose) => loose.put(id, data, replaces),
+            Self::Pack(sink) if replaces => sink.loose.put(id, data, replaces),
             Self::Pack(sink) => sink.put(id, data),
         }
     }
 }
 
 /// One thread's packs; every thread writes its own, each from front to end.
-pub(super) struct PackSink {
+pub(super) struct PackSink<'a> {
     store: PathBuf,
     number: usize,
-    loose: LooseWriter,
+    loose: LooseWriter<'a>,
     open: Option<PackWriter>,
     full: Vec<PathBuf>,
+    placed: &'a Placed,
 }
 
-impl PackSink {
+impl PackSink<'_> {
     fn put(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
         let writer = match &mut self.open {
             Some(writer) => writer,
@@ -65,7 +70,9 @@ impl PackSink {
 
     fn close(&mut self) -> Result<(), StoreError> {
         if let Some(writer) = self.open.take() {
-            self.full.push(writer.finish(&self.store.join("packs"))?);
+            let pack = writer.finish(&self.store.join("packs"))?;
+            Placed::add(&self.placed.packs, [pack.clone()]);
+            self.full.push(pack);
         }
         Ok(())
     }
@@ -73,6 +80,11 @@ impl PackSink {
     /// Its packs, durable and in place.
     pub fn finish(mut self) -> Result<Vec<PathBuf>, StoreError> {
         self.close()?;
+        if !self.loose.is_empty() {
+            self.loose.sync()?;
+            self.loose.publish()?;
+            self.loose.sync()?;
+        }
         Ok(self.full)
     }
 }

@@ -3,6 +3,7 @@
 //! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: the first a [`Header`], then
 //! [`Entry`] after entry, the last an [`End`]. So one damaged line costs one entry, and a missing end is seen.
 
+pub use super::sparse::Hole;
 use crate::chunker::ChunkerSpec;
 use crate::object_id::{HashAlgorithm, ObjectId};
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,10 @@ pub enum EntryKind {
         /// Bytes.
         size: u64,
         /// Its objects.
-        objects: Vec<ObjectId>,
+        objects: Vec<ObjectRun>,
+        /// Where it is a hole.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        holes: Vec<Hole>,
         /// It was written to while it was read, so it may be a mixture of two states.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         changed: bool,
@@ -52,6 +56,64 @@ pub enum EntryKind {
         /// Its target.
         to: String,
     },
+}
+
+/// An object and how often it follows itself: `NAME`, or `NAME*TIMES`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ObjectRun {
+    /// The object.
+    pub object: ObjectId,
+    /// How often, at least once.
+    pub times: u64,
+}
+
+impl From<ObjectId> for ObjectRun {
+    fn from(object: ObjectId) -> Self {
+        Self { object, times: 1 }
+    }
+}
+
+impl From<ObjectRun> for String {
+    fn from(run: ObjectRun) -> Self {
+        let name = run.object.hex();
+        if run.times == 1 { name } else { format!("{name}*{}", run.times) }
+    }
+}
+
+impl TryFrom<String> for ObjectRun {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (name, times) = text.split_once('*').unwrap_or((&text, "1"));
+        let times = times.parse().ok().filter(|times| *times > 0).ok_or("an object comes at least once")?;
+        Ok(Self { object: name.parse()?, times })
+    }
+}
+
+/// Adds an object to those of a file; whether that takes another element of the list.
+pub fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -> bool {
+    match objects.last_mut() {
+        Some(last) if last.object == object => last.times = last.times.saturating_add(times),
+        _ => {
+            objects.push(ObjectRun { object, times });
+            return true;
+        }
+    }
+    false
+}
+
+/// Bytes of a file that are in none of its holes; `None` if these overlap, or reach beyond its end.
+pub fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
+    let (mut end, mut data) = (0u64, size);
+    for (offset, length) in holes {
+        if *offset < end {
+            return None;
+        }
+        end = offset.checked_add(*length).filter(|end| *end <= size)?;
+        data -= length;
+    }
+    Some(data)
 }
 
 /// One file, directory or symbolic link.
@@ -136,7 +198,12 @@ pub fn decode(number: u64, text: &[u8]) -> Snapshot {
         };
         if index == 0 {
             match serde_json::from_slice::<Header>(json) {
-                Ok(header) if header.senesce_snapshot == FORMAT => snapshot.header = Some(header),
+                Ok(header) if header.senesce_snapshot == FORMAT => {
+                    if header.number != number {
+                        snapshot.problems.push(format!("line 1 is of snapshot {}", header.number));
+                    }
+                    snapshot.header = Some(header);
+                }
                 _ => snapshot.problems.push("line 1 is not a header of a known format".into()),
             }
         } else if let Ok(entry) = serde_json::from_slice::<Entry>(json) {
@@ -213,10 +280,10 @@ mod tests {
 
     fn entries() -> Vec<Entry> {
         let entry = |path: &str, kind| Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind };
-        let objects = vec![HashAlgorithm::Sha1.name(b"a"), HashAlgorithm::Sha1.name(b"b")];
+        let objects = vec![HashAlgorithm::Sha1.name(b"a").into(), HashAlgorithm::Sha1.name(b"b").into()];
         vec![
             entry("d", EntryKind::Directory),
-            entry("d/f", EntryKind::File { size: 2, objects, changed: false }),
+            entry("d/f", EntryKind::File { size: 2, objects, holes: Vec::new(), changed: false }),
             entry("l", EntryKind::Link { to: "d/f".into() }),
         ]
     }
@@ -228,6 +295,41 @@ mod tests {
         assert_eq!(lines.len(), 5);
         assert!(lines[1].ends_with(r#"{"path":"d","mode":420,"uid":0,"gid":0,"modified":[1,2],"kind":"directory"}"#));
         assert!(lines[4].ends_with(r#"{"entries":3}"#));
+    }
+
+    #[test]
+    fn objects_that_follow_themselves_are_written_once() {
+        let (a, b) = (HashAlgorithm::Sha1.name(b"a"), HashAlgorithm::Sha1.name(b"b"));
+        let mut objects = Vec::new();
+        let grown = [(a, 1), (a, 1), (a, 5), (b, 1), (a, 2)].map(|(object, times)| push(&mut objects, object, times));
+        assert_eq!(grown, [true, false, false, true, true]);
+        let text = serde_json::to_string(&objects).unwrap();
+        assert_eq!(text, format!(r#"["{a}*7","{b}","{a}*2"]"#));
+        assert_eq!(serde_json::from_str::<Vec<ObjectRun>>(&text).unwrap(), objects);
+        for wrong in [format!("{a}*0"), format!("{a}*"), format!("{a}*-1"), "x*2".into(), String::new()] {
+            assert!(ObjectRun::try_from(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn holes_lie_one_after_the_other_inside_of_their_file() {
+        assert_eq!(data_bytes(10, &[(0, 2), (2, 3), (9, 1)]), Some(4));
+        for wrong in [vec![(0, 11)], vec![(4, 2), (5, 1)], vec![(4, 2), (1, 1)], vec![(u64::MAX, 2)]] {
+            assert_eq!(data_bytes(10, &wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found_or_changes_nothing() {
+        let text = encode(&header(), &entries());
+        let whole = decode(1, &text);
+        for bit in 0..text.len() * 8 {
+            let mut flipped = text.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = decode(1, &flipped);
+            assert!(!found.problems.is_empty() || found == whole, "bit {bit}: {found:?}");
+        }
+        assert_eq!(decode(2, &text).problems.len(), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether there is room for what a snapshot says that it holds. A small store may say that it holds more than any disk does.
 
-use super::snapshot::{Entry, EntryKind, Snapshot};
+use super::snapshot::{Entry, EntryKind, Snapshot, data_bytes};
 use crate::error::{StoreError, io};
 use rustix::fs::StatVfs;
 use senesce_core::machine::memory_available;
@@ -32,7 +32,9 @@ impl Need {
         let mut directories = HashSet::new();
         for entry in &snapshot.entries {
             match &entry.kind {
-                EntryKind::File { size, .. } => need.bytes = need.bytes.saturating_add(*size),
+                EntryKind::File { size, holes, .. } => {
+                    need.bytes = need.bytes.saturating_add(data_bytes(*size, holes).unwrap_or(*size));
+                }
                 EntryKind::Link { .. } | EntryKind::Directory => {}
             }
             need.inodes += u64::from(!matches!(entry.kind, EntryKind::Directory));
@@ -91,7 +93,7 @@ fn missing(place: &str, needed: String, free: String) -> StoreError {
     .into()
 }
 
-/// The names of the objects of a commit, which are held in memory. A file of holes is small on its disk and endless to read.
+/// The names of the objects of a commit, which are held in memory; those of an object that follows itself count once.
 #[derive(Debug)]
 pub(super) struct Names {
     taken: AtomicU64,
@@ -104,15 +106,15 @@ impl Names {
         Self { taken: AtomicU64::new(0), most }
     }
 
-    /// Takes one more, of the file at `path`.
+    /// Takes `count` more, of the file at `path`.
     ///
     /// # Errors
     /// [`TargetError::Missing`] when they do not fit into half of the memory that was available.
-    pub fn take(&self, path: &Path) -> Result<(), StoreError> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) < self.most {
+    pub fn take(&self, path: &Path, count: u64) -> Result<(), StoreError> {
+        if self.taken.fetch_add(count, Ordering::Relaxed) < self.most {
             return Ok(());
         }
-        let what = format!("memory for the names of all objects, used up at {} (a file of holes?); it", path.display());
+        let what = format!("memory for the names of all objects, used up at {}; it", path.display());
         let remedy = "leave the file out, commit a part, or make a store with larger chunks";
         Err(TargetError::missing(what, remedy).into())
     }
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_declared_and_every_directory_count() {
-        let file = |size| EntryKind::File { size, objects: Vec::new(), changed: false };
+        let file = |size| EntryKind::File { size, objects: Vec::new(), holes: Vec::new(), changed: false };
         let link = EntryKind::Link { to: "x".into() };
         let entries = [("a", EntryKind::Directory), ("a/f", file(10)), ("b/c/d/l", link), ("b/g", file(u64::MAX))];
         let found = Need::of(&snapshot(&entries), 4096);
@@ -149,8 +151,8 @@ mod tests {
     #[test]
     fn the_names_of_a_commit_end_with_the_memory() {
         let names = Names { taken: AtomicU64::new(0), most: 2 };
-        assert!(names.take(Path::new("a")).is_ok() && names.take(Path::new("b")).is_ok());
-        assert!(names.take(Path::new("holes")).unwrap_err().to_string().contains("used up at holes"));
+        assert!(names.take(Path::new("a"), 1).is_ok() && names.take(Path::new("b"), 1).is_ok());
+        assert!(names.take(Path::new("c"), 1).unwrap_err().to_string().contains("used up at c"));
     }
 
     #[test]

@@ -36,8 +36,10 @@ pub struct StoreStats {
     pub loose_directories_expected: f64,
     /// Packs.
     pub packs: u64,
-    /// Bytes on disk (blocks) of objects and packs, directories included.
+    /// Bytes on disk (blocks) of objects and packs, directories included, and of what is staged.
     pub disk_bytes: u64,
+    /// Bytes on disk of what a commit has staged that runs, or did not end. The next commit removes them.
+    pub staging_bytes: u64,
     /// Objects by size: upper bound (a power of two) and count.
     pub sizes: Vec<(u64, u64)>,
 }
@@ -78,6 +80,8 @@ pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
         stats.disk_bytes += bytes;
         stats.loose_directories += if folder == "objects" { directories } else { 0 };
     }
+    stats.staging_bytes = store.staged_bytes()?;
+    stats.disk_bytes += stats.staging_bytes;
     for number in store.snapshot_numbers()? {
         stats.snapshots += 1;
         for entry in store.snapshot(Some(number))?.entries {

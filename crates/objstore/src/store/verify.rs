@@ -53,6 +53,10 @@ pub struct VerifyReport {
     pub affected_files: Vec<AffectedFile>,
     /// What is wrong with packs, snapshots and other files.
     pub problems: Vec<String>,
+    /// Bytes on disk of what a commit has staged that runs, or did not end. The next commit removes them.
+    pub staging_bytes: u64,
+    /// Damaged packs whose whole objects were copied to others.
+    pub set_aside: Vec<String>,
     /// Wall-clock time.
     pub elapsed_seconds: f64,
 }
@@ -75,6 +79,8 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
     for pack in &store.packs {
         report.problems.extend(pack.problem.iter().map(|problem| format!("{}: {problem}", pack.path.display())));
     }
+    report.staging_bytes = store.staged_bytes()?;
+    report.set_aside = store.set_aside()?.iter().map(|path| path.display().to_string()).collect();
     let places = places(store, &mut report)?;
     progress.phase("verify", places.len() as u64, "objects");
     let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -88,17 +94,35 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
         }
         place.check(store, &bytes)
     };
-    report.damaged = places.par_iter().filter_map(check).collect();
+    let findings: Vec<Option<Finding>> = places.par_iter().map(check).collect();
     if interrupt.requested() {
         return Err(StoreError::Interrupted);
     }
     report.objects = places.len() as u64;
     report.bytes = bytes.into_inner();
-    let damaged: HashSet<ObjectId> = report.damaged.iter().map(|object| object.object).collect();
-    let whole: HashSet<ObjectId> = places.iter().map(CopyLocation::id).filter(|id| !damaged.contains(id)).collect();
+    let mut whole = HashSet::new();
+    for (place, finding) in places.iter().zip(findings) {
+        match finding {
+            Some(Finding::Damaged(copy)) => {
+                report.damaged.push(copy);
+                continue;
+            }
+            Some(Finding::Problem(problem)) => report.problems.push(problem),
+            None => {}
+        }
+        whole.insert(place.id());
+    }
+    let damaged: HashSet<ObjectId> = report.damaged.iter().map(|copy| copy.object).collect();
     check_snapshots(store, &whole, &damaged, &mut report)?;
     report.elapsed_seconds = started.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// What is wrong with a copy of an object.
+enum Finding {
+    Damaged(Damaged),
+    /// The object itself is whole.
+    Problem(String),
 }
 
 /// Where one copy of an object is.
@@ -129,25 +153,36 @@ impl CopyLocation {
         }
     }
 
-    fn check(&self, store: &Store, bytes: &AtomicU64) -> Option<Damaged> {
-        let (data, place) = match self {
-            Self::Packed { pack, entry } => {
-                let pack = &store.packs[*pack];
-                (pack.read(entry), format!("{}, offset {}", pack.path.display(), entry.offset))
-            }
-            Self::Loose(_, path) => (super::read_loose(path), path.display().to_string()),
+    fn check(&self, store: &Store, bytes: &AtomicU64) -> Option<Finding> {
+        let data = match self {
+            Self::Packed { pack, entry } => store.packs[*pack].read(entry),
+            Self::Loose(_, path) => super::read_loose(path),
         };
         let problem = match data {
             Err(error) => format!("cannot be read: {}", errno_message(&error)),
             Ok(data) => {
                 bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                 if store.settings.hash.name(&data) == self.id() {
-                    return None;
+                    return self.damaged_header(store);
                 }
                 format!("its {} bytes do not have its name", data.len())
             }
         };
-        Some(Damaged { object: self.id(), place, problem })
+        Some(Finding::Damaged(Damaged { object: self.id(), place: self.words(store), problem }))
+    }
+
+    /// An object that can be had as long as the index of its pack is whole.
+    fn damaged_header(&self, store: &Store) -> Option<Finding> {
+        let Self::Packed { pack, entry } = self else { return None };
+        let problem = || Finding::Problem(format!("{}: the header of the object is damaged", self.words(store)));
+        (!store.packs[*pack].has_header(entry)).then(problem)
+    }
+
+    fn words(&self, store: &Store) -> String {
+        match self {
+            Self::Packed { pack, entry } => format!("{}, offset {}", store.packs[*pack].path.display(), entry.offset),
+            Self::Loose(_, path) => path.display().to_string(),
+        }
     }
 }
 
@@ -162,11 +197,16 @@ fn check_snapshots(
         let snapshot = store.snapshot(Some(number))?;
         report.snapshots += 1;
         report.problems.extend(snapshot.problems.iter().map(|problem| format!("snapshot {number}: {problem}")));
+        let settings = store.settings();
+        if snapshot.header.is_some_and(|header| (header.hash, header.chunker) != (settings.hash, settings.chunker)) {
+            report.problems.push(format!("snapshot {number}: it is of a store with other settings"));
+        }
         for entry in &snapshot.entries {
             let EntryKind::File { objects, .. } = &entry.kind else { continue };
-            let Some(object) = objects.iter().find(|object| !whole.contains(object)) else { continue };
-            report.affected_files.push(AffectedFile { snapshot: number, path: entry.path.clone(), object: *object });
-            missing.extend(objects.iter().filter(|object| !whole.contains(object) && !damaged.contains(object)));
+            let mut lost = objects.iter().map(|run| run.object).filter(|object| !whole.contains(object)).peekable();
+            let Some(object) = lost.peek().copied() else { continue };
+            report.affected_files.push(AffectedFile { snapshot: number, path: entry.path.clone(), object });
+            missing.extend(lost.filter(|object| !damaged.contains(object)));
         }
     }
     report.missing = missing.into_iter().collect();

@@ -292,14 +292,14 @@ fn a_store_that_says_more_than_there_is_space_for_writes_nothing() {
         let store = Store::open(&scene.path("store")).unwrap();
         checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new())
     };
-    let huge = EntryKind::File { size: u64::MAX / 2, objects: objects.clone(), changed: false };
+    let huge = EntryKind::File { size: u64::MAX / 2, objects: objects.clone(), holes: Vec::new(), changed: false };
     let entries = ["a", "b", "c", "d"].map(|name| scene.entry(name, huge.clone()));
     let error = check_out(&entries).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Missing, "{error}");
     assert!(error.to_string().contains("are free"), "{error}");
     assert_eq!(fs::read_dir(&back).unwrap().count(), 0);
     // Longer than it says: nothing is written beyond, and nothing of it stays.
-    let repeated = EntryKind::File { size, objects: objects.repeat(1000), changed: false };
+    let repeated = EntryKind::File { size, objects: objects.repeat(1000), holes: Vec::new(), changed: false };
     let report = check_out(&[scene.entry("a", repeated), scene.entry("b", scene.file.clone())]).unwrap();
     assert_eq!((report.files, report.lost.len()), (1, 1));
     assert!(report.lost[0].problem.contains("more than its"), "{:?}", report.lost);

@@ -2,5 +2,6 @@
 
 mod corpus;
 mod crafted;
+mod damage;
 mod kill;
 mod store;

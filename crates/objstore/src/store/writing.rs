@@ -1,0 +1,153 @@
+//! Writes the objects of a file; its holes stay holes.
+
+use super::snapshot::{Hole, data_bytes};
+use senesce_core::failure::errno_message;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A file that is written from its start. What goes wrong is said in words.
+pub(super) struct SparseWriter<'a> {
+    file: &'a File,
+    size: u64,
+    written: u64,
+    /// Holes that do not end before what was written.
+    holes: &'a [Hole],
+}
+
+impl<'a> SparseWriter<'a> {
+    /// A writer of a new file of `size` bytes.
+    ///
+    /// # Errors
+    /// When the holes overlap or reach beyond the end.
+    pub fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
+        data_bytes(size, holes).ok_or("its holes do not fit into it")?;
+        Ok(Self { file, size, written: 0, holes })
+    }
+
+    /// Writes an object so many times, as long as `stop` does not ask to end.
+    ///
+    /// # Errors
+    /// When that is more than the file has, when a hole has other bytes than zeros, and those of pwrite(2).
+    pub fn write(&mut self, data: &[u8], times: u64, stop: impl Fn() -> bool) -> Result<(), String> {
+        let (length, size) = (data.len() as u64, self.size);
+        let fits = length.checked_mul(times).is_some_and(|bytes| bytes <= size - self.written);
+        if !fits {
+            return Err(format!("its objects hold more than its {size} bytes"));
+        }
+        let mut left = if length == 0 { 0 } else { times };
+        while left > 0 {
+            if stop() {
+                return Err("interrupted".into());
+            }
+            let in_hole = (self.hole_end().saturating_sub(self.written) / length).min(left);
+            if in_hole > 0 && is_zero(data) {
+                self.written += in_hole * length;
+                left -= in_hole;
+            } else {
+                self.write_once(data)?;
+                left -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the hole ends in which the next byte lies; 0 if it lies in none.
+    fn hole_end(&mut self) -> u64 {
+        while let Some((offset, length)) = self.holes.first()
+            && offset + length <= self.written
+        {
+            self.holes = &self.holes[1..];
+        }
+        self.holes.first().filter(|(offset, _)| *offset <= self.written).map_or(0, |(offset, length)| offset + length)
+    }
+
+    fn write_once(&mut self, data: &[u8]) -> Result<(), String> {
+        let mut rest = data;
+        while !rest.is_empty() {
+            let hole_end = self.hole_end();
+            let next = if hole_end > 0 { hole_end } else { self.holes.first().map_or(u64::MAX, |(offset, _)| *offset) };
+            let (part, after) = rest.split_at((next - self.written).min(rest.len() as u64) as usize);
+            if hole_end == 0 {
+                self.file.write_all_at(part, self.written).map_err(|error| errno_message(&error))?;
+            } else if !is_zero(part) {
+                return Err("its holes hold data".into());
+            }
+            self.written += part.len() as u64;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Gives the file its size, as it may end in a hole; returns that.
+    ///
+    /// # Errors
+    /// When less was written; those of ftruncate(2).
+    pub fn finish(self) -> Result<u64, String> {
+        let Self { file, size, written, holes: _ } = self;
+        if written != size {
+            return Err(format!("its objects hold {written} bytes instead of {size}"));
+        }
+        file.set_len(size).map_err(|error| errno_message(&error))?;
+        Ok(size)
+    }
+}
+
+fn is_zero(data: &[u8]) -> bool {
+    data.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn written(size: u64, holes: &[Hole], objects: &[(&[u8], u64)]) -> Result<(Vec<u8>, u64), String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = SparseWriter::new(file.as_file(), size, holes)?;
+        for (data, times) in objects {
+            writer.write(data, *times, || false)?;
+        }
+        writer.finish()?;
+        Ok((std::fs::read(file.path()).unwrap(), file.as_file().metadata().unwrap().blocks()))
+    }
+
+    #[test]
+    fn holes_stay_holes_wherever_objects_end() {
+        let zeros = [0; 3000];
+        let data = [7; 5000];
+        let (found, blocks) =
+            written(1_308_000, &[(8192, 1_296_000)], &[(&data, 1), (&zeros, 433), (&zeros, 1), (&[1], 1000)]).unwrap();
+        assert!(
+            found[..5000] == data
+                && found[5000..1_307_000].iter().all(|byte| *byte == 0)
+                && found[1_307_000..] == [1; 1000]
+        );
+        assert!(blocks * 512 < 100_000, "{blocks}");
+        let (found, blocks) = written(1 << 20, &[(0, 1 << 20)], &[(&[0; 4096], 256)]).unwrap();
+        assert_eq!((found.len(), blocks), (1 << 20, 0));
+        // Zeros that were no hole do not become one.
+        let (_, blocks) = written(1 << 20, &[], &[(&[0; 4096], 256)]).unwrap();
+        assert_eq!(blocks * 512, 1 << 20);
+    }
+
+    #[test]
+    fn no_file_becomes_longer_than_said_and_no_hole_holds_data() {
+        let is_refused = |size, holes: &[Hole], objects: &[(&[u8], u64)]| written(size, holes, objects).is_err();
+        assert!(is_refused(10, &[], &[(&[0; 4], 3)]));
+        assert!(is_refused(10, &[], &[(&[0; 4], u64::MAX)]));
+        assert!(is_refused(10, &[], &[(&[0; 4], 2)]));
+        assert!(is_refused(12, &[(4, 9)], &[(&[0; 4], 3)]));
+        assert!(is_refused(12, &[(2, 4)], &[(&[1; 4], 3)]));
+        assert!(!is_refused(0, &[], &[(&[], u64::MAX)]));
+    }
+
+    #[test]
+    fn writing_ends_when_it_is_asked_to() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = SparseWriter::new(file.as_file(), u64::MAX, &[]).unwrap();
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) == 3;
+        assert!(writer.write(&[0; 4096], 1 << 40, stop).is_err());
+        assert_eq!(file.as_file().metadata().unwrap().len(), 3 * 4096);
+    }
+}
