@@ -115,6 +115,10 @@ pub struct Features {
     pub dir_index: bool,
     /// Whether that index may have a third level.
     pub large_dir: bool,
+    /// Whether blocks of metadata end in a checksum.
+    pub metadata_checksums: bool,
+    /// Whether names of new directories are hashed uniformly, which the hash `legacy` does not.
+    pub uniform_hash: bool,
 }
 
 const COMPAT_DIR_INDEX: u32 = 0x20;
@@ -122,6 +126,7 @@ const INCOMPAT_EXTENTS: u32 = 0x40;
 const INCOMPAT_LARGE_DIR: u32 = 0x4000;
 const INCOMPAT_INLINE_DATA: u32 = 0x8000;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
+const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 
 impl Features {
     /// From the superblock; `None` if it is not one of ext4.
@@ -131,7 +136,8 @@ impl Features {
         }
         let incompat = u32_at(superblock, 0x60)?;
         let high = if incompat & INCOMPAT_64BIT != 0 { u64::from(u32_at(superblock, 0x150)?) } else { 0 };
-        let bigalloc = u32_at(superblock, 0x64)? & RO_COMPAT_BIGALLOC != 0;
+        let ro_compat = u32_at(superblock, 0x64)?;
+        let bigalloc = ro_compat & RO_COMPAT_BIGALLOC != 0;
         let shift = u32_at(superblock, 0x1C)?.checked_sub(u32_at(superblock, 0x18)?).filter(|shift| *shift < 32)?;
         Some(Self {
             blocks: u64::from(u32_at(superblock, 0x4)?) | high << 32,
@@ -140,6 +146,8 @@ impl Features {
             inline_data: incompat & INCOMPAT_INLINE_DATA != 0,
             dir_index: u32_at(superblock, 0x5C)? & COMPAT_DIR_INDEX != 0,
             large_dir: incompat & INCOMPAT_LARGE_DIR != 0,
+            metadata_checksums: ro_compat & RO_COMPAT_METADATA_CSUM != 0,
+            uniform_hash: *superblock.get(0xFC)? != 0,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! beside. Reads only.
 
 mod btrfs;
+mod xfs_groups;
 
 use crate::error::LayoutError;
 use crate::ext4_format;
@@ -82,10 +83,14 @@ pub struct Ext {
     pub dir_index: bool,
     /// Whether that index may have a third level.
     pub large_dir: bool,
+    /// Whether blocks of directories end in a checksum.
+    pub metadata_checksums: bool,
+    /// Whether names are hashed uniformly.
+    pub uniform_hash: bool,
 }
 
 /// xfs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Xfs {
     /// Allocation groups.
     pub groups: u64,
@@ -99,10 +104,17 @@ pub struct Xfs {
     pub made_inodes: u64,
     /// Those of them that are free.
     pub free_made_inodes: u64,
+    /// Bytes of a block of a directory.
+    pub directory_block: u64,
+    /// Whether it has a realtime device.
+    pub realtime: bool,
     /// Most percent of the space that inodes may take; 0: no limit.
     pub inode_percent: u64,
     /// Blocks that a mount for writing sets aside and this one has not.
     pub to_set_aside: u64,
+    /// Blocks that the list of free blocks of each group lacks. Empty if they are not known.
+    #[serde(skip)]
+    pub list_lacks: Vec<u64>,
 }
 
 /// Space of one use.
@@ -112,8 +124,25 @@ pub struct Chunks {
     pub total: u64,
     /// Bytes used in them.
     pub used: u64,
-    /// Copies that are kept of what is new.
+    /// How new chunks are laid on devices.
+    pub profile: Profile,
+}
+
+/// A row of btrfs_raid_array (fs/btrfs/volumes.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Profile {
+    /// Devices that a chunk needs.
+    pub least_devices: u64,
+    /// Devices that a chunk takes at most; 0: all.
+    pub most_devices: u64,
+    /// A chunk takes a multiple of so many devices.
+    pub multiple: u64,
+    /// Stripes on one device.
+    pub on_device: u64,
+    /// Copies of data.
     pub copies: u64,
+    /// Stripes of parity.
+    pub parity: u64,
 }
 
 /// btrfs.
@@ -127,17 +156,19 @@ pub struct Btrfs {
     pub mixed: bool,
     /// Bytes that the kernel holds back for its own metadata.
     pub global_reserve: u64,
-    /// Bytes of the device in no chunk.
+    /// Bytes of the devices in no chunk.
     pub unallocated: u64,
-    /// Bytes of each of the ranges that make it up, by address; one of all where they are not told, which needs root. A chunk lies
+    /// Bytes of each of the ranges that make it up, by device and address; one of all of a device without root. A stripe of a chunk lies
     /// within one.
-    pub holes: Vec<u64>,
-    /// Bytes of the device.
+    pub holes: Vec<Vec<u64>>,
+    /// Bytes of all devices.
     pub device: u64,
     /// Devices.
     pub devices: u64,
     /// Bytes of a tree block.
     pub node_size: u64,
+    /// Bytes of the checksum of a block of data.
+    pub checksum_bytes: u64,
 }
 
 impl FileSystemSpace {
@@ -156,7 +187,7 @@ impl FileSystemSpace {
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
         let kind = match file_system {
             Mounted::Known(FileSystem::Ext4) => Particulars::Ext(ext(device, found.f_blocks)),
-            Mounted::Known(FileSystem::Xfs) => Particulars::Xfs(xfs(root.as_fd(), directory, read_only)?),
+            Mounted::Known(FileSystem::Xfs) => Particulars::Xfs(xfs(root.as_fd(), directory, (device, read_only))?),
             Mounted::Known(FileSystem::Btrfs) => {
                 btrfs::read(root.as_fd()).map_or(Particulars::Other, Particulars::Btrfs)
             }
@@ -221,6 +252,8 @@ fn ext(device: u64, blocks: u64) -> Ext {
         held_back_blocks: held_back(blocks, true),
         dir_index: true,
         large_dir: false,
+        metadata_checksums: true,
+        uniform_hash: true,
     };
     let superblock = || -> Option<Ext> {
         let found = BlockDevice::from_number((rustix::fs::major(device), rustix::fs::minor(device)))?;
@@ -235,12 +268,14 @@ fn ext(device: u64, blocks: u64) -> Ext {
             held_back_blocks: held,
             dir_index: features.dir_index,
             large_dir: features.large_dir,
+            metadata_checksums: features.metadata_checksums,
+            uniform_hash: features.uniform_hash,
         })
     };
     superblock().unwrap_or(unknown)
 }
 
-fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool) -> Result<Xfs, LayoutError> {
+fn xfs(root: BorrowedFd<'_>, shown: &Path, (device, read_only): (u64, bool)) -> Result<Xfs, LayoutError> {
     let geometry = Geometry::read(root, shown)?;
     let counts =
         xfs_calls::counts(root).map_err(|source| LayoutError::io("read the xfs counters of", shown, source))?;
@@ -251,61 +286,18 @@ fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool) -> Result<Xfs, Layou
         sparse_inodes: geometry.sparse_inodes,
         made_inodes: counts.made_inodes,
         free_made_inodes: counts.free_inodes,
+        directory_block: u64::from(geometry.directory_block),
+        realtime: geometry.has_realtime,
         inode_percent: u64::from(geometry.inode_percent),
-        to_set_aside: if read_only { set_aside(&geometry) } else { 0 },
+        to_set_aside: if read_only { xfs_groups::set_aside(&geometry) } else { 0 },
+        // What is on the device is what is in memory only if nothing is written.
+        list_lacks: if read_only { xfs_groups::list_lacks(device, &geometry).unwrap_or_default() } else { Vec::new() },
     })
-}
-
-/// What a mount for writing takes from the free blocks: the reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most
-/// 8192 blocks) and what the trees of each group may grow to (xfs_ag_resv_init, with xfs_refcountbt_calc_reserves,
-/// xfs_finobt_calc_reserves and xfs_rmapbt_calc_reserves), as if they had no more than their roots now.
-fn set_aside(geometry: &Geometry) -> u64 {
-    let in_group = geometry.group_blocks();
-    let groups: u64 = (0..geometry.groups())
-        .map(|group| {
-            let all = in_group.min(geometry.data_blocks.saturating_sub(group * in_group));
-            // The log lies in the middle one (xfsprogs, mkfs/xfs_mkfs.c), and its blocks are never shared or inodes.
-            let log = if group == geometry.groups() / 2 { geometry.log_blocks } else { 0 };
-            trees(geometry, all, all.saturating_sub(log))
-        })
-        .sum();
-    (geometry.data_blocks / 20).min(8192) + groups
-}
-
-/// What the trees of a group of so many blocks may grow to; `usable` are those that are not the log's.
-fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
-    let block = u64::from(geometry.block_size);
-    // Least records of a leaf and of a node: half of what fits behind the header of 56 bytes.
-    let least = |record: u64, entry: u64| ((block - 56) / record / 2, (block - 56) / entry / 2);
-    let beyond_root = |wanted: bool, tree: u64| if wanted { tree.saturating_sub(1) } else { 0 };
-    let chunks = usable * block / u64::from(geometry.inode_size) / 64;
-    beyond_root(geometry.reflink, tree_blocks(usable, least(12, 8)))
-        + beyond_root(geometry.free_inode_tree, tree_blocks(chunks, least(16, 8)))
-        + beyond_root(geometry.reverse_map(), tree_blocks(blocks, least(24, 44)).max(blocks / 100))
-}
-
-/// Blocks of a tree that holds so many records in nodes of the least fill (xfs_btree_calc_size).
-fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
-    let mut level = records.div_ceil(leaf);
-    let mut all = level;
-    while level > 1 {
-        level = level.div_ceil(node);
-        all += level;
-    }
-    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
-    #[test]
-    fn a_tree_of_least_fill_counts_every_level() {
-        assert_eq!(tree_blocks(300, (100, 2)), 6);
-        assert_eq!(tree_blocks(100, (100, 2)), 1);
-        assert_eq!(tree_blocks(0, (100, 2)), 0);
-    }
 
     #[test]
     fn space_is_what_statvfs_says() {

@@ -18,10 +18,13 @@ pub struct Geometry {
     pub block_size: u32,
     group_bytes: u64,
     groups: u64,
-    has_realtime: bool,
+    /// Whether it has a realtime device.
+    pub has_realtime: bool,
     rmapbt: bool,
     /// Bytes per inode.
     pub inode_size: u32,
+    /// Bytes of a block of a directory.
+    pub directory_block: u32,
     /// Most percent of the space that inodes may take; 0: no limit.
     pub inode_percent: u32,
     /// Whether a chunk of inodes may be partly filled (sparse inodes).
@@ -52,6 +55,7 @@ impl Geometry {
             has_realtime: found.realtime_blocks != 0,
             rmapbt: has(kernel::Geometry::RMAPBT),
             inode_size: found.inode_size,
+            directory_block: found.directory_block_size,
             inode_percent: found.inode_percent,
             sparse_inodes: has(kernel::Geometry::SPINODES),
             reflink: has(kernel::Geometry::REFLINK),

@@ -34,9 +34,10 @@ impl Volume {
         let known: FileSystem = file_system.parse().ok()?;
         let entry = known.entry();
         let offered = entry.offered?(size.0);
+        let unused = if entry.directories == DirectoryFormat::Items { unused_by_chunks(size.0) } else { 0 };
         let free = FreeSpace {
             inodes: offered.inodes,
-            bytes: offered.bytes,
+            bytes: offered.bytes.min(size.0.saturating_sub(unused)),
             block_bytes: offered.block_bytes,
             inode_bytes: entry.inode_bytes,
             directories: entry.directories,
@@ -63,6 +64,11 @@ impl Volume {
         let source = format!("statvfs of {}", path.display());
         Ok(Self { file_system: file_system.into(), size: found.f_blocks * found.f_frsize, free, source })
     }
+}
+
+/// Bytes that the last chunks of metadata of Btrfs leave unused, kept twice: an eighth of small volumes (measured on 256 MiB and 2 GiB).
+fn unused_by_chunks(size: u64) -> u64 {
+    (size / 8).min((512 << 20) + size / 32) + (24 << 20)
 }
 
 /// What the file system mounted at `path` is, and offers now.
@@ -224,6 +230,16 @@ mod tests {
         // mkfs.xfs 6.1 on 600 MiB: 128,514 blocks are free.
         let planned = Volume::planned("xfs", Bytes::mib(600)).unwrap().free.bytes as f64 / (128_514.0 * 4096.0);
         assert!((planned - 1.0).abs() < 0.01, "{planned}");
+    }
+
+    #[test]
+    fn small_volumes_offer_what_measured_fills_took() {
+        // mkfs.ext4 of 100 MiB, filled by a user with objects of 4 KiB.
+        for (scheme, files) in [("0x0", 20_439.0), ("1x1", 20_431.0), ("2x1", 20_323.0)] {
+            let volume = Volume::planned("ext4", Bytes::mib(100)).unwrap();
+            let most = occupancy::predict(scheme.parse().unwrap(), &volume.free, 4096).files as f64;
+            assert!((most / files - 1.0).abs() < 0.01, "{scheme}: {most}");
+        }
     }
 
     #[test]

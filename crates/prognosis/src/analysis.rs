@@ -18,8 +18,8 @@ pub fn analysis(found: &Prognosis) -> Analysis {
     if !found.creatable.is_empty() {
         tables.push(creatable(found));
     }
-    if !found.largest.is_empty() {
-        tables.push(largest(found));
+    if !found.longest_free.is_empty() {
+        tables.push(longest_free(found));
     }
     tables.extend([directories(found), worst(found), plan(found)]);
     Analysis {
@@ -100,7 +100,9 @@ fn cures(found: &Prognosis) -> Table {
 
 fn creatable(found: &Prognosis) -> Table {
     let columns = ["size", "as", "files", "at least", "at most", "ends by", "df suggests", "tried on the twin"];
-    let mut table = Table::new("creatable", "Files that can still be created", &columns);
+    let title =
+        format!("Files that can still be created in a new directory, with names of {} bytes", found.name_length);
+    let mut table = Table::new("creatable", &title, &columns);
     for one in &found.creatable {
         let same = |other: &&Creatable| other.size == one.size && other.user == one.user;
         let tried = found.twin.as_ref().and_then(|twin| twin.creatable.iter().find(same));
@@ -118,9 +120,9 @@ fn creatable(found: &Prognosis) -> Table {
     table
 }
 
-fn largest(found: &Prognosis) -> Table {
-    let mut table = Table::new("largest", "Largest preallocation in few extents", &["extents", "bytes"]);
-    for one in &found.largest {
+fn longest_free(found: &Prognosis) -> Table {
+    let mut table = Table::new("longest-free", "Longest free extents", &["free extents", "bytes together"]);
+    for one in &found.longest_free {
         table.row(vec![json!(one.extents), json!(Bytes(one.bytes).to_string())]);
     }
     table

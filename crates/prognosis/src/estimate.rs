@@ -4,7 +4,7 @@ mod parts;
 
 use crate::drive::{Drive, RANGE};
 use crate::error::PrognosisError;
-use crate::headroom::{self, Creatable, Largest, User};
+use crate::headroom::{self, Creatable, LongestFree, User};
 use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
@@ -36,11 +36,13 @@ pub struct Options {
     pub order: Order,
     /// Threads; 0: as many as there are processors.
     pub threads: usize,
+    /// Bytes of the names of files that could be created.
+    pub name_length: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { model: "auto".into(), order: Order::default(), threads: 0 }
+        Self { model: "auto".into(), order: Order::default(), threads: 0, name_length: headroom::NAME_BYTES }
     }
 }
 
@@ -164,10 +166,12 @@ pub struct Prognosis {
     pub plan: Vec<Step>,
     /// The first of them, best first.
     pub plan_files: Vec<String>,
+    /// Bytes of the names of files that could be created.
+    pub name_length: u64,
     /// How many files can be created.
     pub creatable: Vec<Creatable>,
-    /// The largest preallocations in few extents.
-    pub largest: Vec<Largest>,
+    /// The longest free extents together.
+    pub longest_free: Vec<LongestFree>,
     /// What the file system offers.
     #[serde(rename = "room")]
     pub space: FileSystemSpace,
@@ -291,8 +295,9 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         cures: Vec::new(),
         plan: plan::steps(&moves),
         plan_files: moves.iter().take(WORST).map(|one| shown(&files.path(one.file as usize))).collect(),
-        creatable: headroom::creatable(&space),
-        largest: headroom::largest(&space),
+        name_length: options.name_length,
+        creatable: headroom::creatable(&space, options.name_length),
+        longest_free: headroom::longest_free(&space),
         breaks: breaks(&seen),
         unseen_share: unseen_share(place, &seen, &space),
         changed_share: 0.0,

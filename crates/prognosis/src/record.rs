@@ -2,7 +2,7 @@
 
 use crate::error::PrognosisError;
 use crate::estimate::Prognosis;
-use crate::headroom::{Creatable, User};
+use crate::headroom::{Creatable, NAME_BYTES, User};
 use crate::reading::Order;
 use senesce_core::output;
 use senesce_volume::BlockDevice;
@@ -51,8 +51,15 @@ pub struct Kept {
     pub free_bytes: u64,
     /// Free extents: how many have at least 2^k and less than 2^(k+1) blocks.
     pub free_extents: Vec<u64>,
+    /// Bytes of their names.
+    #[serde(default = "default_name_length")]
+    pub name_length: u64,
     /// Files that could be created.
     pub creatable: Vec<Creatable>,
+}
+
+fn default_name_length() -> u64 {
+    NAME_BYTES
 }
 
 /// A value over time, by a line of least squares.
@@ -71,7 +78,7 @@ pub struct Trend {
 /// The prognoses of a directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
-    /// Those of one place, drive and order of reading, oldest first.
+    /// Those of one place, drive, order of reading and length of names, oldest first.
     pub kept: Vec<Kept>,
     /// Lines that cannot be read.
     pub unreadable: usize,
@@ -142,7 +149,8 @@ fn uuid(device: &Path) -> Option<String> {
 impl Kept {
     /// Whether both tell of one thing, so that a line may be drawn through them.
     fn is_comparable(&self, other: &Self) -> bool {
-        (&self.place, &self.drive, self.order) == (&other.place, &other.drive, other.order)
+        let of = |kept: &Self| (kept.order, kept.name_length);
+        (&self.place, &self.drive, of(self)) == (&other.place, &other.drive, of(other))
     }
 
     fn of(found: &Prognosis) -> Self {
@@ -168,6 +176,7 @@ impl Kept {
             pieces: found.pieces,
             free_bytes: found.space.free_blocks * found.space.block_size,
             free_extents,
+            name_length: found.name_length,
             creatable: found.creatable.clone(),
         }
     }
@@ -238,6 +247,7 @@ mod tests {
             pieces: 1,
             free_bytes,
             free_extents: Vec::new(),
+            name_length: NAME_BYTES,
             creatable: Vec::new(),
         }
     }
@@ -286,15 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_place_and_order_are_compared() {
+    fn only_the_same_place_order_and_name_length_are_compared() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         let by_path = Kept { order: Some(Order::Path), ..kept(1.0, 10, 1.0) };
         let elsewhere = Kept { place: "/u".into(), ..kept(2.0, 10, 1.0) };
+        let longer = Kept { name_length: 64, ..kept(2.5, 10, 1.0) };
         let mut without_order = serde_json::to_value(kept(0.0, 10, 1.0)).unwrap();
         without_order.as_object_mut().unwrap().retain(|key, _| key != "order" && key != "place");
         std::fs::write(&path, format!("{without_order}\n")).unwrap();
-        for other in [by_path, elsewhere, kept(3.0, 10, 1.0)] {
+        for other in [by_path, elsewhere, longer, kept(3.0, 10, 1.0)] {
             assert_eq!(append(&path, other.clone()).unwrap().kept, [other]);
         }
         assert_eq!(append(&path, kept(4.0, 10, 1.0)).unwrap().kept, [kept(3.0, 10, 1.0), kept(4.0, 10, 1.0)]);

@@ -78,6 +78,7 @@ fn space(prognosis: &Prognosis) -> Option<String> {
     let worst = off.min_by(|one, other| share(one).partial_cmp(&share(other)).unwrap_or(std::cmp::Ordering::Equal));
     let one = worst.or_else(|| all.clone().find(|one| one.size == 4096))?;
     let size = if one.size == 0 { "empty files".to_string() } else { format!("files of {}", Bytes(one.size)) };
+    let size = format!("{size} with names of {} bytes", prognosis.name_length);
     let df = match prognosis.suggested_by_df(one.size, one.user) {
         Some(said) if share(one).is_some_and(|share| share < 0.8) => format!(", not the {said} that df suggests"),
         _ => String::new(),

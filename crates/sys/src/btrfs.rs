@@ -1,6 +1,6 @@
 //! What btrfs tells of itself (include/uapi/linux/btrfs.h).
 
-use rustix::ioctl::{Getter, Opcode, Updater, ioctl, opcode};
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::os::fd::AsFd;
 
 const BTRFS_IOC_TREE_SEARCH_V2: Opcode = opcode::read_write::<SearchHead>(MAGIC, 17);
@@ -97,20 +97,24 @@ impl Space {
     pub const DATA: u64 = 1;
     /// For metadata.
     pub const METADATA: u64 = 1 << 2;
-    /// With a second copy: RAID1, DUP, RAID10.
-    pub const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
-    /// With three: RAID1C3.
-    pub const THREE_COPIES: u64 = 1 << 9;
-    /// With four: RAID1C4.
-    pub const FOUR_COPIES: u64 = 1 << 10;
+    /// Each stripe on a device of its own.
+    pub const RAID0: u64 = 1 << 3;
+    /// Two copies on two devices.
+    pub const RAID1: u64 = 1 << 4;
+    /// Two copies on one device.
+    pub const DUP: u64 = 1 << 5;
+    /// Two copies of each stripe.
+    pub const RAID10: u64 = 1 << 6;
+    /// A device of parity.
+    pub const RAID5: u64 = 1 << 7;
+    /// Two devices of parity.
+    pub const RAID6: u64 = 1 << 8;
+    /// Three copies on three devices.
+    pub const RAID1C3: u64 = 1 << 9;
+    /// Four copies on four devices.
+    pub const RAID1C4: u64 = 1 << 10;
     /// No chunk but what the kernel holds back.
     pub const GLOBAL_RESERVE: u64 = 1 << 49;
-
-    /// Copies that its profile keeps.
-    pub fn copies(&self) -> u64 {
-        let kept = [(Self::TWO_COPIES, 2), (Self::THREE_COPIES, 3), (Self::FOUR_COPIES, 4)];
-        kept.into_iter().find(|(profiles, _)| self.flags & profiles != 0).map_or(1, |(_, copies)| copies)
-    }
 }
 
 /// `struct btrfs_ioctl_space_args` without its array.
@@ -151,7 +155,28 @@ pub struct FileSystem {
     pub node_size: u32,
     /// Bytes of a block.
     pub block_size: u32,
-    rest: [u64; 123],
+    clone_alignment: u32,
+    checksum_kind: u16,
+    checksum_bytes: u16,
+    flags: u64,
+    rest: [u64; 121],
+}
+
+impl Default for FileSystem {
+    fn default() -> Self {
+        // SAFETY: all-zero bytes are numbers.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+impl FileSystem {
+    /// BTRFS_FS_INFO_FLAG_CSUM_INFO.
+    const CHECKSUM: u64 = 1;
+
+    /// Bytes of the checksum of a block; those of crc32c from kernels that do not report them (before 5.11).
+    pub fn checksum_bytes(&self) -> u64 {
+        if self.flags & Self::CHECKSUM != 0 { u64::from(self.checksum_bytes) } else { 4 }
+    }
 }
 
 /// The whole file system.
@@ -159,8 +184,10 @@ pub struct FileSystem {
 /// # Errors
 /// It is no btrfs.
 pub fn file_system(root: impl AsFd) -> crate::Result<FileSystem> {
-    // SAFETY: the kernel writes one structure of this type, any bytes of which are valid.
-    unsafe { ioctl(root, Getter::<BTRFS_IOC_FS_INFO, FileSystem>::new()) }
+    let mut request = FileSystem { flags: FileSystem::CHECKSUM, ..FileSystem::default() };
+    // SAFETY: the kernel reads the flags and writes one structure of this type, any bytes of which are valid.
+    unsafe { ioctl(root, Updater::<BTRFS_IOC_FS_INFO, FileSystem>::new(&mut request)) }?;
+    Ok(request)
 }
 
 /// `struct btrfs_ioctl_dev_info_args`.
@@ -201,5 +228,6 @@ mod tests {
     fn numbers_are_the_headers() {
         assert_eq!((BTRFS_IOC_TREE_SEARCH_V2, BTRFS_IOC_SPACE_INFO), (0xC070_9411, 0xC010_9414));
         assert_eq!((BTRFS_IOC_DEV_INFO, BTRFS_IOC_FS_INFO), (0xD000_941E, 0x8400_941F));
+        assert_eq!(std::mem::offset_of!(FileSystem, flags), 48);
     }
 }

@@ -39,7 +39,8 @@ pub struct Geometry {
     pub flags: u32,
     log_sector_size: u32,
     realtime_sector_size: u32,
-    directory_block_size: u32,
+    /// Bytes of a block of a directory.
+    pub directory_block_size: u32,
 }
 
 impl Geometry {

@@ -13,6 +13,7 @@ use senesce_core::record::{Record, RunDirectory};
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Environment, ExitCode, Failure, Table};
 use senesce_prognosis::estimate::{self, Prognosis as Found};
+use senesce_prognosis::headroom::{NAME_BYTES, NAME_BYTES_ALLOWED};
 use senesce_prognosis::reading::Order;
 use senesce_prognosis::record::{self, Trend};
 use senesce_prognosis::twin::{self, Laboratory, Wanted};
@@ -33,6 +34,9 @@ pub struct Prognosis {
     /// Order in which files are read
     #[arg(long, default_value = "readdir", value_parser = ["readdir", "path"])]
     order: String,
+    /// Bytes of the names of the files that could still be created
+    #[arg(long, default_value_t = NAME_BYTES, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(NAME_BYTES_ALLOWED))]
+    name_length: u64,
     /// Make a twin of its metadata and try creations and cures there; a COMMAND behind `--` is tried too, `{}` is the twin
     #[arg(long = "try")]
     try_on_twin: bool,
@@ -78,7 +82,8 @@ impl Verb for Prognosis {
         self.record.as_deref().map_or(Ok(()), |directory| self.output.check_below(directory, &[]))?;
         let target = path_of(&self.target);
         let order = if self.order == "path" { Order::Path } else { Order::Readdir };
-        let options = Options { model: self.model.clone(), order, threads: self.threads };
+        let options =
+            Options { model: self.model.clone(), order, threads: self.threads, name_length: self.name_length };
         let mut found = estimate::prognosis(&target, &options)?;
         if self.try_on_twin {
             found.twin = Some(self.tried(&target, &options, &found, session)?);

@@ -8,7 +8,7 @@ use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_layout::FileSystemSpace;
 use senesce_prognosis::PrognosisError;
-use senesce_prognosis::headroom::{self, User};
+use senesce_prognosis::headroom::{self, NewFiles, User};
 use senesce_prognosis::twin::{self, Probe, Trial};
 use senesce_volume::{OpenOptions, ScratchDirectory, TargetSpec};
 use std::fs::File;
@@ -29,7 +29,7 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
     let image = scratch.path().join("twin");
     let made = twin::make(target.mount_point(), &image, true)?;
     let trial = Trial::begin(&image, made.file_system)?;
-    let on_twin = twin::fill(trial.directory(), size, User::Root)?;
+    let on_twin = twin::fill(trial.directory(), NewFiles::of(size), User::Root)?;
     trial.end()?;
     let fill = watch(spec, step, target.mount_point(), size, (on_twin.files, on_twin.ends_by), interrupt)?;
     target.close()?;
@@ -48,7 +48,7 @@ fn watch(
     let before = FileSystemSpace::of(root)?;
     let stride = (twin_files / u64::from(spec.marks)).max(1);
     let mut marks = vec![mark(root, 0, size)?];
-    let mut probe = Probe::begin(root, size)?;
+    let mut probe = Probe::begin(root, NewFiles::of(size))?;
     let ended = loop {
         if interrupt.requested() {
             return Err(PrognosisError::Interrupted.into());
@@ -74,7 +74,7 @@ fn watch(
 
 fn mark(root: &Path, created: u64, size: u64) -> Result<Mark, Failure> {
     let space = FileSystemSpace::of(root)?;
-    let said = headroom::one(&space, size, User::Root)
+    let said = headroom::one(&space, NewFiles::of(size), User::Root)
         .ok_or_else(|| Failure::usage("--fs: nothing is known of this file system"))?;
     Ok(Mark { created, used_share: used_share(&space), said })
 }

@@ -1,18 +1,55 @@
 //! What btrfs tells of its chunks, and of its devices where they hold none.
 
-use super::{Btrfs, Chunks};
+use super::{Btrfs, Chunks, Profile};
 use crate::btrfs_search::{kind, node_size, search, tree};
 use senesce_sys::btrfs as btrfs_calls;
 use senesce_sys::btrfs::Space;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+impl Profile {
+    const SINGLE: Self = Self { least_devices: 1, most_devices: 1, multiple: 1, on_device: 1, copies: 1, parity: 0 };
+
+    fn of(flags: u64) -> Self {
+        let has = |profile: u64| flags & profile != 0;
+        let all = |least_devices: u64, parity: u64| Self { least_devices, most_devices: 0, parity, ..Self::SINGLE };
+        let mirrored = |copies: u64| Self {
+            least_devices: copies,
+            most_devices: copies,
+            multiple: copies,
+            copies,
+            ..Self::SINGLE
+        };
+        match flags {
+            _ if has(Space::RAID0) => all(1, 0),
+            _ if has(Space::RAID1) => mirrored(2),
+            _ if has(Space::DUP) => Self { on_device: 2, copies: 2, ..Self::SINGLE },
+            _ if has(Space::RAID10) => Self { multiple: 2, copies: 2, ..all(2, 0) },
+            _ if has(Space::RAID5) => all(2, 1),
+            _ if has(Space::RAID6) => all(3, 2),
+            _ if has(Space::RAID1C3) => mirrored(3),
+            _ if has(Space::RAID1C4) => mirrored(4),
+            _ => Self::SINGLE,
+        }
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::SINGLE
+    }
+}
+
 impl Chunks {
-    /// With those of another profile beside. New ones are made with the most copies that any have (fs/btrfs/block-group.c,
+    /// With those of another profile. New ones are made with the profile that keeps most (fs/btrfs/block-group.c,
     /// btrfs_reduce_alloc_profile).
     fn with(self, space: &Space) -> Self {
-        let Self { total, used, copies } = self;
-        Self { total: total + space.total, used: used + space.used, copies: copies.max(space.copies()) }
+        let Self { total, used, profile } = self;
+        let other = Profile::of(space.flags);
+        let kept =
+            |profile: &Profile| (profile.copies + profile.parity, profile.least_devices, profile.most_devices == 0);
+        let profile = if kept(&other) > kept(&profile) { other } else { profile };
+        Self { total: total + space.total, used: used + space.used, profile }
     }
 }
 
@@ -22,8 +59,8 @@ impl Chunks {
 /// The calls of btrfs fail.
 pub(super) fn read(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     let mut found = Btrfs {
-        data: Chunks { copies: 1, ..Chunks::default() },
-        metadata: Chunks { copies: 1, ..Chunks::default() },
+        data: Chunks::default(),
+        metadata: Chunks::default(),
         mixed: false,
         global_reserve: 0,
         unallocated: 0,
@@ -31,6 +68,7 @@ pub(super) fn read(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
         device: 0,
         devices: 0,
         node_size: node_size(root)?,
+        checksum_bytes: btrfs_calls::file_system(root)?.checksum_bytes(),
     };
     for space in btrfs_calls::spaces(root)? {
         let flags = space.flags;
@@ -61,7 +99,7 @@ fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
         found.device += device.total;
         let unallocated = device.total.saturating_sub(device.used).saturating_sub(NEVER_GIVEN);
         found.unallocated += unallocated;
-        found.holes.extend(holes(root, number, device.total).unwrap_or_else(|_| vec![unallocated]));
+        found.holes.push(holes(root, number, device.total).unwrap_or_else(|_| vec![unallocated]));
     }
     found.devices = all.devices;
     Ok(())
@@ -111,10 +149,11 @@ mod tests {
     fn chunks_of_two_profiles_grow_with_the_most_copies() {
         let space = |flags, total| Space { flags, total, used: 1 };
         let (single, dup) = (space(Space::DATA, 8), space(Space::DATA | 1 << 5, 16));
-        let none = Chunks { copies: 1, ..Chunks::default() };
-        assert_eq!(none.with(&single), Chunks { total: 8, used: 1, copies: 1 });
+        let none = Chunks::default();
+        assert_eq!(none.with(&single), Chunks { total: 8, used: 1, profile: Profile::SINGLE });
         for [one, other] in [[&single, &dup], [&dup, &single]] {
-            assert_eq!(none.with(one).with(other), Chunks { total: 24, used: 2, copies: 2 });
+            let both = none.with(one).with(other);
+            assert_eq!((both.total, both.used, both.profile), (24, 2, Profile::of(Space::DUP)));
         }
     }
 
@@ -123,7 +162,7 @@ mod tests {
         let profiles =
             [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
         for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {
-            assert_eq!(Space { flags: Space::DATA | profile, ..Space::default() }.copies(), kept, "{name}");
+            assert_eq!(Profile::of(Space::DATA | profile).copies, kept, "{name}");
         }
     }
 }

@@ -133,10 +133,7 @@ fn limits(space: &FileSystemSpace) -> Option<&'static str> {
         Particulars::Ext(ext) if !ext.extents => {
             Some("files are mapped block by block (no extents): none can be preallocated, and e4defrag moves none")
         }
-        Particulars::Btrfs(found) if found.mixed || found.devices != 1 => Some(
-            "no rule tells how many files can be created where data and metadata share chunks or there are several devices",
-        ),
-        _ => None,
+        _ => crate::headroom::without_rule(space),
     }
 }
 
@@ -200,6 +197,8 @@ mod tests {
                 held_back_blocks: 0,
                 dir_index: true,
                 large_dir: false,
+                metadata_checksums: true,
+                uniform_hash: true,
             });
             let here = FileSystemSpace::of(&std::env::temp_dir()).unwrap();
             FileSystemSpace { kind, ..here }

@@ -5,26 +5,27 @@
 //! where each use gets what it wants when it wants it.
 
 mod chunks;
+mod devices;
 
-use super::{EndsBy, Estimate, NAME_BYTES};
+use super::{EndsBy, Estimate, NewFiles};
 use chunks::{Course, Growing, Turn};
+use devices::{Devices, STRIPE};
 use senesce_layout::space::Btrfs;
 
 /// A leaf's item (struct btrfs_item) and what the items of a new file hold (linux/btrfs_tree.h): inode, back reference, two
 /// directory entries.
 const ITEM: u64 = 25;
 const INODE: u64 = 160;
-const INODE_REF: u64 = 10 + NAME_BYTES;
-const DIRECTORY_ITEMS: u64 = 2 * (30 + NAME_BYTES);
+const INODE_REF: u64 = 10;
+const DIRECTORY_ITEM: u64 = 30;
 /// A file's extent, its record in the extent tree with one reference, and a checksum per sector.
 const FILE_EXTENT: u64 = 53;
 const EXTENT_RECORD: u64 = 24 + 29;
-const CHECKSUM: u64 = 4;
 /// Files up to this size lie in the leaves (what the mount option `max_inline` is by default).
 const MAX_INLINE: u64 = 2048;
-/// How full the leaves are. Most items of new files grow at one end; the names that are hashed do not (measured over fills with
-/// empty files: 377.5 bytes for items of 354).
-const FILL: f64 = 0.938;
+/// How full the leaves are where items grow at one end, and where names are hashed (measured over fills with empty files).
+const FILL: f64 = 0.98;
+const HASHED_FILL: f64 = 0.70;
 /// Tree blocks that the kernel has promised to operations under way when the first one fails: fifteen items for each of which eight
 /// levels may be split (btrfs_calc_insert_metadata_size; the number is measured over the same fills).
 const UNDER_WAY_NODES: u64 = 15 * ITEM_NODES;
@@ -37,11 +38,11 @@ const LITTLE_ROOM_NODES: u64 = 1024;
 const LEAST_RESERVE_NODES: u64 = 352;
 /// Bytes of one extent at most (BTRFS_MAX_EXTENT_SIZE).
 const MAX_EXTENT: u64 = 128 << 20;
-/// Share of a device that a chunk takes at most, rounded up to this unit, and most bytes of chunks (fs/btrfs/volumes.c,
-/// init_alloc_chunk_ctl_policy_regular, decide_stripe_size_regular).
+/// Share of all devices that a chunk takes at most, and most bytes of chunks and stripes (fs/btrfs/volumes.c,
+/// init_alloc_chunk_ctl_policy_regular).
 const CHUNK_SHARE: u64 = 10;
-const CHUNK_UNIT: u64 = 16 << 20;
-const DATA_CHUNK: u64 = 1 << 30;
+const DATA_CHUNK: u64 = 10 << 30;
+const STRIPE_MOST: u64 = 1 << 30;
 /// Metadata chunks are larger on devices of more than 50 GiB.
 const METADATA_CHUNK: u64 = 256 << 20;
 const LARGE_DEVICE: u64 = 50 << 30;
@@ -52,28 +53,37 @@ const SUPERBLOCKS: [u64; 2] = [64 << 20, 256 << 30];
 /// What the metadata of a file may take more or less than the rule has it: of empty files, and of others.
 const EMPTY_FILES_SHARE: f64 = 0.08;
 const FILES_SHARE: f64 = 0.15;
+/// So many chunks of data are tried as the one before which metadata take theirs, and the last two.
+const MOST_TURNS: u64 = 12;
 /// What data may take more or less.
 const DATA_SHARE: f64 = 0.005;
 
 /// Bytes of metadata of a new file, one copy.
-fn metadata_bytes(size: u64, sector: u64) -> f64 {
-    let names = 4 * ITEM + INODE + INODE_REF + DIRECTORY_ITEMS;
+fn metadata_bytes(NewFiles { size, name_bytes }: NewFiles, sector: u64, checksum: u64) -> f64 {
+    let name = ITEM + DIRECTORY_ITEM + name_bytes;
+    let ordered = 2 * ITEM + INODE + INODE_REF + name_bytes + name;
     let data = match size {
         0 => 0,
         size if size <= MAX_INLINE => ITEM + 21 + size,
         size => {
             let extents = size.div_ceil(MAX_EXTENT);
-            extents * (2 * ITEM + FILE_EXTENT + EXTENT_RECORD) + size.div_ceil(sector) * CHECKSUM
+            extents * (2 * ITEM + FILE_EXTENT + EXTENT_RECORD) + size.div_ceil(sector) * checksum
         }
     };
-    (names + data) as f64 / FILL
+    (ordered + data) as f64 / FILL + name as f64 / HASHED_FILL
 }
 
-pub(super) fn estimate(found: &Btrfs, size: u64, sector: u64) -> Option<Estimate> {
-    if found.mixed || found.devices != 1 {
+/// Whether the rule knows the geometry.
+pub(super) fn is_known(found: &Btrfs) -> bool {
+    !found.mixed && found.holes.len() as u64 == found.devices
+}
+
+pub(super) fn estimate(found: &Btrfs, new: NewFiles, sector: u64) -> Option<Estimate> {
+    if !is_known(found) {
         return None;
     }
-    let begin = beginning(found, size, sector.max(1));
+    let size = new.size;
+    let begin = beginning(found, new, sector.max(1));
     let usual = begin.clone().filled(Turn::Due);
     let share = if size == 0 { EMPTY_FILES_SHARE } else { FILES_SHARE };
     let item = (ITEM_NODES * found.node_size) as f64;
@@ -81,11 +91,11 @@ pub(super) fn estimate(found: &Btrfs, size: u64, sector: u64) -> Option<Estimate
         let varied = Course { metadata: begin.metadata.scaled(times).promising(item), ..begin.clone() };
         let due = varied.clone().filled(Turn::Due);
         let last = due.data_chunks;
-        let sooner = [1, last.saturating_sub(1), last].map(|chunk| varied.clone().filled(Turn::Before(chunk)).files);
-        sooner.into_iter().fold(due.files, f64::min)
+        let turns = (1..=last.min(MOST_TURNS)).chain(last.saturating_sub(1)..=last);
+        turns.map(|chunk| varied.clone().filled(Turn::Before(chunk)).files).fold(due.files, f64::min)
     };
     let low = [1.0 - share, 1.0, 1.0 + share].map(least).into_iter().fold(usual.files, f64::min);
-    let withheld = SUPERBLOCKS.iter().filter(|start| **start < found.device).count() as u64 * chunks::STRIPE;
+    let withheld = SUPERBLOCKS.iter().filter(|start| **start < found.device).count() as u64 * STRIPE * found.devices;
     let low =
         low / (1.0 + DATA_SHARE) - if begin.data.each > 0.0 { (withheld as f64 / begin.data.each).ceil() } else { 0.0 };
     let best = Course { metadata: begin.metadata.scaled(1.0 - share).promising(-item), ..begin }.at_best();
@@ -94,8 +104,9 @@ pub(super) fn estimate(found: &Btrfs, size: u64, sector: u64) -> Option<Estimate
 }
 
 /// What there is before the first file.
-fn beginning(found: &Btrfs, size: u64, sector: u64) -> Course {
-    let chunk = |most: u64| (found.device / CHUNK_SHARE).next_multiple_of(CHUNK_UNIT).min(most);
+fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> Course {
+    let size = new.size;
+    let chunk = |most: u64| (found.device / CHUNK_SHARE).min(most);
     let most_metadata = if found.device > LARGE_DEVICE { LARGE_METADATA_CHUNK } else { METADATA_CHUNK };
     let held_back = found.global_reserve.max(LEAST_RESERVE_NODES * found.node_size);
     let data = Growing {
@@ -106,8 +117,9 @@ fn beginning(found: &Btrfs, size: u64, sector: u64) -> Course {
         promised_before: 0.0,
         little_room: 0.0,
         each: if size <= MAX_INLINE { 0 } else { size.div_ceil(sector) * sector } as f64,
-        copies: found.data.copies.max(1),
+        profile: found.data.profile,
         chunk: chunk(DATA_CHUNK),
+        stripe: STRIPE_MOST,
     };
     let metadata = Growing {
         total: found.metadata.total as f64,
@@ -116,9 +128,10 @@ fn beginning(found: &Btrfs, size: u64, sector: u64) -> Course {
         promised: (UNDER_WAY_NODES * found.node_size) as f64,
         promised_before: (UNDER_WAY_BEFORE_NODES * found.node_size) as f64,
         little_room: (LITTLE_ROOM_NODES * found.node_size) as f64,
-        each: metadata_bytes(size, sector),
-        copies: found.metadata.copies.max(1),
+        each: metadata_bytes(new, sector, found.checksum_bytes),
+        profile: found.metadata.profile,
         chunk: chunk(most_metadata),
+        stripe: most_metadata.min(STRIPE_MOST),
     };
-    Course { data, metadata, holes: found.holes.clone() }
+    Course { data, metadata, devices: Devices(found.holes.clone()) }
 }

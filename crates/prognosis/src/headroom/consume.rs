@@ -1,5 +1,6 @@
 //! Files laid into free extents, largest extent first.
 
+use senesce_layout::FileSystemSpace;
 use std::collections::BTreeMap;
 
 /// What so many files take.
@@ -21,15 +22,32 @@ pub(super) struct Appetite<F: Fn(f64) -> f64> {
     pub map: F,
 }
 
-/// Fills extents of these lengths (blocks) until `limit` blocks are taken. Where an extent holds whole files each is in one piece;
-/// what is left of it, and shorter extents, are joined to files in pieces.
-pub(super) fn consume<F: Fn(f64) -> f64>(
-    lengths: impl Iterator<Item = u64>,
-    limit: f64,
-    appetite: &Appetite<F>,
-) -> Consumed {
-    let mut pool = BTreeMap::<u64, u64>::new();
-    lengths.filter(|length| *length > 0).for_each(|length| *pool.entry(length).or_default() += 1);
+/// How many free extents there are of each length, in blocks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Pool(BTreeMap<u64, u64>);
+
+impl Pool {
+    /// Those of a file system; one extent if the list is not known.
+    pub(super) fn of(space: &FileSystemSpace) -> Self {
+        match &space.free {
+            Some(free) => free.iter().map(|extent| extent.blocks).collect(),
+            None => std::iter::once(space.free_blocks).collect(),
+        }
+    }
+}
+
+impl FromIterator<u64> for Pool {
+    fn from_iter<I: IntoIterator<Item = u64>>(lengths: I) -> Self {
+        let mut pool = BTreeMap::<u64, u64>::new();
+        lengths.into_iter().filter(|length| *length > 0).for_each(|length| *pool.entry(length).or_default() += 1);
+        Self(pool)
+    }
+}
+
+/// Fills free extents until `limit` blocks are taken. Where an extent holds whole files each is in one piece; what is left of it, and
+/// shorter extents, are joined to files in pieces.
+pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &Appetite<F>) -> Consumed {
+    let Pool(mut pool) = pool.clone();
     let mut taken = Consumed::default();
     let data = appetite.data.max(1);
     while let Some((length, count)) = pool.pop_last() {
@@ -64,9 +82,9 @@ mod tests {
     fn whole_extents_hold_whole_files_and_pieces_cost_maps() {
         let map = |pieces: f64| if pieces > 4.0 { 1.0 } else { 0.0 };
         let appetite = Appetite { data: 16, beside: 0.0, map };
-        let one = consume([160].into_iter(), 1e9, &appetite);
+        let one = consume(&Pool::from_iter([160]), 1e9, &appetite);
         assert_eq!(one, Consumed { files: 10.0, blocks: 160.0 });
-        let pieces = consume(std::iter::repeat_n(3, 170), 510.0, &appetite);
+        let pieces = consume(&std::iter::repeat_n(3, 170).collect(), 510.0, &appetite);
         assert!((pieces.files - 510.0 / 17.0).abs() < 1e-9, "{pieces:?}");
     }
 
@@ -76,7 +94,7 @@ mod tests {
             lengths in prop::collection::vec(1u64..500, 0..60), data in 1u64..300, limit in 0.0f64..20_000.0
         ) {
             let appetite = Appetite { data, beside: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };
-            let taken = consume(lengths.iter().copied(), limit, &appetite);
+            let taken = consume(&lengths.iter().copied().collect(), limit, &appetite);
             prop_assert!(taken.blocks <= limit + 1e-6);
             prop_assert!(taken.files * data as f64 <= lengths.iter().sum::<u64>() as f64 + 1e-6);
         }

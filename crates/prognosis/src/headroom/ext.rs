@@ -1,18 +1,33 @@
 //! ext4: inodes are made by mkfs; blocks are few, or the reserve of root, or the index of the directory is full.
 
-use super::consume::{Appetite, consume};
-use super::{EndsBy, Estimate, NAME_BYTES, User, free_or_whole};
+mod index;
+
+use super::consume::{Appetite, Pool, consume};
+use super::{EndsBy, Estimate, NewFiles, User};
+use index::{Growth, Shape};
 use senesce_layout::FileSystemSpace;
 use senesce_layout::indirect::map_blocks;
 use senesce_layout::space::Ext;
 
-/// How full the leaves of a hashed directory are after many splits in halves, on average between two rounds of splits
-/// (1 / (2 ln 2) = 0.72 in the long run; measured 0.70 with names of eight characters).
-const LEAF_FILL: f64 = 0.70;
 /// Extents that an inode holds, and bytes of an extent or of the header in a block of the tree (kernel documentation,
 /// filesystems/ext4/: "Extent Tree").
 const IN_INODE: f64 = 4.0;
 const ENTRY_BYTES: u64 = 12;
+/// How far the number of names at which an index is full lies from those that were drawn, at most (measured over fills).
+const INDEX_SHARE: f64 = 0.05;
+/// Drawings of an index that may become full; of a very large one fewer, from which the number is uncertain.
+const DRAWINGS: u64 = 8;
+const FEW_DRAWINGS: u64 = 2;
+const LARGE_INDEX_NAMES: f64 = 4e6;
+const LARGE_INDEX_SHARE: f64 = 0.15;
+/// The same share with a third level, which is not drawn, and with hashes that are not uniform (`legacy`).
+const THIRD_LEVEL_SHARE: f64 = 0.5;
+const UNEVEN_HASH_SHARE: f64 = 0.75;
+/// What the blocks of a directory may be more or less than drawn, with uniform hashes and with others.
+const DIRECTORY_SHARE: f64 = 0.04;
+const UNEVEN_DIRECTORY_SHARE: f64 = 0.5;
+/// Rounds in which files and the blocks of their directory, which depend on each other, are computed.
+const ROUNDS: u32 = 8;
 
 /// Blocks of the extent tree of a file in so many pieces.
 fn tree_blocks(block_size: u64, pieces: f64) -> f64 {
@@ -23,13 +38,67 @@ fn tree_blocks(block_size: u64, pieces: f64) -> f64 {
     if leaves <= IN_INODE { leaves } else { leaves + 1.0 }
 }
 
-/// Names in a leaf of the directory, once there are many.
-fn names_in_leaf(block_size: u64) -> f64 {
-    let entry = (8 + NAME_BYTES).next_multiple_of(4);
-    ((block_size - 12) / entry) as f64 * LEAF_FILL
+/// The directory of the new.
+enum Directory {
+    /// Without an index: blocks are full one after the other, each with so many names.
+    Listed(f64),
+    Indexed(Vec<Growth>),
 }
 
-pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, size: u64, user: User) -> Estimate {
+impl Directory {
+    fn of(block_size: u64, ext: &Ext, name_bytes: u64, most: f64) -> Self {
+        let shape = Shape::of(block_size, name_bytes, ext.metadata_checksums, ext.large_dir);
+        if !ext.dir_index {
+            return Self::Listed(shape.names as f64);
+        }
+        let drawn = |seed| Growth::drawn(shape, most, seed);
+        let first = drawn(0);
+        let more = match first.full {
+            Some(names) if names < LARGE_INDEX_NAMES => DRAWINGS,
+            Some(_) => FEW_DRAWINGS,
+            // Full perhaps, with some more luck.
+            None if shape.levels == 2 && most > 0.4 * shape.fullest() && most < LARGE_INDEX_NAMES => DRAWINGS,
+            None => 1,
+        };
+        Self::Indexed(std::iter::once(first).chain((1..more).map(drawn)).collect())
+    }
+
+    fn blocks(&self, names: f64) -> f64 {
+        match self {
+            Self::Listed(in_block) => (names / in_block).ceil().max(1.0),
+            Self::Indexed(grown) => grown[0].blocks(names),
+        }
+    }
+
+    /// Names that so many blocks hold; more than `most` are not counted one by one.
+    fn names_in(&self, blocks: f64, most: f64) -> f64 {
+        let needed = self.blocks(most);
+        if needed <= blocks {
+            return most * (blocks / needed).max(2.0);
+        }
+        let (mut low, mut high) = (0.0, most);
+        while high - low > 0.5 {
+            let middle = (low + high) / 2.0;
+            *(if self.blocks(middle) <= blocks { &mut low } else { &mut high }) = middle;
+        }
+        low.floor()
+    }
+
+    /// Names with which the index is full.
+    fn full(&self, share: f64) -> Option<Estimate> {
+        let Self::Indexed(grown) = self else { return None };
+        let names: Vec<f64> = grown.iter().filter_map(|one| one.full).collect();
+        let mean = names.iter().sum::<f64>() / names.len().max(1) as f64;
+        let least = names.iter().copied().reduce(f64::min)?;
+        let most = names.iter().copied().reduce(f64::max)?;
+        let share = if most > LARGE_INDEX_NAMES { share.max(LARGE_INDEX_SHARE) } else { share };
+        let around = Estimate::within(mean, share, EndsBy::DirectoryIndex);
+        Some(Estimate { low: least * (1.0 - share), high: most * (1.0 + share), ..around })
+    }
+}
+
+pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, new: NewFiles, user: User) -> Estimate {
+    let NewFiles { size, name_bytes } = new;
     let reserve_binds = user == User::User && space.user_blocks + ext.held_back_blocks < space.free_blocks;
     let blocks = match user {
         User::Root => space.free_blocks.saturating_sub(ext.held_back_blocks),
@@ -40,29 +109,53 @@ pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, size: u64, user: User
     // 60 bytes of i_block and what inodes of 256 bytes have left hold the smallest files.
     let inline = ext.inline_data && size <= 60;
     let data = if inline { 0 } else { size.div_ceil(unit) * ext.cluster_blocks };
-    let beside = 1.0 / names_in_leaf(space.block_size);
-    let by_blocks = match data {
-        0 => (blocks as f64 - 1.0) / beside,
-        data => {
-            let mapped = map_blocks(space.block_size, data) as f64;
-            let map = |pieces: f64| if ext.extents { tree_blocks(space.block_size, pieces) } else { mapped };
-            let lengths = free_or_whole(space).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
-            consume(lengths.into_iter(), blocks.saturating_sub(1) as f64, &Appetite { data, beside, map }).files
-        }
-    };
-    let index = index_limit(space.block_size, ext);
+    let most = if data == 0 { by_inodes } else { by_inodes.min(blocks as f64 / data as f64 + 1.0) };
+    let directory = Directory::of(space.block_size, ext, name_bytes, most);
+    let (by_blocks, in_directory) = by_blocks(space, ext, data, blocks, (&directory, most));
     let ends = if reserve_binds { EndsBy::RootReserve } else { EndsBy::Bytes };
-    let share = if space.free.is_some() { 0.01 } else { 0.08 };
+    let of_directory = if ext.uniform_hash { DIRECTORY_SHARE } else { UNEVEN_DIRECTORY_SHARE };
+    let share = if space.free.is_some() { 0.01 } else { 0.08 } + of_directory * in_directory;
     let inodes = Estimate::within(by_inodes, 0.0, EndsBy::Inodes);
     let inodes = Estimate { low: by_inodes, high: by_inodes, ..inodes };
     let found = Estimate::within(by_blocks, share, ends).first_of(inodes);
-    index.map_or(found, |names| found.first_of(Estimate::within(names, 0.1, EndsBy::DirectoryIndex)))
+    let full = if ext.large_dir { third_level(space.block_size, ext, name_bytes) } else { None };
+    let index_share = if ext.uniform_hash { INDEX_SHARE } else { UNEVEN_HASH_SHARE };
+    full.or_else(|| directory.full(index_share)).map_or(found, |full| found.first_of(full))
 }
 
-/// Names that the index of a directory takes: two levels of index blocks with entries of 8 bytes, three with the feature
-/// `large_dir` (fs/ext4/namei.c, ext4_dir_htree_level). Without `dir_index` there is none to be full.
-fn index_limit(block_size: u64, ext: &Ext) -> Option<f64> {
-    let (root, node) = (((block_size - 32) / 8) as f64, ((block_size - 16) / 8) as f64);
-    let leaves = root * node * if ext.large_dir { node } else { 1.0 };
-    ext.dir_index.then(|| leaves * names_in_leaf(block_size))
+/// Files until no block is free, and the share of the blocks that their directory takes.
+fn by_blocks(
+    space: &FileSystemSpace,
+    ext: &Ext,
+    data: u64,
+    blocks: u64,
+    (directory, most): (&Directory, f64),
+) -> (f64, f64) {
+    let block_size = space.block_size;
+    // A directory is mapped like a file; as it grows between files its extents are short.
+    let mapped = 1.0 + if ext.extents { 1.5 * ENTRY_BYTES as f64 } else { 4.0 } / block_size as f64;
+    let limit = blocks.saturating_sub(1) as f64;
+    if data == 0 {
+        return (directory.names_in(limit / mapped, most.max(1.0)), 1.0);
+    }
+    let of_map = map_blocks(block_size, data) as f64;
+    let unit = ext.cluster_blocks as f64;
+    let map = |pieces: f64| if ext.extents { unit * tree_blocks(block_size, pieces / unit) } else { of_map };
+    let pool = Pool::of(space);
+    let mut files = blocks as f64 / data as f64;
+    let mut beside = 0.0;
+    for _ in 0..ROUNDS {
+        beside = mapped * directory.blocks(files) / files.max(1.0);
+        let appetite = Appetite { data, beside, map };
+        let next = consume(&pool, limit, &appetite).files;
+        files = (files + next) / 2.0;
+    }
+    (files, (beside * files / limit.max(1.0)).min(1.0))
+}
+
+/// Names that an index with a third level takes (feature `large_dir`; fs/ext4/namei.c, ext4_dir_htree_level).
+fn third_level(block_size: u64, ext: &Ext, name_bytes: u64) -> Option<Estimate> {
+    let shape = Shape::of(block_size, name_bytes, ext.metadata_checksums, true);
+    let names = 0.6 * shape.fullest();
+    ext.dir_index.then(|| Estimate::within(names, THIRD_LEVEL_SHARE, EndsBy::DirectoryIndex))
 }

@@ -1,7 +1,7 @@
 //! How many files can still be created, by closed rules.
 //!
-//! The probe that the numbers are about: one thread makes one new directory and in it files with names of eight characters, writes
-//! each with one call, closes it, and goes on until the first call fails for want of space. Nothing is synchronised on the way.
+//! The probe that the numbers are about: one thread makes one new directory and in it files with names of one length, writes each with
+//! one call, closes it, and continues until the first call fails with ENOSPC. Nothing is synchronised in between.
 
 mod btrfs;
 mod consume;
@@ -9,14 +9,32 @@ mod ext;
 mod xfs;
 
 use senesce_layout::FileSystemSpace;
-use senesce_layout::space::{FreeExtent, Particulars};
+use senesce_layout::space::Particulars;
 use serde::{Deserialize, Serialize};
 
 /// The sizes asked about, bytes.
 pub const SIZES: [u64; 4] = [0, 4 << 10, 64 << 10, 1 << 20];
 
-/// Bytes of a name of the probe.
+/// Bytes of a name if nothing else is given.
 pub const NAME_BYTES: u64 = 8;
+/// Bytes that a name may have.
+pub const NAME_BYTES_ALLOWED: std::ops::RangeInclusive<u64> = 8..=255;
+
+/// The files that are created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewFiles {
+    /// Bytes of each.
+    pub size: u64,
+    /// Bytes of each name.
+    pub name_bytes: u64,
+}
+
+impl NewFiles {
+    /// Files of this size with names of the default length.
+    pub fn of(size: u64) -> Self {
+        Self { size, name_bytes: NAME_BYTES }
+    }
+}
 
 /// What ends the creation of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,9 +135,10 @@ impl Estimate {
     }
 }
 
-/// All sizes, for users and for root. Empty where nothing is known about the file system.
-pub fn creatable(space: &FileSystemSpace) -> Vec<Creatable> {
-    let of = |user: User| in_order(SIZES.into_iter().filter_map(|size| one(space, size, user)).collect());
+/// All sizes, for users and for root, with names of so many bytes. Empty if there is no rule for the file system.
+pub fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
+    let all = SIZES.map(|size| NewFiles { size, name_bytes });
+    let of = |user: User| in_order(all.into_iter().filter_map(|new| one(space, new, user)).collect());
     let (users, roots) = (of(User::User), of(User::Root));
     users.into_iter().zip(roots).flat_map(|(user, root)| [user, root]).collect()
 }
@@ -142,11 +161,12 @@ fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
 }
 
 /// One size.
-pub fn one(space: &FileSystemSpace, size: u64, user: User) -> Option<Creatable> {
+pub fn one(space: &FileSystemSpace, new: NewFiles, user: User) -> Option<Creatable> {
+    let size = new.size;
     let estimate = match &space.kind {
-        Particulars::Ext(ext) => ext::estimate(space, ext, size, user),
-        Particulars::Xfs(xfs) => xfs::estimate(space, xfs, size),
-        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size, space.block_size)?,
+        Particulars::Ext(ext) => ext::estimate(space, ext, new, user),
+        Particulars::Xfs(xfs) => xfs::estimate(space, xfs, new)?,
+        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, new, space.block_size)?,
         Particulars::Other => return None,
     };
     let Estimate { files, low, high, ends_by, after_sync } = estimate;
@@ -177,12 +197,12 @@ pub fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option
     }
 }
 
-/// The largest file that lies in at most so many extents.
+/// The longest free extents together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Largest {
-    /// Extents.
+pub struct LongestFree {
+    /// Free extents.
     pub extents: u64,
-    /// Bytes.
+    /// Their bytes, without those that no call which allocates gets.
     pub bytes: u64,
 }
 
@@ -190,7 +210,7 @@ pub struct Largest {
 fn held_back(space: &FileSystemSpace) -> u64 {
     match &space.kind {
         Particulars::Ext(ext) => ext.held_back_blocks + ext.cluster_blocks,
-        Particulars::Xfs(_) => not_set_aside(space) + xfs::TRANSACTION as u64,
+        Particulars::Xfs(xfs) => not_set_aside(space) + xfs::transaction(space, xfs),
         Particulars::Btrfs(_) | Particulars::Other => 0,
     }
 }
@@ -200,20 +220,29 @@ pub fn can_preallocate(space: &FileSystemSpace) -> bool {
     !matches!(&space.kind, Particulars::Ext(ext) if !ext.extents)
 }
 
-/// The largest preallocations of root for 1, 4, 16 and 64 extents: the sum of the longest free extents, without what the kernel holds
-/// back. Empty where they are not told, and where no file can be preallocated.
-pub fn largest(space: &FileSystemSpace) -> Vec<Largest> {
+/// The sum of the 1, 4, 16 and 64 longest free extents, without what the kernel holds back: root can preallocate one file of so many
+/// bytes. It may have more extents, for the kernel need not choose those. Empty if free extents are not known or no file can be
+/// preallocated.
+pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
     let Some(free) = space.free.as_ref().filter(|_| can_preallocate(space)) else { return Vec::new() };
     let mut lengths: Vec<u64> = free.iter().map(|extent| extent.blocks).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
     let most = space.free_blocks.saturating_sub(held_back(space));
     let sum = |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(most) * space.block_size;
-    [1, 4, 16, 64].map(|extents| Largest { extents, bytes: sum(extents) }).to_vec()
+    [1, 4, 16, 64].map(|extents| LongestFree { extents, bytes: sum(extents) }).to_vec()
 }
 
-/// Free extents of a file system that does not tell them: one.
-fn free_or_whole(space: &FileSystemSpace) -> Vec<FreeExtent> {
-    space.free.clone().unwrap_or_else(|| vec![FreeExtent { start: 0, blocks: space.free_blocks }])
+/// Why there is no rule for a file system of a known kind.
+pub fn without_rule(space: &FileSystemSpace) -> Option<&'static str> {
+    match &space.kind {
+        Particulars::Xfs(found) if !xfs::is_known(found) => {
+            Some("no rule predicts how many files can be created on XFS with a realtime device")
+        }
+        Particulars::Btrfs(found) if !btrfs::is_known(found) => {
+            Some("no rule predicts how many files can be created where data and metadata share chunks")
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use senesce_layout::space::{Btrfs, Chunks, Ext, FreeExtent, Particulars, Xfs};
+use senesce_layout::space::{Btrfs, Chunks, Ext, FreeExtent, Particulars, Profile, Xfs};
 
 fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> FileSystemSpace {
     let blocks: u64 = free.iter().map(|extent| extent.blocks).sum();
@@ -21,6 +21,8 @@ fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> Fil
             held_back_blocks: held_back,
             dir_index: true,
             large_dir: false,
+            metadata_checksums: true,
+            uniform_hash: true,
         }),
     }
 }
@@ -37,24 +39,29 @@ fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> FileSystemSpace {
         sparse_inodes,
         made_inodes: 64,
         free_made_inodes: 60,
+        directory_block: 4096,
+        realtime: false,
         inode_percent: 25,
         to_set_aside: 0,
+        list_lacks: Vec::new(),
     });
     FileSystemSpace { file_system: "xfs".into(), kind, ..ext4(free, 1 << 30, 0, 0) }
 }
 
 /// Of one device; data are kept once.
 fn btrfs(data: (u64, u64), metadata: (u64, u64, u64), holes: &[u64], device: u64, node_size: u64) -> FileSystemSpace {
+    let profile = |copies: u64| Profile { copies, on_device: copies, ..Profile::default() };
     let kind = Particulars::Btrfs(Btrfs {
-        data: Chunks { total: data.0, used: data.1, copies: 1 },
-        metadata: Chunks { total: metadata.0, used: metadata.1, copies: metadata.2 },
+        data: Chunks { total: data.0, used: data.1, profile: profile(1) },
+        metadata: Chunks { total: metadata.0, used: metadata.1, profile: profile(metadata.2) },
         mixed: false,
         global_reserve: 0,
         unallocated: holes.iter().sum(),
-        holes: holes.to_vec(),
+        holes: vec![holes.to_vec()],
         device,
         devices: 1,
         node_size,
+        checksum_bytes: 4,
     });
     FileSystemSpace { file_system: "btrfs".into(), kind, ..ext4(Vec::new(), 0, 0, 0) }
 }
@@ -64,13 +71,13 @@ fn btrfs(data: (u64, u64), metadata: (u64, u64, u64), holes: &[u64], device: u64
 fn ext4_is_as_a_measured_fill() {
     let space = ext4(pieces(29_350, 29_350, 1), 34_201, 3072, 7680);
     for (size, measured) in [(4096, 26_132.0), (65_536, 1641.0), (1 << 20, 102.0)] {
-        let found = one(&space, size, User::Root).unwrap();
+        let found = one(&space, NewFiles::of(size), User::Root).unwrap();
         assert!((found.files as f64 - measured).abs() <= measured * 0.01, "{size}: {found:?}");
         assert_eq!(found.ends_by, EndsBy::Bytes);
-        let user = one(&space, size, User::User).unwrap();
+        let user = one(&space, NewFiles::of(size), User::User).unwrap();
         assert!(user.files < found.files && user.ends_by == EndsBy::RootReserve, "{user:?}");
     }
-    let empty = one(&space, 0, User::Root).unwrap();
+    let empty = one(&space, NewFiles::of(0), User::Root).unwrap();
     assert_eq!((empty.files, empty.ends_by), (34_200, EndsBy::Inodes));
 }
 
@@ -81,7 +88,7 @@ fn the_index_of_ext4_is_full_as_its_features_have_it() {
         let mut space = FileSystemSpace { block_size: 1024, ..ext4(pieces(1 << 24, 1 << 24, 1), 4_000_000, 0, 0) };
         let Particulars::Ext(ext) = &mut space.kind else { panic!("ext4") };
         (ext.dir_index, ext.large_dir) = (dir_index, large_dir);
-        one(&space, 0, User::Root).unwrap()
+        one(&space, NewFiles::of(0), User::Root).unwrap()
     };
     let full = space(true, false);
     assert_eq!(full.ends_by, EndsBy::DirectoryIndex, "{full:?}");
@@ -95,7 +102,7 @@ fn the_index_of_ext4_is_full_as_its_features_have_it() {
 #[test]
 fn ext4_in_pieces_is_as_a_measured_fill() {
     let space = ext4(pieces(3, 8, 57_046 / 3), 38_388, 3072, 7680);
-    let found = one(&space, 65_536, User::Root).unwrap();
+    let found = one(&space, NewFiles::of(65_536), User::Root).unwrap();
     assert!((found.files as f64 - 3192.0).abs() < 32.0, "{found:?}");
 }
 
@@ -103,11 +110,11 @@ fn ext4_in_pieces_is_as_a_measured_fill() {
 #[test]
 fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
     let space = xfs(pieces(3, 8, 20_000), true);
-    let found = one(&space, 4096, User::Root).unwrap();
+    let found = one(&space, NewFiles::of(4096), User::Root).unwrap();
     assert_eq!(found.ends_by, EndsBy::InodeChunks);
     assert!(found.low <= 60 && 60 <= found.high && found.high < 200, "{found:?}");
     let space = xfs(pieces(100_000, 100_000, 1), false);
-    assert_eq!(one(&space, 4096, User::Root).unwrap().ends_by, EndsBy::Bytes);
+    assert_eq!(one(&space, NewFiles::of(4096), User::Root).unwrap().ends_by, EndsBy::Bytes);
 }
 
 /// Punched images of 600 MiB: extents of six blocks hold no chunk wherever it has to begin, those of seven only as long as their
@@ -121,7 +128,7 @@ fn xfs_in_pieces_is_as_measured_fills() {
     };
     let sixes = space(6, 8);
     for (size, files) in [(4096, 28_507), (65_536, 4571)] {
-        let found = one(&sixes, size, User::Root).unwrap();
+        let found = one(&sixes, NewFiles::of(size), User::Root).unwrap();
         assert_eq!((found.ends_by, found.ends_by_after_sync), (EndsBy::InodeChunks, None), "{size}: {found:?}");
         assert!(found.low <= files && files <= found.high, "{size}: {found:?}");
     }
@@ -131,7 +138,7 @@ fn xfs_in_pieces_is_as_measured_fills() {
         (65_536, 5595, EndsBy::InodeChunks, Some(EndsBy::Bytes)),
         (1 << 20, 437, EndsBy::Bytes, None),
     ] {
-        let found = one(&sevens, size, User::Root).unwrap();
+        let found = one(&sevens, NewFiles::of(size), User::Root).unwrap();
         assert_eq!((found.ends_by, found.ends_by_after_sync), (ends_by, after_sync), "{size}: {found:?}");
         assert!(found.low <= files && files <= found.high, "{size}: {found:?}");
     }
@@ -165,7 +172,7 @@ fn btrfs_is_as_measured_fills() {
         (&full, 4096, 110, EndsBy::Bytes, 0.005),
     ];
     for (space, size, files, ends_by, error) in measured {
-        let found = one(space, size, User::Root).unwrap();
+        let found = one(space, NewFiles::of(size), User::Root).unwrap();
         assert_eq!(found.ends_by, ends_by, "{size}: {found:?}");
         assert!(
             (found.files as f64 - f64::from(files)).abs() <= f64::from(files) * error + 1.0,
@@ -197,7 +204,7 @@ fn bounds_of_btrfs_hold_what_metadata_take_before_their_time() {
     ];
     for (space, files) in measured {
         for (size, files) in SIZES[1..].iter().zip(files) {
-            let found = one(&space, *size, User::Root).unwrap();
+            let found = one(&space, NewFiles::of(*size), User::Root).unwrap();
             assert!(found.low <= files && files <= found.high, "{size}: {files}, {found:?}");
             assert!(found.high <= 3 * found.low.max(9), "the bounds say something: {found:?}");
         }
@@ -217,21 +224,86 @@ fn files_without_extents_take_the_blocks_of_their_map_and_cannot_be_preallocated
         [(4096, 65_536, 17), (4096, 1 << 20, 257), (1024, 65_536, 65), (1024, 1 << 20, 1029)]
     {
         let space = space(block_size, 500 * blocks + 12);
-        let found = one(&space, size, User::Root).unwrap();
+        let found = one(&space, NewFiles::of(size), User::Root).unwrap();
         assert!((499..=501).contains(&found.files), "{block_size} {size}: {found:?}");
-        assert_eq!(largest(&space), []);
+        assert_eq!(longest_free(&space), []);
     }
 }
 
+/// XFS of 512 MiB filled with files that were preallocated to nine blocks and truncated: no group has an extent of seven blocks that its
+/// list of free blocks does not want. The kernel creates nothing, not even a directory.
 #[test]
-fn the_largest_files_are_the_longest_extents() {
+fn xfs_without_an_extent_for_a_chunk_creates_nothing() {
+    let mut space = xfs(pieces(7, 9, 8000), true);
+    let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
+    (kind.free_made_inodes, kind.list_lacks) = (0, vec![5]);
+    for size in SIZES {
+        let found = one(&space, NewFiles::of(size), User::Root).unwrap();
+        assert_eq!((found.low, found.high, found.ends_by), (0, 0, EndsBy::InodeChunks), "{size}: {found:?}");
+    }
+    let shorter = FileSystemSpace { free: Some(pieces(6, 9, 8000)), ..xfs(pieces(6, 9, 8000), true) };
+    let found = one(&shorter, NewFiles::of(0), User::Root).unwrap();
+    assert!(found.low <= 60 && found.high <= 60, "only inodes that were made: {found:?}");
+}
+
+#[test]
+fn xfs_with_a_realtime_device_has_no_rule() {
+    let mut space = xfs(pieces(100_000, 100_000, 1), true);
+    let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
+    kind.realtime = true;
+    assert_eq!((creatable(&space, NAME_BYTES), without_rule(&space).is_some()), (Vec::new(), true));
+}
+
+/// mkfs.xfs -n size=65536 of 320 MiB: 107,081 empty files with decimal names of 64 bytes, 163,804 with other names of 8 bytes.
+#[test]
+fn xfs_with_large_directory_blocks_is_uncertain_of_many_names() {
+    let mut space = xfs(pieces(58_000, 58_000, 1), true);
+    space.free_inodes = 163_776;
+    let Particulars::Xfs(kind) = &mut space.kind else { panic!("xfs") };
+    kind.directory_block = 65_536;
+    for (name_bytes, measured) in [(64, 107_081), (8, 163_804)] {
+        let found = one(&space, NewFiles { size: 0, name_bytes }, User::Root).unwrap();
+        assert!(found.low <= measured && measured <= found.high, "{name_bytes}: {found:?}");
+    }
+}
+
+/// mkfs.ext4 -b 1024 -N 700000 -O ^has_journal of 700 MiB.
+#[test]
+fn long_names_fill_the_index_of_ext4_sooner() {
+    let space = FileSystemSpace { block_size: 1024, ..ext4(pieces(520_000, 520_000, 1), 699_989, 4096, 35_840) };
+    for (name_bytes, measured) in [(8, 391_107), (64, 94_072), (200, 29_205)] {
+        let found = one(&space, NewFiles { size: 0, name_bytes }, User::Root).unwrap();
+        assert_eq!(found.ends_by, EndsBy::DirectoryIndex, "{name_bytes}");
+        assert!(found.low <= measured && measured <= found.high, "{name_bytes}: {found:?}");
+    }
+}
+
+/// Two copies of data on devices of 1 and 4 GiB: 752 MiB fitted.
+#[test]
+fn btrfs_pairs_unequal_devices() {
+    const MIB: u64 = 1 << 20;
+    let mut space = btrfs((MIB, 0), (256 * MIB, 131_072, 2), &[], 5120 * MIB, 16_384);
+    let Particulars::Btrfs(kind) = &mut space.kind else { panic!("btrfs") };
+    let raid1 = Profile { least_devices: 2, most_devices: 2, multiple: 2, copies: 2, ..Profile::default() };
+    (kind.data.profile, kind.metadata.profile) = (raid1, raid1);
+    (kind.devices, kind.holes) = (2, vec![vec![750 * MIB], vec![3800 * MIB]]);
+    let found = one(&space, NewFiles::of(MIB), User::Root).unwrap();
+    assert!(found.low <= 752 && found.high >= 745 && found.high < 800, "{found:?}");
+}
+
+#[test]
+fn longest_free_is_the_sum_of_extents() {
     let mut free = pieces(3, 8, 10);
     free.push(FreeExtent { start: 5000, blocks: 100 });
-    let found = largest(&ext4(free, 10, 0, 0));
-    assert_eq!(found[0], Largest { extents: 1, bytes: 100 * 4096 });
-    assert_eq!(found[1], Largest { extents: 4, bytes: 109 * 4096 });
-    let held_back = largest(&ext4(pieces(100, 100, 1), 10, 20, 0));
-    assert_eq!(held_back[0], Largest { extents: 1, bytes: 79 * 4096 }, "what the kernel keeps and a block of the map");
+    let found = longest_free(&ext4(free, 10, 0, 0));
+    assert_eq!(found[0], LongestFree { extents: 1, bytes: 100 * 4096 });
+    assert_eq!(found[1], LongestFree { extents: 4, bytes: 109 * 4096 });
+    let held_back = longest_free(&ext4(pieces(100, 100, 1), 10, 20, 0));
+    assert_eq!(
+        held_back[0],
+        LongestFree { extents: 1, bytes: 79 * 4096 },
+        "what the kernel keeps and a block of the map"
+    );
 }
 
 proptest! {
@@ -240,7 +312,7 @@ proptest! {
         length in 1u64..200, count in 1u64..5000, inodes in 0u64..100_000, sparse: bool
     ) {
         for space in [ext4(pieces(length, length + 3, count), inodes, 100, 200), xfs(pieces(length, length + 3, count), sparse)] {
-            let all = creatable(&space);
+            let all = creatable(&space, NAME_BYTES);
             for (index, found) in all.iter().enumerate() {
                 prop_assert!(found.low <= found.files && found.files <= found.high, "{:?}", found);
                 // Two of each size: for users, for root.

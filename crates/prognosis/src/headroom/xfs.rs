@@ -1,142 +1,162 @@
 //! xfs: inodes are made in chunks of 64, which need free extents of their length, aligned; with sparse inodes half a chunk does
 //! (xfs_ialloc_ag_alloc in fs/xfs/libxfs/xfs_ialloc.c).
 
-use super::consume::{Appetite, consume};
-use super::{EndsBy, Estimate, free_or_whole};
+mod directory;
+mod sites;
+
+use super::consume::{Appetite, Pool, consume};
+use super::{EndsBy, Estimate, NewFiles};
+use directory::PerName;
 use senesce_layout::FileSystemSpace;
-use senesce_layout::space::{FreeExtent, Xfs};
+use senesce_layout::space::Xfs;
+use sites::{CHUNK, Chunk, Sites, sites};
 
-/// Inodes of a chunk.
-const CHUNK: u64 = 64;
-/// Bytes of an inode cluster, the unit in which sparse chunks are made, for inodes of 512 bytes; it grows with the inode
-/// (`sb_spino_align`, M_IGEO(mp)->inode_cluster_size).
-const CLUSTER_BYTES: u64 = 16 << 10;
-/// Blocks of a new directory per name of eight characters: its data block holds 168 in 4 KiB, the leaves of its index are filled
-/// to about two thirds, and the trees of inodes grow with it (measured 0.0087 to 0.0115).
-const DIRECTORY: f64 = 0.0095;
-/// The same in directories of hundreds of thousands of names, which only empty files make.
-const LARGE_DIRECTORY: f64 = 0.0115;
-/// Blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES with trees of usual height).
-pub(super) const TRANSACTION: f64 = 46.0;
-/// Extents that an inode of 512 bytes holds, and those that a block of the tree holds after splits.
-const IN_INODE: f64 = 19.0;
-const IN_BLOCK: f64 = 200.0;
+/// Levels of a directory's tree that a new name may split, and of the map of its blocks (XFS_DAENTER_DBS, XFS_BM_MAXLEVELS less 1).
+const DIRECTORY_LEVELS: u64 = 7;
+const MAP_LEVELS: u64 = 4;
+/// Blocks of the trees of inodes that a new chunk may split.
+const INODE_TREES: u64 = 3;
+/// Bytes that an inode has for other things than the extents of its file, bytes of an extent, and extents that a block of the tree
+/// holds after splits, per byte.
+const INODE_CORE: u64 = 176;
+const SECURITY_LABEL: u64 = 32;
+const EXTENT: u64 = 16;
+const SPLIT_SHARE: f64 = 0.78;
 
-/// Places for chunks of inodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Sites {
-    /// Whole chunks.
-    pub whole: u64,
-    /// Sparse ones beside.
-    pub sparse: u64,
+/// Halvings of an interval of files.
+const HALVINGS: u32 = 24;
+
+/// Blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES).
+pub(super) fn transaction(space: &FileSystemSpace, xfs: &Xfs) -> u64 {
+    let directory = DIRECTORY_LEVELS * ((xfs.directory_block / space.block_size).max(1) + MAP_LEVELS);
+    directory + Chunk::of(space.block_size, xfs).whole + INODE_TREES
 }
 
-impl Sites {
-    fn inodes(self, chunk: Chunk) -> f64 {
-        (self.whole * CHUNK) as f64 + (self.sparse * CHUNK * chunk.sparse / chunk.whole) as f64
-    }
-
-    fn blocks(self, chunk: Chunk) -> f64 {
-        (self.whole * chunk.whole + self.sparse * chunk.sparse) as f64
-    }
+/// Whether the rule knows the geometry. Free blocks of a realtime device cannot hold inodes or directories, and whether files go there
+/// is an attribute of each directory.
+pub(super) fn is_known(xfs: &Xfs) -> bool {
+    !xfs.realtime
 }
 
-/// Blocks of chunks of inodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Chunk {
-    pub whole: u64,
-    /// What whole ones are aligned to.
-    pub align: u64,
-    /// Of the least sparse chunk; as many as of a whole one where there are none.
-    pub sparse: u64,
-}
-
-impl Chunk {
-    fn of(space: &FileSystemSpace, xfs: &Xfs) -> Self {
-        let whole = (CHUNK * xfs.inode_size / space.block_size).max(1);
-        let cluster = (CLUSTER_BYTES * (xfs.inode_size / 512).max(1) / space.block_size).clamp(1, whole);
-        match xfs.sparse_inodes {
-            true => Self { whole, align: whole, sparse: cluster },
-            false => Self { whole, align: cluster, sparse: whole },
-        }
+pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, new: NewFiles) -> Option<Estimate> {
+    if !is_known(xfs) {
+        return None;
     }
-
-    /// Blocks that the longest extent of a group must have before the kernel looks for a place in it: wherever it begins, an aligned
-    /// chunk must fit (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
-    fn least_extent(self) -> u64 {
-        match self.sparse < self.whole {
-            true => 2 * self.sparse - 1,
-            false => self.whole + self.align - 1,
-        }
-    }
-}
-
-/// Counts aligned places in free extents of at least so many blocks; alignment counts from the beginning of the allocation group.
-pub(super) fn sites(free: &[FreeExtent], group_blocks: u64, chunk: Chunk, least: u64) -> Sites {
-    let mut found = Sites::default();
-    for extent in free.iter().filter(|extent| extent.blocks >= least) {
-        let start = extent.start % group_blocks.max(1);
-        let end = start + extent.blocks;
-        let aligned = |unit: u64, align: u64| end.saturating_sub(start.next_multiple_of(align)) / unit;
-        let wholes = aligned(chunk.whole, chunk.align);
-        found.whole += wholes;
-        if chunk.sparse < chunk.whole {
-            let sparse = aligned(chunk.sparse, chunk.sparse);
-            found.sparse += sparse.saturating_sub(wholes * (chunk.whole / chunk.sparse));
-        }
-    }
-    found
-}
-
-pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, size: u64) -> Estimate {
-    let free = (space.free_blocks.saturating_sub(xfs.to_set_aside) as f64 - TRANSACTION).max(0.0);
-    let chunk = Chunk::of(space, xfs);
-    let data = size.div_ceil(space.block_size);
-    let made = xfs.free_made_inodes as f64;
-    let inode_share = chunk.whole as f64 / CHUNK as f64;
-    let map = |pieces: f64| if pieces > IN_INODE { (pieces / IN_BLOCK).ceil() } else { 0.0 };
-    let by_blocks = match data {
-        0 => (free + made * inode_share) / (inode_share + LARGE_DIRECTORY),
-        data => {
-            let lengths = free_or_whole(space).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
-            let appetite = Appetite { data, beside: inode_share + DIRECTORY, map };
-            // Inodes that have been made already take no blocks.
-            let taken = consume(lengths.into_iter(), free, &appetite).files;
-            let saved = made.min(taken) * inode_share;
-            taken + saved / (data as f64 + inode_share + DIRECTORY)
-        }
+    let needs = Needs::of(space, xfs, new);
+    let blocks = needs.by_blocks().first_of(by_limit(space));
+    let Some(extents) = &space.free else {
+        let low = needs.made.min(blocks.low);
+        return Some(Estimate { low: (low - 2.0).max(0.0), ..blocks });
     };
-    let share = if data == 0 { 0.05 } else { 0.02 };
-    let blocks = Estimate::within(by_blocks, share, EndsBy::Bytes);
-    let by_limit = space.free_inodes as f64;
-    let limit = Estimate {
-        files: by_limit - CHUNK as f64 / 2.0,
-        low: by_limit - 2.0 * CHUNK as f64,
-        // The limit is compared with counters that every processor keeps for itself.
-        high: by_limit * 1.001 + CHUNK as f64,
+    let counted = sites(extents, xfs, needs.chunk);
+    Some(by_chunks(&counted, &needs, blocks))
+}
+
+/// What is set aside for reverse maps on a mount for reading, which counts no block of them as taken; 0 without them. The other trees get
+/// less than a hundredth.
+fn reverse_maps(xfs: &Xfs) -> f64 {
+    let blocks = xfs.groups * xfs.group_blocks;
+    let trees = xfs.to_set_aside.saturating_sub((blocks / 20).min(8192));
+    if trees > blocks / 100 { trees as f64 } else { 0.0 }
+}
+
+/// The limit of `imaxpct`, which is compared with a counter of which every processor keeps a part for itself
+/// (XFS_ICOUNT_BATCH, xfs_dialloc).
+fn by_limit(space: &FileSystemSpace) -> Estimate {
+    const KEPT: f64 = 128.0;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let inodes = space.free_inodes as f64;
+    Estimate {
+        files: (inodes - CHUNK as f64 / 2.0).max(0.0),
+        low: (inodes - 2.0 * CHUNK as f64).max(0.0),
+        high: inodes + CHUNK as f64 + KEPT * processors,
         ends_by: EndsBy::Inodes,
         after_sync: None,
-    };
-    let blocks = blocks.first_of(limit);
-    let Some(extents) = &space.free else { return Estimate { low: made.min(blocks.low), ..blocks } };
-    let places = |least: u64| sites(extents, xfs.group_blocks, chunk, least);
-    let least = chunk.least_extent();
-    let wanted = Wanted { made, free, data: data as f64, chunk };
-    by_chunks([places(0), places(least), places(least + REFILL)], &wanted, blocks)
+    }
 }
 
 /// What is there for files, and what each takes.
-struct Wanted {
+struct Needs {
+    /// Inodes that have been made and are free.
     made: f64,
+    /// Blocks that are free for files, inodes and the directory, and those that the last transactions leave.
     free: f64,
+    left: f64,
+    /// Blocks that trees of reverse maps have taken already of what is set aside for them, at most.
+    taken: f64,
     /// Blocks of data of a file.
-    data: f64,
+    data: u64,
     chunk: Chunk,
+    name: PerName,
+    in_inode: f64,
+    in_block: f64,
+    pool: Pool,
 }
 
-impl Wanted {
+impl Needs {
+    fn of(space: &FileSystemSpace, xfs: &Xfs, new: NewFiles) -> Self {
+        let for_extents = xfs.inode_size.saturating_sub(INODE_CORE + SECURITY_LABEL);
+        Self {
+            made: xfs.free_made_inodes as f64,
+            free: space.free_blocks.saturating_sub(xfs.to_set_aside) as f64,
+            left: transaction(space, xfs) as f64,
+            taken: reverse_maps(xfs),
+            data: new.size.div_ceil(space.block_size),
+            chunk: Chunk::of(space.block_size, xfs),
+            name: PerName::of(space.block_size, xfs.directory_block, new.name_bytes),
+            in_inode: (for_extents / EXTENT).max(1) as f64,
+            in_block: space.block_size as f64 / EXTENT as f64 * SPLIT_SHARE,
+            pool: Pool::of(space),
+        }
+    }
+
+    fn inode_share(&self) -> f64 {
+        self.chunk.whole as f64 / CHUNK as f64
+    }
+
+    /// Files until no block is free, if each name takes so much.
+    fn files(&self, per_name: f64, free: f64) -> f64 {
+        let (made, share) = (self.made, self.inode_share());
+        let free = free.max(0.0);
+        if self.data == 0 {
+            let from_made = (free / per_name).min(made);
+            return from_made.max((free + made * share) / (share + per_name));
+        }
+        let map = |pieces: f64| if pieces > self.in_inode { (pieces / self.in_block).ceil() } else { 0.0 };
+        let appetite = Appetite { data: self.data, beside: share + per_name, map };
+        // Inodes that have been made already take no blocks.
+        let taken = consume(&self.pool, free, &appetite).files;
+        taken + made.min(taken) * share / (self.data as f64 + share + per_name)
+    }
+
+    fn by_blocks(&self) -> Estimate {
+        let share = if self.data == 0 { 0.02 } else { 0.01 };
+        let PerName { usual, most, least, .. } = self.name;
+        let usual = self.with_collisions(usual, self.free + 0.2 * self.taken - self.left, PerName::usual_collisions);
+        let few = self.free - self.left - self.name.partly_full;
+        let few = self.with_collisions(most, few, PerName::most_collisions);
+        let many = self.files(least, self.free + 0.5 * self.taken - 0.5 * self.left);
+        let around = Estimate::within(usual, share, EndsBy::Bytes);
+        Estimate {
+            low: (few * (1.0 - share) - 1.0).max(0.0).min(around.low),
+            high: (many * (1.0 + share) + 1.0).max(around.high),
+            ..around
+        }
+    }
+
+    /// The same where names collide.
+    fn with_collisions(&self, per_name: f64, free: f64, collisions: fn(&PerName, f64) -> f64) -> f64 {
+        let (mut low, mut high) = (0.0, self.files(per_name, free));
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            let fit = self.files(per_name, free - collisions(&self.name, middle));
+            *(if middle <= fit { &mut low } else { &mut high }) = middle;
+        }
+        high
+    }
+
     fn blocks_per_file(&self) -> f64 {
-        self.data + DIRECTORY
+        self.data as f64 + self.name.usual
     }
 
     /// Inodes that have been made and those that the sites hold, where data take sites only for want of others.
@@ -168,33 +188,44 @@ impl Wanted {
     }
 }
 
-/// Data take free blocks too. At best they take none that a chunk could have, at worst those first: `lasting` sites lie in extents
-/// that are long enough for a chunk by themselves, `safe` ones also while the group has to refill its list of free blocks.
-fn by_chunks([all, lasting, safe]: [Sites; 3], wanted: &Wanted, blocks: Estimate) -> Estimate {
-    let best = wanted.at_best(all);
-    let worst = wanted.at_worst(lasting).min(best);
+/// Data take free blocks too. At best they take none that a chunk could have, at worst those first.
+fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estimate {
+    let sites::Counted { usable, lasting, safe, ready } = *counted;
+    let made_only = (needs.made - 1.0).max(0.0);
+    let best = needs.at_best(usable);
+    if best <= made_only + 1.0 || needs.made < 1.0 && !ready {
+        // No group makes a chunk, whatever data do, and the directory of the files takes an inode.
+        let files = made_only.min(blocks.files);
+        let low = (needs.made - 2.0).max(0.0).min(blocks.low);
+        let high = needs.made.min(blocks.high).max(files);
+        return Estimate { files, low, high, ends_by: EndsBy::InodeChunks, ..blocks };
+    }
+    let worst = needs.at_worst(lasting).min(best);
+    let least = (needs.made - 2.0).max(0.0).min(blocks.low);
     let within = |files: f64| Estimate {
         files,
-        low: (worst * 0.95 - 1.0).max(0.0),
+        low: least,
         high: best * 1.05 + CHUNK as f64,
         ends_by: EndsBy::InodeChunks,
         after_sync: None,
     };
-    if wanted.data < 1.0 && best < blocks.low {
-        return within(best);
+    if needs.data == 0 && best < blocks.low {
+        // Nothing but the directory competes for the sites.
+        let low = (worst * 0.95 - 1.0).max(least);
+        return Estimate { low: if ready { low } else { least }, ..within(best) };
     }
-    let middle = within((worst * best).sqrt());
-    if best < blocks.low || worst < blocks.low && wanted.soon_taken(lasting, blocks.files) {
+    let middle = within((worst.max(1.0) * best).sqrt());
+    if best < blocks.low || worst < blocks.low && needs.soon_taken(lasting, blocks.files) {
         return middle;
     }
     // Where extents just hold a chunk, none is made while a list is to be refilled, which the next data to be written do. Data of one
     // block take from the end of an extent and leave the lists as they are (measured).
-    if wanted.data > 1.0 && worst < blocks.low && wanted.soon_taken(safe, blocks.files) {
+    if needs.data > 1 && worst < blocks.low && needs.soon_taken(safe, blocks.files) {
         return Estimate { high: middle.high.max(blocks.high), after_sync: Some(blocks.ends_by), ..middle };
     }
     // Data may still take the last places before the next chunk is wanted.
-    let few = lasting.blocks(wanted.chunk) < FEW_SITES * wanted.free;
-    let low = if few { worst.min((wanted.made - 2.0).max(0.0)) } else { worst };
+    let few = lasting.blocks(needs.chunk) < FEW_SITES * needs.free;
+    let low = if few { worst.min(least) } else { worst };
     Estimate { low: low.min(blocks.low), ..blocks }
 }
 
@@ -203,26 +234,3 @@ fn by_chunks([all, lasting, safe]: [Sites; 3], wanted: &Wanted, blocks: Estimate
 const FEW_SITES: f64 = 0.45;
 /// So few chunks are made before their places are taken.
 const FEW_CHUNKS: f64 = 8.0;
-/// Blocks that the list which a group keeps for its trees may lack (xfs_alloc_min_freelist, trees of two levels); they come off the
-/// longest extent.
-const REFILL: u64 = 2;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sites_are_aligned_within_their_group() {
-        let free = |start, blocks| FreeExtent { start, blocks };
-        let (sparse, whole) = (Chunk { whole: 8, align: 8, sparse: 4 }, Chunk { whole: 8, align: 4, sparse: 8 });
-        let of = |extent, chunk| sites(&[extent], 1000, chunk, 0);
-        assert_eq!(of(free(1000, 16), sparse), Sites { whole: 2, sparse: 0 });
-        assert_eq!(of(free(1001, 7), sparse), Sites { whole: 0, sparse: 1 });
-        assert_eq!(of(free(1001, 7), whole), Sites::default());
-        assert_eq!(of(free(3, 14), sparse), Sites { whole: 1, sparse: 1 });
-        assert_eq!(of(free(3, 9), whole), Sites { whole: 1, sparse: 0 });
-        assert_eq!(of(free(5, 2), sparse), Sites::default());
-        assert_eq!((sparse.least_extent(), whole.least_extent()), (7, 11));
-        assert_eq!(sites(&[free(1000, 6), free(1008, 7)], 1000, sparse, 7), Sites { whole: 0, sparse: 1 });
-    }
-}

@@ -1,7 +1,7 @@
 //! The declared probe: files of one size in one new directory, by one thread, until none fits.
 
 use crate::error::PrognosisError;
-use crate::headroom::{EndsBy, User};
+use crate::headroom::{EndsBy, NewFiles, User};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_layout::FileSystemSpace;
@@ -34,7 +34,7 @@ pub enum Ended {
 pub struct Probe {
     directory: OwnedFd,
     path: PathBuf,
-    size: u64,
+    new: NewFiles,
     /// Files so far.
     pub files: u64,
 }
@@ -44,13 +44,13 @@ impl Probe {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn begin(directory: &Path, size: u64) -> Result<Self, PrognosisError> {
+    pub fn begin(directory: &Path, new: NewFiles) -> Result<Self, PrognosisError> {
         let path = directory.join(DIRECTORY);
         let failed = |errno: Errno| PrognosisError::io("make the directory of the probe in", directory)(errno.into());
         rustix::fs::mkdir(&path, Mode::RWXU).map_err(failed)?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(CWD, &path, flags, Mode::empty()).map_err(failed)?;
-        Ok(Self { directory, path, size, files: 0 })
+        Ok(Self { directory, path, new, files: 0 })
     }
 
     /// Creates so many files more; the call that found no space, if one did.
@@ -59,7 +59,7 @@ impl Probe {
     /// Something else than want of space.
     pub fn create(&mut self, most: u64) -> Result<Option<Ended>, PrognosisError> {
         let failed = |errno: Errno| PrognosisError::io("create files in", &self.path)(errno.into());
-        let (files, ended) = create(self.directory.as_fd(), self.size, self.files, most).map_err(failed)?;
+        let (files, ended) = create(self.directory.as_fd(), self.new, self.files, most).map_err(failed)?;
         self.files = files;
         Ok(ended)
     }
@@ -89,7 +89,8 @@ pub struct Filled {
     pub free_inodes: u64,
 }
 
-pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, PrognosisError> {
+pub(super) fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
+    let size = new.size;
     let before = FileSystemSpace::of(directory)?;
     let failed = |errno: Errno| PrognosisError::io("create files in", directory)(errno.into());
     let probe = match rustix::fs::mkdirat(CWD, directory.join(DIRECTORY), Mode::from_raw_mode(0o777)) {
@@ -107,13 +108,13 @@ pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, Pr
         let ends_by = ends_by(&before, space, size, user, ended);
         return Ok(filled(space, (size, user), (0, ended, ends_by), (0, ends_by)));
     };
-    let (files, ended) = as_user(user, || create(probe.as_fd(), size, 0, u64::MAX)).map_err(failed)?;
+    let (files, ended) = as_user(user, || create(probe.as_fd(), new, 0, u64::MAX)).map_err(failed)?;
     let ended = ended.unwrap_or(Ended::Write);
     let space = FileSystemSpace::of(directory)?;
     let (mut after, mut ended_after) = (files, ended);
     for _ in 0..ROUNDS {
         rustix::fs::syncfs(&probe).map_err(failed)?;
-        let (more, call) = as_user(user, || create(probe.as_fd(), size, after, u64::MAX)).map_err(failed)?;
+        let (more, call) = as_user(user, || create(probe.as_fd(), new, after, u64::MAX)).map_err(failed)?;
         ended_after = call.unwrap_or(ended_after);
         if more == after {
             break;
@@ -167,11 +168,12 @@ pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, use
 }
 
 /// Creates from number `next` on, at most so many; gives the number after the last and the call that found no space.
-fn create(directory: BorrowedFd<'_>, size: u64, mut next: u64, most: u64) -> Result<(u64, Option<Ended>), Errno> {
-    let data = vec![0u8; size as usize];
+fn create(directory: BorrowedFd<'_>, new: NewFiles, mut next: u64, most: u64) -> Result<(u64, Option<Ended>), Errno> {
+    let data = vec![0u8; new.size as usize];
+    let width = new.name_bytes as usize;
     let end = next.saturating_add(most);
     while next < end {
-        let name = format!("{next:08}");
+        let name = format!("{next:0width$}");
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(directory, &*name, flags, Mode::from_raw_mode(0o600)) {
             Ok(file) => file,

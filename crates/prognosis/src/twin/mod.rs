@@ -19,7 +19,7 @@ pub use trial::Trial;
 
 use crate::error::PrognosisError;
 use crate::estimate::{self, Cure, Options, Seen, Worst};
-use crate::headroom::{Creatable, SIZES, User};
+use crate::headroom::{Creatable, NewFiles, SIZES, User};
 use crate::plan::Step;
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
@@ -160,7 +160,8 @@ impl Laboratory<'_> {
         for (done, (size, user)) in trials.into_iter().enumerate() {
             self.check()?;
             let trial = Trial::begin(self.twin, self.file_system)?;
-            let filled = fill::fill(trial.directory(), size, user)?;
+            let new = NewFiles { size, name_bytes: self.options.name_length };
+            let filled = fill::fill(trial.directory(), new, user)?;
             trial.end()?;
             let one = |user| Creatable {
                 size,
@@ -193,8 +194,8 @@ impl Laboratory<'_> {
 ///
 /// # Errors
 /// Something else than want of space.
-pub fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, PrognosisError> {
-    fill::fill(directory, size, user)
+pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
+    fill::fill(directory, new, user)
 }
 
 /// The space of a twin before anything is tried.

@@ -68,7 +68,7 @@ fn maps_between_the_data_of_ext3_part_no_file_and_no_tool_mends_any() {
     let found = prognosis(&image.path(), &hdd()).unwrap();
     assert_eq!((found.files, found.pieces), (8, 8));
     assert_eq!(found.now_seconds, found.ideal_seconds, "no file is in pieces");
-    assert!(found.worst.is_empty() && found.largest.is_empty() && found.cures.len() == 1, "{:?}", found.cures);
+    assert!(found.worst.is_empty() && found.longest_free.is_empty() && found.cures.len() == 1, "{:?}", found.cures);
     assert!(found.sentence.contains("no tool does that here"), "{}", found.sentence);
 }
 

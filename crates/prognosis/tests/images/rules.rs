@@ -2,7 +2,7 @@
 
 use crate::common::{Image, grow, punch};
 use senesce_layout::{FileSystemSpace, ShownDirectory};
-use senesce_prognosis::headroom::{self, EndsBy, SIZES, User};
+use senesce_prognosis::headroom::{self, EndsBy, NewFiles, SIZES, User};
 use senesce_prognosis::twin;
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use std::fmt::Write;
 fn check(name: &str, state: &str, image: &Image, size: u64, table: &mut String) -> Result<(), String> {
     let said = {
         let place = ShownDirectory::of(&image.path()).unwrap();
-        headroom::one(&FileSystemSpace::of(place.directory()).unwrap(), size, User::Root).unwrap()
+        headroom::one(&FileSystemSpace::of(place.directory()).unwrap(), NewFiles::of(size), User::Root).unwrap()
     };
     let mut copy = image.copy();
     copy.mount("");
-    let truth = twin::fill(&copy.point(), size, User::Root).unwrap();
+    let truth = twin::fill(&copy.point(), NewFiles::of(size), User::Root).unwrap();
     copy.unmount();
     let error = said.files as f64 / truth.files.max(1) as f64 - 1.0;
     let holds = said.low <= truth.files && truth.files <= said.high;
@@ -82,7 +82,7 @@ fn as_much_as_is_told_can_be_preallocated() {
         image.unmount();
         let told = {
             let place = ShownDirectory::of(&image.path()).unwrap();
-            headroom::largest(&FileSystemSpace::of(place.directory()).unwrap())
+            headroom::longest_free(&FileSystemSpace::of(place.directory()).unwrap())
         };
         image.mount("");
         for one in told {

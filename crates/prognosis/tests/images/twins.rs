@@ -6,7 +6,7 @@ use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
 use senesce_prognosis::estimate::{Options, Seen};
-use senesce_prognosis::headroom::User;
+use senesce_prognosis::headroom::{NewFiles, User};
 use senesce_prognosis::twin::{self, Laboratory, Wanted};
 use std::os::unix::fs::MetadataExt;
 
@@ -27,10 +27,10 @@ fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
     assert!(made.bytes < (mib << 20) / 2, "{name}: {made:?}");
     let trial = twin::Trial::begin(&path, made.file_system).unwrap();
-    let on_twin = twin::fill(trial.directory(), size, User::Root).unwrap();
+    let on_twin = twin::fill(trial.directory(), NewFiles::of(size), User::Root).unwrap();
     trial.end().unwrap();
     image.mount("");
-    let truth = twin::fill(&image.point(), size, User::Root).unwrap();
+    let truth = twin::fill(&image.point(), NewFiles::of(size), User::Root).unwrap();
     image.unmount();
     let error = (on_twin.files as f64 - truth.files as f64).abs() / truth.files as f64;
     println!("{name} {size}: twin {on_twin:?}, original {truth:?}, error {error}");

@@ -311,8 +311,8 @@ static BTRFS: Entry = Entry {
     free_space: FreeSpaceBy::TreeSearch,
     offered: Some(offered::btrfs),
     offered_source: offered::ESTIMATE,
-    inode_bytes: 1400,
-    directories: DirectoryFormat::Blocks,
+    inode_bytes: 700,
+    directories: DirectoryFormat::Items,
     // Each commit writes the metadata that changed to another place, and keeps them twice.
     metadata: Some(Metadata { log: |_| 256 * MIB, volume_shift: 10, of_a_file: 16 << 10 }),
     keeps_space_for_root: false,

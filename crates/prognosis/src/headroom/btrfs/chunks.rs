@@ -1,13 +1,14 @@
-//! Chunks of data and of metadata that grow into the ranges of a device which belong to none.
+//! Chunks of data and of metadata that grow into the ranges of devices which belong to none.
 
 use super::EndsBy;
+use super::devices::{Devices, Stripes};
+use senesce_layout::space::Profile;
 
 /// Another metadata chunk is made once this share of them is used, but for so many bytes. What is promised does not count while
 /// something is unallocated (fs/btrfs/block-group.c, should_alloc_chunk; fs/btrfs/space-info.c, btrfs_can_overcommit).
 const FULL_SHARE: f64 = 0.8;
 const FULL_SLACK: f64 = 2_097_152.0;
-/// Bytes of a stripe, of which chunks are made (BTRFS_STRIPE_LEN), and the least chunk that the rule counts on.
-pub(super) const STRIPE: u64 = 65_536;
+/// The least chunk that the rule counts on.
 const LEAST_CHUNK: u64 = 1 << 20;
 /// Part of what is unallocated that may be promised before a chunk is made of it, once the next chunk of data has its place (fs/btrfs/
 /// space-info.c, calc_available_free_space).
@@ -41,8 +42,10 @@ pub(super) struct Growing {
     pub little_room: f64,
     /// Bytes of a file.
     pub each: f64,
-    pub copies: u64,
+    pub profile: Profile,
+    /// Bytes of a chunk at most, and of a stripe of it.
     pub chunk: u64,
+    pub stripe: u64,
 }
 
 impl Growing {
@@ -56,10 +59,9 @@ impl Growing {
         Self { promised: self.promised + bytes, ..self.clone() }
     }
 
-    /// Bytes of the device that so many files want beyond the chunks there are.
+    /// Bytes that so many files want beyond the chunks there are.
     fn wanted(&self, files: f64) -> f64 {
-        let end = self.used + self.held_back + self.promised + files * self.each;
-        self.copies as f64 * (end - self.total).max(0.0)
+        (self.used + self.held_back + self.promised + files * self.each - self.total).max(0.0)
     }
 
     /// Files until so many bytes are used.
@@ -81,21 +83,16 @@ impl Growing {
         self.used += files * self.each;
     }
 
-    /// Bytes of the next chunk, one copy, and the hole in which it is made: the first that holds a whole one or else the largest.
-    fn next(&self, holes: &[u64]) -> Option<(u64, usize)> {
-        let wanted = self.chunk * self.copies;
-        let whole = holes.iter().position(|hole| *hole >= wanted);
-        let largest = || (0..holes.len()).max_by_key(|hole| (holes[*hole], std::cmp::Reverse(*hole)));
-        let hole = whole.or_else(largest)?;
-        let chunk = self.chunk.min(holes[hole] / self.copies / STRIPE * STRIPE);
-        (chunk >= LEAST_CHUNK).then_some((chunk, hole))
+    /// The next chunk, if there is space for one.
+    fn next(&self, devices: &Devices) -> Option<Stripes> {
+        devices.place(self.profile, self.chunk, self.stripe).filter(|stripes| stripes.bytes >= LEAST_CHUNK)
     }
 
     /// Makes another chunk; `false` if there is no space for one.
-    fn grow(&mut self, holes: &mut [u64]) -> bool {
-        let Some((chunk, hole)) = self.next(holes) else { return false };
-        holes[hole] -= chunk * self.copies;
-        self.total += chunk as f64;
+    fn grow(&mut self, devices: &mut Devices) -> bool {
+        let Some(stripes) = self.next(devices) else { return false };
+        devices.take(&stripes);
+        self.total += stripes.bytes as f64;
         true
     }
 
@@ -103,10 +100,10 @@ impl Growing {
         self.total - self.used - self.held_back - self.promised < self.little_room
     }
 
-    /// Whether more is promised than the chunks hold, beyond what may be promised of holes.
-    fn is_short(&self, holes: &[u64], kept_for_data: u64) -> bool {
+    /// Whether more is promised than the chunks hold, beyond what may be promised of what is unallocated.
+    fn is_short(&self, devices: &Devices, kept_for_data: u64) -> bool {
         let short = self.used + self.held_back + self.promised_before - self.total;
-        let spare = holes.iter().sum::<u64>().saturating_sub(kept_for_data) / self.copies;
+        let spare = (devices.unallocated() / self.profile.copies).saturating_sub(kept_for_data);
         short > spare as f64 * OVERCOMMIT
     }
 }
@@ -116,8 +113,7 @@ impl Growing {
 pub(super) struct Course {
     pub data: Growing,
     pub metadata: Growing,
-    /// Bytes of each range of the device without a chunk.
-    pub holes: Vec<u64>,
+    pub devices: Devices,
 }
 
 /// How a course ended.
@@ -134,7 +130,7 @@ impl Course {
     pub(super) fn filled(mut self, mut turn: Turn) -> Outcome {
         let (mut files, mut data_chunks) = (0.0, 0);
         loop {
-            let may_grow = self.metadata.next(&self.holes).is_some();
+            let may_grow = self.metadata.next(&self.devices).is_some();
             let by_data = self.data.files_until_full();
             let by_metadata = match may_grow {
                 true => self.metadata.files_until_early(),
@@ -149,7 +145,7 @@ impl Course {
                     data_chunks += 1;
                     self.grow_data(&mut turn, data_chunks).then_some(EndsBy::Bytes)
                 }
-                false => (!self.metadata.grow(&mut self.holes)).then_some(EndsBy::Metadata),
+                false => (!self.metadata.grow(&mut self.devices)).then_some(EndsBy::Metadata),
             };
             if let Some(ends_by) = ends_by {
                 return Outcome { files, ends_by, data_chunks };
@@ -159,9 +155,14 @@ impl Course {
 
     /// Files that fit at most: chunks of any size, made for what wants them when it wants them.
     pub(super) fn at_best(&self) -> f64 {
-        let unallocated = self.holes.iter().sum::<u64>() as f64;
-        let fits = |files: f64| self.data.wanted(files) + self.metadata.wanted(files) <= unallocated;
-        let (mut low, mut high) = (0.0, (self.metadata.total + unallocated) / self.metadata.each);
+        let (data, metadata) = (self.devices.reach(self.data.profile), self.devices.reach(self.metadata.profile));
+        let unallocated = data.on_devices.max(metadata.on_devices);
+        let fits = |files: f64| {
+            let (of_data, of_metadata) = (self.data.wanted(files), self.metadata.wanted(files));
+            let taken = of_data * data.on_devices_per_byte() + of_metadata * metadata.on_devices_per_byte();
+            of_data <= data.bytes && of_metadata <= metadata.bytes && taken <= unallocated
+        };
+        let (mut low, mut high) = (0.0, (self.metadata.total + metadata.bytes) / self.metadata.each);
         for _ in 0..HALVINGS {
             let middle = (low + high) / 2.0;
             *(if fits(middle) { &mut low } else { &mut high }) = middle;
@@ -171,14 +172,14 @@ impl Course {
 
     /// Makes a chunk for data, after metadata have taken theirs; gives whether that ends it.
     fn grow_data(&mut self, turn: &mut Turn, number: u64) -> bool {
-        let kept_for_data = self.data.chunk * self.data.copies;
-        if self.metadata.is_short(&self.holes, kept_for_data) {
-            self.metadata.grow(&mut self.holes);
+        let kept_for_data = self.data.chunk;
+        if self.metadata.is_short(&self.devices, kept_for_data) {
+            self.metadata.grow(&mut self.devices);
         }
         if matches!(turn, Turn::Before(first) if *first <= number) && self.metadata.has_little_room() {
             *turn = Turn::Due;
-            self.metadata.grow(&mut self.holes);
+            self.metadata.grow(&mut self.devices);
         }
-        !self.data.grow(&mut self.holes)
+        !self.data.grow(&mut self.devices)
     }
 }
