@@ -83,6 +83,8 @@ pub fn checkout(
     let mut lost: Vec<Lost> = directories.iter().filter_map(|entry| writer.directory(entry)).collect();
     let files: Vec<&Entry> = is(|kind| matches!(kind, EntryKind::File { .. })).collect();
     let outcomes: Vec<Result<u64, Lost>> = files.par_iter().map(|entry| writer.file(entry)).collect();
+    let links: Vec<Lost> =
+        is(|kind| matches!(kind, EntryKind::Link { .. })).filter_map(|entry| writer.link(entry)).collect();
     if interrupt.requested() {
         return Err(StoreError::Interrupted);
     }
@@ -100,7 +102,7 @@ pub fn checkout(
             Err(file) => lost.push(file),
         }
     }
-    lost.extend(is(|kind| matches!(kind, EntryKind::Link { .. })).filter_map(|entry| writer.link(entry)));
+    lost.extend(links);
     // Times and modes of directories last, deepest first: writing into them has changed the times.
     for entry in directories.iter().rev() {
         lost.extend(writer.finish_directory(entry));
@@ -123,6 +125,9 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn directory(&self, entry: &Entry) -> Option<Lost> {
+        if self.interrupt.requested() {
+            return None;
+        }
         let made = place(entry)
             .and_then(|path| self.beneath.create_dir_all(&path).map_err(|error| lost(entry, errno_message(&error))));
         made.err()
@@ -163,6 +168,9 @@ impl Writer<'_> {
 
     fn link(&self, entry: &Entry) -> Option<Lost> {
         let EntryKind::Link { to } = &entry.kind else { return None };
+        if self.interrupt.requested() {
+            return None;
+        }
         let make = || {
             let path = place(entry)?;
             let to = unescape(to).ok_or_else(|| lost(entry, "its target is damaged"))?;

@@ -16,6 +16,7 @@ use crate::scheme::Scheme;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use senesce_core::interrupt::Interrupt;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -295,11 +296,14 @@ pub(super) enum Found {
 }
 
 /// All files below `objects`.
-pub(super) fn list(objects: &Path, scheme: Scheme) -> Result<Vec<Found>, StoreError> {
+pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Result<Vec<Found>, StoreError> {
     let mut found = Vec::new();
     let mut folders = vec![objects.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).map_err(io("list", &folder))? {
+            if interrupt.requested() {
+                return Err(StoreError::Interrupted);
+            }
             let entry = entry.map_err(io("list", &folder))?;
             let path = entry.path();
             if entry.file_type().map_err(io("read the type of", &path))?.is_dir() {

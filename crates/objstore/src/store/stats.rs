@@ -5,6 +5,7 @@ use super::loose::{self, Found};
 use super::snapshot::EntryKind;
 use crate::error::{StoreError, io};
 use crate::occupancy;
+use senesce_core::interrupt::Interrupt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -67,7 +68,7 @@ pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
         count(entry.length.into());
     }
     let mut loose_objects = 0;
-    for found in loose::list(&store.path.join("objects"), settings.scheme)? {
+    for found in loose::list(&store.path.join("objects"), settings.scheme, &Interrupt::new())? {
         let Found::Object(_, path) = found else { continue };
         loose_objects += 1;
         count(std::fs::metadata(&path).map_err(io("read the size of", &path))?.len());

@@ -81,7 +81,7 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
     }
     report.staging_bytes = store.staged_bytes()?;
     report.set_aside = store.set_aside()?.iter().map(|path| path.display().to_string()).collect();
-    let places = places(store, &mut report)?;
+    let places = places(store, &mut report, interrupt)?;
     progress.phase("verify", places.len() as u64, "objects");
     let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let check = |place: &CopyLocation| {
@@ -113,7 +113,7 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
         whole.insert(place.id());
     }
     let damaged: HashSet<ObjectId> = report.damaged.iter().map(|copy| copy.object).collect();
-    check_snapshots(store, &whole, &damaged, &mut report)?;
+    check_snapshots(store, &whole, &damaged, &mut report, interrupt)?;
     report.elapsed_seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -131,12 +131,12 @@ enum CopyLocation {
     Loose(ObjectId, std::path::PathBuf),
 }
 
-fn places(store: &Store, report: &mut VerifyReport) -> Result<Vec<CopyLocation>, StoreError> {
+fn places(store: &Store, report: &mut VerifyReport, interrupt: &Interrupt) -> Result<Vec<CopyLocation>, StoreError> {
     let mut places = Vec::new();
     for (number, pack) in store.packs.iter().enumerate() {
         places.extend(pack.entries.iter().map(|entry| CopyLocation::Packed { pack: number, entry: *entry }));
     }
-    for found in loose::list(&store.path.join("objects"), store.settings.scheme)? {
+    for found in loose::list(&store.path.join("objects"), store.settings.scheme, interrupt)? {
         match found {
             Found::Object(id, path) => places.push(CopyLocation::Loose(id, path)),
             Found::Other(path) => report.problems.push(format!("{} is no object", path.display())),
@@ -191,9 +191,13 @@ fn check_snapshots(
     whole: &HashSet<ObjectId>,
     damaged: &HashSet<ObjectId>,
     report: &mut VerifyReport,
+    interrupt: &Interrupt,
 ) -> Result<(), StoreError> {
     let mut missing = HashSet::new();
     for number in store.snapshot_numbers()? {
+        if interrupt.requested() {
+            return Err(StoreError::Interrupted);
+        }
         let snapshot = store.snapshot(Some(number))?;
         report.snapshots += 1;
         report.problems.extend(snapshot.problems.iter().map(|problem| format!("snapshot {number}: {problem}")));
