@@ -116,7 +116,7 @@ impl Verb for Objects {
     const ABOUT: &'static str = "Keep directories in a content-addressed object store";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let interrupt = session.interrupt()?;
+        // A store is opened before signals are caught: until then they end the program.
         let code = match self.action {
             Action::Commit(options) => {
                 let choice = StoreChoice { hash: options.hash, chunker: options.chunker, scheme: options.scheme };
@@ -128,6 +128,7 @@ impl Verb for Objects {
                     threads: threads.unwrap_or(1),
                     log_slower_than: options.log_slower_than,
                 };
+                let interrupt = session.interrupt()?;
                 let report = commit(&mut store, &options.directory, &how, session.progress(), &interrupt)?;
                 session.clear();
                 print(&report, options.json, show_commit)?;
@@ -135,7 +136,7 @@ impl Verb for Objects {
             }
             Action::Checkout(options) => {
                 let store = Store::open(&options.store)?;
-                let progress = session.progress();
+                let (progress, interrupt) = (session.progress(), session.interrupt()?);
                 let how = CheckoutOptions { special_bits: options.special_bits };
                 let report = checkout(&store, options.snapshot, &options.destination, how, progress, &interrupt)?;
                 session.clear();
@@ -143,7 +144,8 @@ impl Verb for Objects {
                 negative(!report.lost.is_empty() || !report.snapshot_problems.is_empty())
             }
             Action::Verify(options) => {
-                let report = verify(&Store::open(&options.store)?, session.progress(), &interrupt)?;
+                let store = Store::open(&options.store)?;
+                let report = verify(&store, session.progress(), &session.interrupt()?)?;
                 session.clear();
                 print(&report, options.json, show_verify)?;
                 negative(!report.is_sound())
@@ -188,6 +190,15 @@ fn show_commit(report: &CommitReport) {
     );
     for slow in &report.slow_objects {
         println!("slow: {:.3} ms, {} at {:.3} s, {}", slow.write_ms, Bytes(slow.bytes), slow.at_seconds, slow.object);
+    }
+    if report.damaged_objects > 0 {
+        eprintln!("{} objects of the store were damaged; they were stored again", report.damaged_objects);
+    }
+    for pack in &report.damaged_packs {
+        eprintln!("a damaged pack is now {}; its whole objects were copied", pack.display());
+    }
+    if let Some(problem) = &report.not_salvaged {
+        eprintln!("damaged packs stay where they are: {problem}");
     }
     for path in &report.changed {
         eprintln!("{path} changed at every attempt to read it; the snapshot holds what was read last");
@@ -240,6 +251,16 @@ fn show_verify(report: &VerifyReport) {
     for file in &report.affected_files {
         println!("lost file: {} of snapshot {} (object {})", file.path, file.snapshot, file.object);
     }
+    if report.staging_bytes > 0 {
+        eprintln!("{}", staged(report.staging_bytes));
+    }
+    for pack in &report.set_aside {
+        eprintln!("a damaged pack whose whole objects were copied: {pack}");
+    }
+}
+
+fn staged(bytes: u64) -> String {
+    format!("{} in staging: a commit is running, or was killed and the next commit removes them", Bytes(bytes))
 }
 
 fn show_stats(report: &StoreStats) {
@@ -260,6 +281,9 @@ fn show_stats(report: &StoreStats) {
         report.loose_directories_expected,
         Bytes(report.disk_bytes)
     );
+    if report.staging_bytes > 0 {
+        println!("of these, {}", staged(report.staging_bytes));
+    }
     let mut table = Table::new("sizes", "", &["objects up to (bytes)", "count"]);
     for (bound, count) in &report.sizes {
         table.row(vec![json!(bound), json!(count)]);

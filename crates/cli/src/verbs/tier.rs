@@ -81,7 +81,7 @@ struct Mount {
     #[arg(long, value_name = "DURATION", default_value = "10ms")]
     period: String,
     /// When a cold block that is read comes back to memory
-    #[arg(long, default_value = "always", value_parser = ["always", "second", "never"])]
+    #[arg(long, default_value = "second", value_parser = ["always", "second", "never"])]
     promote: String,
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", help = "Threads that answer the kernel [default: processors, at least 2]")]
@@ -202,9 +202,9 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
             threshold: options.threshold,
             period: parse_duration(&options.period)?,
             promotion: match options.promote.as_str() {
-                "second" => Promotion::Second,
+                "always" => Promotion::Always,
                 "never" => Promotion::Never,
-                _ => Promotion::Always,
+                _ => Promotion::Second,
             },
             block_sums: options.block_sums == "on",
         },

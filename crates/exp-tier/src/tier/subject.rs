@@ -8,7 +8,7 @@ use senesce_tierfs::cold::{FileCold, Latency, LatencyCold};
 use senesce_tierfs::disk::DiskMount;
 use senesce_tierfs::pair::{MakeRequest, make};
 use senesce_tierfs::serve::{Memory, MountRequest, Server};
-use senesce_tierfs::{Mode, Options, TierFs};
+use senesce_tierfs::{Mode, Options, Promotion, TierFs};
 use senesce_volume::{ClaimedDirectory, LoopDevice, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -197,7 +197,14 @@ impl Subject {
             memory: Memory::File(nvm),
             cold,
             mount_point: mount_point.clone(),
-            options: Options { mode, threshold: setup.threshold, period: setup.period, ..Options::default() },
+            // The published file system brings a block back at its first use.
+            options: Options {
+                mode,
+                threshold: setup.threshold,
+                period: setup.period,
+                promotion: Promotion::Always,
+                ..Options::default()
+            },
             threads: setup.threads,
             cold_latency: (self.kind == SubjectKind::AnticacheModel).then_some(setup.latency),
         })?);
