@@ -89,6 +89,8 @@ const IN_THE_LAB: &str = "in the lab";
 const USER: &str = "as another user";
 
 fn main() -> std::process::ExitCode {
+    // Where it fails, a file that grows too large ends the process, as before.
+    let _ = senesce_sys::signal::survive_file_size_limit();
     senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
     CompleteEnv::with_factory(command).var(verbs::completions::VARIABLE).complete();
@@ -118,10 +120,6 @@ fn main() -> std::process::ExitCode {
     }
     if matches.get_flag(IN_THE_LAB) {
         return ended(in_the_lab::run(name, arguments, &session), &session);
-    }
-    // What killed processes left; `doctor --sweep` does it itself, to tell what it finds.
-    if name != "doctor" {
-        senesce_volume::guardian::sweep();
     }
     ended((verb.run)(arguments, &session).map_err(in_the_lab::hinted), &session)
 }

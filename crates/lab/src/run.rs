@@ -100,6 +100,8 @@ impl LabRun {
         errors: &mut dyn Write,
     ) -> Result<LabOutcome, LabError> {
         self.check()?;
+        // What killed processes left goes first.
+        senesce_volume::guardian::sweep();
         let mut limit = self.time_limit.map(|length| Limit { since: Instant::now(), length, waited: Duration::ZERO });
         let scratch = Scratch::new()?;
         let accelerator = match self.accelerator {

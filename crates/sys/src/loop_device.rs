@@ -35,6 +35,13 @@ pub struct Status {
     init: [u64; 2],
 }
 
+impl Status {
+    /// Where the device begins in what is attached, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
 const EMPTY: Status = Status {
     device: 0,
     inode: 0,

@@ -97,6 +97,8 @@ pub fn serve_with(
     if request.options.period.is_zero() {
         return Err(TierError::Usage("the evictor cannot look every 0 ms; give a longer --period".into()));
     }
+    // What killed processes left goes first: a dead mount may cover the mount point.
+    senesce_volume::guardian::sweep();
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
     let fs = Arc::new(open(request)?);

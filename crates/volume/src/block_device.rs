@@ -1,6 +1,8 @@
 //! Block devices as sysfs shows them: relatives, identity, queue settings.
 
 use crate::error::TargetError;
+use crate::witness::Silent;
+use crate::witness::kernel_files::Tree;
 use senesce_core::Bytes;
 use senesce_core::failure::errno_message;
 use std::fs;
@@ -27,10 +29,24 @@ impl BlockDevice {
         if !found.file_type().is_block_device() {
             return Err(TargetError::Usage(format!("{} is not a block device", path.display())));
         }
-        let mut device = Self::from_number(split(found.rdev()))
+        let number = split(found.rdev());
+        Self::check_listed(number).map_err(|silent| {
+            let remedy = "mount it (mount -t sysfs sysfs /sys); or the device may be gone";
+            TargetError::missing(format!("{} in /sys ({silent})", path.display()), remedy)
+        })?;
+        let mut device = Self::from_number(number)
             .ok_or_else(|| TargetError::missing(format!("{} in /sys", path.display()), "the device may be gone"))?;
         device.path = path.canonicalize().unwrap_or_else(|_| path.into());
         Ok(device)
+    }
+
+    /// Whether /sys is the kernel's, and the folder of the device in it is the device's own.
+    fn check_listed(number: (u32, u32)) -> Result<(), Silent> {
+        let (sys, path) = (Tree::sys()?, format!("dev/block/{}:{}/dev", number.0, number.1));
+        match parse_number(&sys.certain(&path)?) == Some(number) {
+            true => Ok(()),
+            false => Err(Silent(format!("/sys/{path}: it is of another device"))),
+        }
     }
 
     /// The device with these numbers, if it exists.
@@ -119,9 +135,10 @@ impl BlockDevice {
     /// Itself, its partitions, and the disk it is a partition of.
     ///
     /// # Errors
-    /// Where its folder in /sys cannot be listed, as after it was detached.
+    /// Where its folder in /sys cannot be listed, as after it was detached, or something is mounted over it.
     pub fn relatives(&self) -> Result<Vec<Self>, TargetError> {
         let folder = self.folder();
+        self.check_whole(&folder).map_err(|silent| silent.refusal(&self.path, "a part of it is in use"))?;
         let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
         let partitions = entries.flatten().filter(|entry| entry.path().join("partition").exists());
         let numbers = partitions.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
@@ -131,6 +148,22 @@ impl BlockDevice {
             found.push(self.disk());
         }
         Ok(found)
+    }
+
+    /// Whether nothing is mounted over what lies in its folder: its partitions, `holders` and `slaves`.
+    fn check_whole(&self, folder: &Path) -> Result<(), Silent> {
+        let (sys, below) = (Tree::sys()?, folder.strip_prefix("/sys").unwrap_or(folder).to_string_lossy().into_owned());
+        for folder in [below.clone(), format!("{below}/queue")] {
+            // Partitions have no queue.
+            for name in sys.names(&folder).unwrap_or_default() {
+                let part = format!("{folder}/{name}");
+                match sys.open(&part) {
+                    Err(error) if error.raw_os_error() == Some(libc::EXDEV) => return Err(sys.silent(&part, &error)),
+                    _ => {}
+                }
+            }
+        }
+        sys.certain(&format!("{below}/dev")).map(drop)
     }
 
     /// Names of the devices built on it (device mapper, md).
@@ -275,7 +308,7 @@ fn split(number: u64) -> (u32, u32) {
     (rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-fn parse_number(text: &str) -> Option<(u32, u32)> {
+pub(crate) fn parse_number(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

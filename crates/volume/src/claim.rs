@@ -4,6 +4,7 @@ mod beneath;
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::loop_device::LoopDevice;
 use crate::{guard, guardian, lock};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -89,7 +90,16 @@ impl ClaimedDirectory {
                 format!("look who made it and remove {}; no flag allows it", path.join(MARKER).display()),
             ));
         }
-        if foreign > 0 && !marked && erase != Some(&*path.to_string_lossy()) {
+        let own = path.to_string_lossy();
+        let is_named = |word: &str| word == own || guard::is_same_path(&own, word);
+        if let Some(word) = erase.filter(|word| !is_named(word)) {
+            return Err(TargetError::refused(
+                path.display(),
+                format!("--erase {word} does not name it"),
+                format!("repeat its path: --erase {}", path.display()),
+            ));
+        }
+        if foreign > 0 && !marked && erase.is_none() {
             return Err(TargetError::refused(
                 path.display(),
                 format!("the directory is not empty ({foreign} found) and has no marker {MARKER}"),
@@ -248,6 +258,8 @@ pub struct ClaimedDevice {
     handle: File,
     lock: File,
     erase: Option<String>,
+    /// A loop device that this process attached to an image that it guarded.
+    is_own: bool,
 }
 
 impl ClaimedDevice {
@@ -258,7 +270,7 @@ impl ClaimedDevice {
     /// [`TargetError::Refused`] when it is in use, when another run has it, when others may exchange its node, and when it
     /// holds something that `erase` does not name; as [`BlockDevice::open`]; those of opening and reading it.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
-        Self::take(path, |file, device| guard::check_content(file, device, erase), erase)
+        Self::take(path, |file, device| guard::check_content(file, device, erase), erase, false)
     }
 
     /// As [`Self::claim`], of a device that may hold what the caller wrote itself: `is_ours` looks, with the lock held, and what
@@ -275,7 +287,7 @@ impl ClaimedDevice {
             true => Ok(()),
             false => Ok(guard::check_content(file, device, erase)?),
         };
-        Self::take(path, look, erase)
+        Self::take(path, look, erase, false)
     }
 
     /// Claims a device whose content is kept, or was guarded as an image file: refused only when it is in use.
@@ -283,26 +295,32 @@ impl ClaimedDevice {
     /// # Errors
     /// [`TargetError::Refused`] when it is in use or another run has it.
     pub fn claim_unused(path: &Path) -> Result<Self, TargetError> {
-        Self::take(path, |_, _| Ok(()), None)
+        Self::take(path, |_, _| Ok(()), None, false)
+    }
+
+    /// Claims a loop device of this process, whose image it guarded.
+    pub(crate) fn claim_own(device: &LoopDevice) -> Result<Self, TargetError> {
+        Self::take(device.path(), |_, _| Ok(()), None, true)
     }
 
     fn take<E: From<TargetError>>(
         path: &Path,
         check: impl FnOnce(&File, &BlockDevice) -> Result<(), E>,
         erase: Option<&str>,
+        is_own: bool,
     ) -> Result<Self, E> {
         // What a killed process left on it goes first.
         guardian::sweep();
         let device = BlockDevice::open(path)?;
         guard::check_node(&device)?;
-        guard::check_unused(&device)?;
+        check_device(&device, is_own)?;
         let mut options = File::options();
         let reader = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let reader = reader.map_err(TargetError::io("open", path))?;
         lock::lock(&reader, path)?;
         check(&reader, &device)?;
         let handle = options.write(true).open(path).map_err(TargetError::io("open", path))?;
-        let claimed = Self { device, handle, lock: reader, erase: erase.map(str::to_string) };
+        let claimed = Self { device, handle, lock: reader, erase: erase.map(str::to_string), is_own };
         claimed.is_still_it()?;
         Ok(claimed)
     }
@@ -336,7 +354,7 @@ impl ClaimedDevice {
     /// [`TargetError::Refused`] when somebody has.
     pub fn check_unused_again(&self) -> Result<(), TargetError> {
         self.is_still_it()?;
-        guard::check_unused(&self.device)
+        check_device(&self.device, self.is_own)
     }
 
     /// Its path.
@@ -363,6 +381,10 @@ impl ClaimedDevice {
     pub fn file(&self) -> &File {
         &self.handle
     }
+}
+
+fn check_device(device: &BlockDevice, is_own: bool) -> Result<(), TargetError> {
+    if is_own { guard::check_own_unused(device) } else { guard::check_unused(device) }
 }
 
 #[cfg(test)]

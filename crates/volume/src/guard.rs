@@ -2,10 +2,13 @@
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
-use crate::holders::{Opened, writer};
 pub use crate::in_use::use_of;
 use crate::overlay::{self, Known};
-use crate::{in_use, planted, signature, zones};
+use crate::sparse::Range;
+use crate::witness::kernel_files::Tree;
+use crate::witness::processes::{self, Opened};
+use crate::witness::{Silent, Testimony, lease, loops};
+use crate::{holders, in_use, planted, signature, zones};
 use senesce_core::output::Folder;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -31,11 +34,20 @@ pub struct MountLine {
 /// All mounts that this process sees.
 ///
 /// # Errors
-/// Where /proc cannot be read.
+/// [`TargetError::Missing`] where /proc cannot be read, or is not this machine's.
 pub fn mounts() -> Result<Vec<MountLine>, TargetError> {
-    let path = Path::new("/proc/thread-self/mountinfo");
-    let text = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
-    Ok(parse_mounts(&text))
+    mounted().map_err(|silent| {
+        TargetError::missing(format!("the table of mounts ({silent})"), "mount it: mount -t proc proc /proc")
+    })
+}
+
+/// The same; the table is never empty, as the root is mounted.
+pub(crate) fn mounted() -> Result<Vec<MountLine>, Silent> {
+    let lines = parse_mounts(&Tree::proc()?.certain("thread-self/mountinfo")?);
+    match lines.is_empty() {
+        true => Err(Silent("/proc/thread-self/mountinfo: it is empty".into())),
+        false => Ok(lines),
+    }
 }
 
 /// The mounts of a mountinfo file.
@@ -87,18 +99,38 @@ pub(crate) fn check_content(file: &File, device: &BlockDevice, erase: Option<&st
         found = zones::probe(file, path)?;
     }
     if found.is_none() {
-        found = signature::sample(file, size, path)?;
+        found = data_of(file, device)?;
     }
-    let Some(found) = found else { return Ok(()) };
-    allow_erase(&device.identities(), &found, erase)
+    allow_erase(&device.identities(), found.as_deref(), erase)
+}
+
+/// Data of an unknown kind: of a loop device, all that its file holds; else a sample.
+fn data_of(file: &File, device: &BlockDevice) -> Result<Option<String>, TargetError> {
+    let (path, size) = (device.path(), device.size().0);
+    // What is written to the device may not have reached its file yet.
+    file.sync_all().map_err(TargetError::io("sync", path))?;
+    let known = loops::data_ranges(device, size);
+    // Its file may have no name here.
+    let whole = || loops::is_loop(device).then(|| vec![Range { start: 0, end: size }]);
+    let Some(ranges) = known.or_else(whole) else {
+        let found = signature::sample(file, size, path)?;
+        if found.is_none() && signature::is_sampled(size) {
+            tracing::warn!("{}: {}", path.display(), signature::SAMPLED);
+        }
+        return Ok(found);
+    };
+    for range in ranges {
+        if !signature::is_zero(file, range.start, range.end, path)? {
+            return Ok(Some(format!("data of an unknown kind between {} and {}", range.start, range.end)));
+        }
+    }
+    Ok(None)
 }
 
 /// The part of [`check_content`] that takes no time, for a second look.
 pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<&str>) -> Result<(), TargetError> {
-    match signature::probe(file, device.size().0, device.path())? {
-        None => Ok(()),
-        Some(found) => allow_erase(&device.identities(), &found, erase),
-    }
+    let found = signature::probe(file, device.size().0, device.path())?;
+    allow_erase(&device.identities(), found.as_deref(), erase)
 }
 
 /// Programs that make file systems take a name. One outside of /dev, or in a folder there that everybody may write, can lead to
@@ -122,28 +154,69 @@ pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
 /// Refuses a block device in use; no flag allows it.
 ///
 /// # Errors
-/// [`TargetError::Refused`] with who uses it: a mount, swap, a device over it, a process that has it open for writing; as
-/// [`use_of`].
+/// [`TargetError::Refused`] with who uses it: a mount, swap, a device over it, a process that has it or the file below it open for
+/// writing, and where a question about it has no answer; as [`use_of`].
 pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
-    if let Some(found) = use_of(device)? {
-        return Err(TargetError::refused(
+    let files = in_use::files_below(device);
+    let files = files.map_err(|silent| silent.refusal(device.path(), "another process has the file below it open"))?;
+    refuse_use(device)?;
+    let written = refuse_writer(device.path(), &opened(device, files)?)?;
+    written.map_err(|silent| silent.refusal(device.path(), "another process has it open"))
+}
+
+/// The same for a loop device that this process has attached to an image that it guarded: who else has it open may be unknown.
+pub(crate) fn check_own_unused(device: &BlockDevice) -> Result<(), TargetError> {
+    refuse_use(device)?;
+    refuse_writer(device.path(), &opened(device, Vec::new())?).map(drop)
+}
+
+fn refuse_use(device: &BlockDevice) -> Result<(), TargetError> {
+    match use_of(device)? {
+        None => Ok(()),
+        Some(found) => Err(TargetError::refused(
             device.path().display(),
             found,
             "unmount or release it first; no flag allows using a device that is in use",
-        ));
+        )),
     }
-    let opened: Vec<Opened> = device.relatives()?.iter().map(|relative| Opened::Device(relative.number())).collect();
-    refuse_writer(device.path(), &opened)
 }
 
-/// Refuses an image that another process has open for writing; no flag allows it.
-pub(crate) fn check_no_writer(file: &File, path: &Path) -> Result<(), TargetError> {
-    let known = Known::of(file).map_err(TargetError::io("look at", path))?;
-    let number = |device| (rustix::fs::major(device), rustix::fs::minor(device));
-    let opened: Vec<Opened> =
-        known.numbers.iter().map(|(device, inode)| Opened::File(number(*device), *inode)).collect();
-    refuse_writer(path, &opened)
+fn opened(device: &BlockDevice, files: Vec<(u64, u64)>) -> Result<Vec<Opened>, TargetError> {
+    let mut all: Vec<Opened> = device.relatives()?.iter().map(|relative| Opened::Device(relative.number())).collect();
+    all.extend(files.into_iter().map(Opened::file));
+    Ok(all)
 }
+
+/// Refuses an image that anything else uses: a loop device, the kernel's swap, a process that has it open or mapped. No flag allows
+/// it. The caller has its lock, and no other descriptor of it than `file` and its duplicates. What a killed process of ours left
+/// attached is released.
+///
+/// # Errors
+/// [`TargetError::Refused`] with what uses it, and where one of these questions has no answer.
+pub fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetError> {
+    let known = Known::of(file, path)?;
+    let swap = refuse_swap(&known, path)?;
+    let attached = crate::open::release_stale_loops(file, &known, path)?;
+    let opened: Vec<Opened> = known.numbers.iter().copied().map(Opened::file).collect();
+    let written = refuse_writer(path, &opened)?;
+    let lease = lease::other_user(file);
+    if let Ok(Some(found)) = lease {
+        let reader = holders::reader(&known.numbers).map_or(found, |holder| holder.to_string());
+        return Err(TargetError::refused(path.display(), reader, END_USER));
+    }
+    let Err(leaseless) = lease else { return Ok(()) };
+    let questions = [
+        (swap, "it is swap space"),
+        (attached, "it is attached to a loop device"),
+        (written, "another process has it open"),
+    ];
+    match questions.into_iter().find_map(|(answer, question)| Some((answer.err()?, question))) {
+        None => Ok(()),
+        Some((silent, question)) => Err(silent.and(leaseless).refusal(path, question)),
+    }
+}
+
+const END_USER: &str = "end what uses it; no flag allows writing to a file that something else has open";
 
 /// Refuses an existing file that somebody else may have put where the user names one of his own; no flag allows it. It is asked
 /// before anything is written into one that was not made by this process.
@@ -155,13 +228,14 @@ pub fn check_not_planted(file: &File, path: &Path) -> Result<(), TargetError> {
     planted::check(file, path)
 }
 
-fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<(), TargetError> {
-    match writer(opened) {
-        None => Ok(()),
-        Some(holder) => Err(TargetError::refused(
+fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<Testimony, TargetError> {
+    match processes::writer(opened) {
+        Err(silent) => Ok(Err(silent)),
+        Ok(None) => Ok(Ok(())),
+        Ok(Some(holder)) => Err(TargetError::refused(
             path.display(),
             holder.to_string(),
-            format!("{}; no flag allows using what somebody else writes", holder.remedy),
+            format!("{}; no flag allows using what another process writes", holder.remedy),
         )),
     }
 }
@@ -183,7 +257,8 @@ pub fn check_directory(path: &Path) -> Result<(), TargetError> {
         }
         Err(error) => return Err(TargetError::io("look at", path)(error)),
     };
-    if let Some(used) = overlay::use_of_directory(path) {
+    let used = overlay::use_of_directory(path);
+    if let Some(used) = used.map_err(|silent| silent.refusal(path, "it is a layer of an overlay"))? {
         let remedy = "name a directory inside of the overlay, or unmount that; no flag allows it";
         return Err(TargetError::refused(path.display(), used, remedy));
     }
@@ -220,32 +295,36 @@ pub fn create_directory(path: &Path) -> Result<(), TargetError> {
 }
 
 /// Refuses an image file that is in use (always), or one that holds something unless `erase` repeats its path. The caller has
-/// its lock.
+/// its lock, and no other descriptor of it.
 ///
 /// # Errors
-/// [`TargetError::Usage`] for what is no regular file; [`TargetError::Refused`] when it is swapped to, attached to a loop
-/// device of somebody else, or holds something that `erase` does not name; those of reading it.
+/// [`TargetError::Usage`] for what is no regular file; [`TargetError::Refused`] as [`check_image_unused`], when it holds something
+/// that `erase` does not name, and when `erase` names something else; those of reading it.
 pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
-    let metadata = check_regular(file, path)?;
-    check_no_swap(file, path)?;
-    crate::open::release_stale_loops(file, path)?;
-    if crate::sparse::is_all_zero(file, metadata.size(), path)? {
-        return Ok(());
-    }
-    let known = signature::probe(file, metadata.size(), path)?;
-    let found = known.unwrap_or_else(|| "data".into());
+    check_regular(file, path)?;
+    check_image_unused(file, path)?;
+    check_image_content(file, path, erase)
+}
+
+/// The part of [`check_image`] about what it holds.
+pub(crate) fn check_image_content(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+    let size = check_regular(file, path)?.size();
+    let found = match crate::sparse::is_all_zero(file, size, path)? {
+        true => None,
+        false => Some(signature::probe(file, size, path)?.unwrap_or_else(|| "data".into())),
+    };
     let real = path.canonicalize().unwrap_or_else(|_| path.into());
     let mut identities = vec![path.display().to_string(), real.display().to_string()];
     identities.dedup();
-    allow_erase(&identities, &found, erase)
+    allow_erase(&identities, found.as_deref(), erase)
 }
 
 /// Refuses an image that the kernel swaps to; no flag allows it.
-pub(crate) fn check_no_swap(file: &File, path: &Path) -> Result<(), TargetError> {
-    let known = Known::of(file).map_err(TargetError::io("look at", path))?;
-    match in_use::swap_file(&known) {
-        None => Ok(()),
-        Some(swap) => Err(TargetError::refused(
+fn refuse_swap(known: &Known, path: &Path) -> Result<Testimony, TargetError> {
+    match in_use::swap_file(known) {
+        Err(silent) => Ok(Err(silent)),
+        Ok(None) => Ok(Ok(())),
+        Ok(Some(swap)) => Err(TargetError::refused(
             path.display(),
             format!("it is swap space ({})", swap.display()),
             "turn it off first (swapoff); no flag allows using swap space that is in use",
@@ -281,20 +360,49 @@ fn refuse_irregular(found: &fs::Metadata, path: &Path) -> Result<(), TargetError
     }
 }
 
-fn allow_erase(identities: &[String], found: &str, erase: Option<&str>) -> Result<(), TargetError> {
+/// Decides about what was found. A word that names something else is a mistake even where nothing was found: the user had another
+/// target in mind.
+fn allow_erase(identities: &[String], found: Option<&str>, erase: Option<&str>) -> Result<(), TargetError> {
+    let found = match (found, erase) {
+        (None, None) => return Ok(()),
+        (_, Some(word)) if identities.iter().any(|identity| identity == word || is_same_path(identity, word)) => {
+            return Ok(());
+        }
+        (found, _) => found.map_or_else(|| "it is empty".into(), |found| format!("it holds {found}")),
+    };
     match erase {
-        Some(word) if identities.iter().any(|identity| identity == word) => Ok(()),
         Some(word) => Err(TargetError::refused(
             &identities[0],
-            format!("it holds {found}, and --erase {word} does not name it"),
+            format!("{found}, and --erase {word} does not name it"),
             format!("repeat its identity: --erase {}", identities.join(" or --erase ")),
         )),
         None => Err(TargetError::refused(
             &identities[0],
-            format!("it holds {found}"),
+            found,
             format!("choose another, or allow its loss with --erase {}", identities[0]),
         )),
     }
+}
+
+/// Whether two names are of one file or directory, which need not exist.
+pub(crate) fn is_same_path(known: &str, word: &str) -> bool {
+    let real = |name: &str| Path::new(name).canonicalize().or_else(|_| std::path::absolute(name)).ok();
+    real(word).is_some_and(|word| Some(word) == real(known))
+}
+
+/// Whether a word of `--erase` names what has this path: by the path, or a block device by its serial number.
+pub fn names(word: &str, path: &Path) -> bool {
+    let is_serial = || {
+        BlockDevice::number_of(path).is_some()
+            && BlockDevice::open(path).is_ok_and(|device| device.identities().iter().any(|known| known == word))
+    };
+    Path::new(word) == path || is_same_path(&path.to_string_lossy(), word) || is_serial()
+}
+
+/// The word of `--erase` for one of several targets: none where it names another of them. A word that names no target stays, so
+/// that it is refused.
+pub fn word_for<'a>(word: Option<&'a str>, path: &Path, all: &[&Path]) -> Option<&'a str> {
+    word.filter(|word| names(word, path) || !all.iter().any(|other| names(word, other)))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use crate::block_device::BlockDevice;
 use crate::guard::{self, MountLine};
 use crate::runtime;
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::mount::UnmountFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use std::collections::BTreeSet;
@@ -16,7 +16,6 @@ use std::fmt;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// What tells a mounted file system apart.
 #[derive(Debug, Clone)]
@@ -77,56 +76,12 @@ pub(crate) fn users(identity: &Identity) -> Vec<Holder> {
     processes().into_iter().filter_map(|process| open_file(process, identity)).collect()
 }
 
-/// How long a child of ours that is just being started may hold what it inherited.
-const START_LIMIT: Duration = Duration::from_secs(2);
-
-/// What processes may have open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opened {
-    /// A block device, by its numbers.
-    Device((u32, u32)),
-    /// A file, by the numbers of its file system and its inode.
-    File((u32, u32), u64),
-}
-
-/// Another process that has one of these open for writing, such as a virtual machine whose disk it is.
-pub(crate) fn writer(wanted: &[Opened]) -> Option<Holder> {
-    let begin = Instant::now();
-    loop {
-        let found = processes().into_iter().filter(|process| *process != std::process::id());
-        let found = found.filter_map(|process| open_for_writing(process, wanted)).next();
-        if found.is_none() || begin.elapsed() > START_LIMIT {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn open_for_writing(process: u32, wanted: &[Opened]) -> Option<Holder> {
-    let folder = PathBuf::from(format!("/proc/{process}"));
-    let is_it = |number: &u32| {
-        opened(&folder.join("fd").join(number.to_string())).is_some_and(|one| wanted.contains(&one))
-            && is_writable(&folder.join("fdinfo").join(number.to_string()))
-    };
-    numbers(&folder.join("fd")).iter().find(|number| is_it(number))?;
-    let (who, how) = (process_text(process), "has it open for writing".into());
-    Some(Holder { who, how, remedy: "end that process".into() })
-}
-
-fn opened(path: &Path) -> Option<Opened> {
-    let found = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO).ok()?;
-    match FileType::from_raw_mode(found.stx_mode.into()) {
-        FileType::BlockDevice => Some(Opened::Device((found.stx_rdev_major, found.stx_rdev_minor))),
-        FileType::RegularFile => Some(Opened::File((found.stx_dev_major, found.stx_dev_minor), found.stx_ino)),
-        _ => None,
-    }
-}
-
-/// proc_pid_fdinfo(5): the flags of open(2) in octal digits; the two lowest bits say for what.
-fn is_writable(path: &Path) -> bool {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let flags = text.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != 0)
+/// A process that has a file open, to name it: by the numbers of its file system and inode.
+pub(crate) fn reader(known: &[(u64, u64)]) -> Option<Holder> {
+    use std::os::unix::fs::MetadataExt;
+    let is_it = |path: &Path| fs::metadata(path).is_ok_and(|found| known.contains(&(found.dev(), found.ino())));
+    let (process, _) = descriptors().find(|(process, file)| *process != std::process::id() && is_it(file))?;
+    Some(Holder { who: process_text(process), how: "has it open".into(), remedy: "end that process".into() })
 }
 
 /// Unmounts the copies of our own mounts, those below the runtime folder, in all other mount namespaces, as the kernel does by
@@ -265,7 +220,7 @@ fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
 }
 
 /// `process 4711 (sleep 600)`
-fn process_text(process: u32) -> String {
+pub(crate) fn process_text(process: u32) -> String {
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
     let command = match command.is_empty() {

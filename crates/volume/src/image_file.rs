@@ -2,7 +2,7 @@
 
 use crate::error::TargetError;
 use crate::sparse::{self, CopyBy, Named};
-use crate::{guard, guardian, lock};
+use crate::{guard, lock};
 use rustix::fs::{FileType, MemfdFlags};
 use senesce_core::Bytes;
 use senesce_core::output::{Folder, NewFile};
@@ -42,8 +42,6 @@ impl ImageFile {
 
     /// Opens the image at `path`: made, emptied after the guard allowed it, or kept as it is.
     pub(crate) fn open(path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
-        // What a killed process left on it goes first; if that is just being undone, this waits.
-        guardian::sweep();
         let existed = path.exists();
         if !existed && path.symlink_metadata().is_ok() {
             return Err(TargetError::refused(
@@ -63,26 +61,29 @@ impl ImageFile {
         }
         if existed {
             let opened = File::options().read(true).write(!options.read_only).open(path);
-            return Self::prepare(opened.map_err(TargetError::io("open the image", path))?, path, options);
+            return Self::prepare(opened.map_err(TargetError::io("open the image", path))?, path, options, true);
         }
         let (folder, name) = Folder::of(path).map_err(TargetError::io("make the image", path))?;
         let file = folder.create_new(&name, 0o666).map_err(TargetError::io("make the image", path))?;
-        Self::prepare(file, path, options).inspect_err(|_| drop(folder.remove_file(&name)))
+        Self::prepare(file, path, options, false).inspect_err(|_| drop(folder.remove_file(&name)))
     }
 
-    fn prepare(file: File, path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
+    /// `existed`: it was not made just now by this process, so that others may use it.
+    fn prepare(file: File, path: &Path, options: ImageOptions, existed: bool) -> Result<Self, TargetError> {
+        let found = Bytes(guard::check_regular(&file, path)?.size());
         lock::lock(&file, path)?;
         if !options.read_only {
             guard::check_not_planted(&file, path)?;
-            guard::check_no_writer(&file, path)?;
         }
-        let found = Bytes(guard::check_regular(&file, path)?.size());
+        if existed {
+            guard::check_image_unused(&file, path)?;
+        }
         let size = if options.keep { found } else { options.size.unwrap_or(found) };
         if size.0 == 0 {
             return Err(TargetError::Usage(format!("the image {} is empty: give its size, size=1G", path.display())));
         }
         if !options.keep {
-            guard::check_image(&file, path, options.erase)?;
+            guard::check_image_content(&file, path, options.erase)?;
             check_host_space(&file, path, size, options.writes)?;
         }
         let active = if options.in_memory {

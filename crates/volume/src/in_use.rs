@@ -5,8 +5,10 @@ use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::guard::{MountLine, mounts, unescape};
 use crate::holders::{Identity, holders};
-use crate::loop_device::{self, Backing};
 use crate::overlay::Known;
+use crate::witness::Silent;
+use crate::witness::kernel_files::Tree;
+use crate::witness::loops::{self, Backing};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,12 +17,13 @@ use std::path::{Path, PathBuf};
 const DEPTH: u32 = 16;
 
 /// Why a block device is in use: it, a partition of it, the disk it is a part of, or what it lies on is mounted, swapped to,
-/// held by another device or attached to a loop device. `None`: nobody uses it.
+/// held by another device or attached to a loop device. `None`: nothing uses it.
 ///
 /// # Errors
-/// Where the mounts cannot be read, or the partitions of one of the devices not be listed, or the device not be opened.
+/// Where the mounts cannot be read, or the partitions of one of the devices not be listed, or the device not be opened;
+/// [`TargetError::Refused`] where no witness knows.
 pub fn use_of(device: &BlockDevice) -> Result<Option<String>, TargetError> {
-    let tables = Tables { mounts: mounts()?, swaps: swaps() };
+    let tables = Tables { target: device.path(), mounts: mounts()?, swaps: swaps().unwrap_or_default() };
     match tables.use_of(device, None, DEPTH)? {
         Some(found) => Ok(Some(found)),
         None => exclusive_use(device.path()),
@@ -28,21 +31,23 @@ pub fn use_of(device: &BlockDevice) -> Result<Option<String>, TargetError> {
 }
 
 /// What the kernel says is mounted and swapped to.
-struct Tables {
+struct Tables<'a> {
+    target: &'a Path,
     mounts: Vec<MountLine>,
-    swaps: Vec<PathBuf>,
+    /// Only for names: the kernel's own answer is an exclusive open.
+    swaps: Vec<Swap>,
 }
 
-impl Tables {
+impl Tables<'_> {
     /// `above`: the loop device from which the way downwards came here.
-    fn use_of(&self, device: &BlockDevice, above: Option<&str>, depth: u32) -> Result<Option<String>, TargetError> {
+    fn use_of(&self, device: &BlockDevice, above: Option<&Path>, depth: u32) -> Result<Option<String>, TargetError> {
         for relative in device.relatives()? {
             let name = relative.name();
             let what = match relative.number() == device.number() {
                 true => "it".to_string(),
                 false => format!("its relative {name}"),
             };
-            if let Some(use_) = self.direct_use(&relative, above) {
+            if let Some(use_) = self.direct_use(&relative, above)? {
                 return Ok(Some(format!("{what} {use_}")));
             }
             if let Some(found) = self.below(&relative, depth)? {
@@ -52,23 +57,28 @@ impl Tables {
         Ok(None)
     }
 
-    fn direct_use(&self, device: &BlockDevice, above: Option<&str>) -> Option<String> {
+    fn direct_use(&self, device: &BlockDevice, above: Option<&Path>) -> Result<Option<String>, TargetError> {
         let is_it = |path: &Path| BlockDevice::number_of(path) == Some(device.number());
         let mounted = self.mounts.iter().find(|line| line.device == device.number() || is_it(&line.source));
         if let Some(line) = mounted {
-            return Some(format!("is mounted on {}", line.mount_point.display()));
+            return Ok(Some(format!("is mounted on {}", line.mount_point.display())));
         }
-        if let Some(swap) = self.swaps.iter().find(|path| is_it(path)) {
-            return Some(format!("is swap space ({})", swap.display()));
+        if let Some(swap) = self.swaps.iter().find(|swap| is_it(&swap.path)) {
+            return Ok(Some(format!("is swap space ({})", swap.path.display())));
         }
         if let Some(holder) = device.holders().first() {
-            return Some(format!("is held by {holder}"));
+            return Ok(Some(format!("is held by {holder}")));
         }
         if let Some(member) = btrfs_member(device.name()) {
-            return Some(format!("belongs to the mounted btrfs {member}"));
+            return Ok(Some(format!("belongs to the mounted btrfs {member}")));
         }
-        let over = loop_device::over_device(device).into_iter().find(|name| Some(name.as_str()) != above);
-        over.map(|name| format!("is attached to /dev/{name}"))
+        let over = loops::over_device(device).map_err(|silent| self.unknown(&silent, "a loop device lies on it"))?;
+        let over = over.into_iter().find(|path| Some(path.as_path()) != above);
+        Ok(over.map(|path| format!("is attached to {}", path.display())))
+    }
+
+    fn unknown(&self, silent: &Silent, whether: &str) -> TargetError {
+        silent.refusal(self.target, whether)
     }
 
     /// Follows a loop device to its file or device, and a mapped device to what it is made of.
@@ -89,31 +99,46 @@ impl Tables {
                 return Ok(Some(format!("lies on {}, which {found}", part.name())));
             }
         }
-        match loop_device::backing_of(device) {
+        let backing = loops::backing_of(device).map_err(|silent| self.unknown(&silent, "what it lies on is in use"))?;
+        match backing {
             None => Ok(None),
             Some(Backing::Device(under)) => {
-                let found = match self.use_of(&under, Some(device.name()), depth)? {
+                let found = match self.use_of(&under, Some(device.path()), depth)? {
                     // Its file system may be mounted where that cannot be seen.
-                    None if under.path().exists() => exclusive_use(under.path())?,
+                    None => exclusive_use(under.path())?,
                     found => found,
                 };
                 Ok(found.map(|found| format!("lies on {}: {found}", under.name())))
             }
-            Some(Backing::File(known)) => Ok(self.use_of_file(device, &known)),
+            Some(Backing::File(known)) => self.use_of_file(device, &known),
         }
     }
 
     /// The file of a loop device may be attached a second time, with another offset, or be swap space.
-    fn use_of_file(&self, device: &BlockDevice, known: &Known) -> Option<String> {
-        if let Some(swap) = self.swaps.iter().find(|path| is_known(path, known)) {
-            return Some(format!("lies in the swap file {}", swap.display()));
+    fn use_of_file(&self, device: &BlockDevice, known: &Known) -> Result<Option<String>, TargetError> {
+        // A write lease cannot be asked for: the loop device itself has the file open.
+        let swap = swap_file(known).map_err(|silent| self.unknown(&silent, "its file is swap space"))?;
+        if let Some(swap) = swap {
+            return Ok(Some(format!("lies in the swap file {}", swap.display())));
         }
-        let mut others = loop_device::over_file(known);
+        let over = loops::over_file(known);
+        let mut others = over.map_err(|silent| self.unknown(&silent, "its file is attached to another loop device"))?;
         others.retain(|path| path.file_name().is_some_and(|name| name != device.name()));
-        let use_of = |path: &PathBuf| self.direct_use(&BlockDevice::open(path).ok()?, None);
-        let used = others.iter().find_map(|path| Some((path, format!(", which {}", use_of(path)?))));
-        let (other, used) = used.or_else(|| Some((others.first()?, String::new())))?;
-        Some(format!("lies in a file that is attached to {} too{used}", other.display()))
+        for path in &others {
+            if let Some(used) = self.direct_use(&BlockDevice::open(path)?, None)? {
+                return Ok(Some(format!("lies in a file that is attached to {} too, which {used}", path.display())));
+            }
+        }
+        Ok(others.first().map(|path| format!("lies in a file that is attached to {} too", path.display())))
+    }
+}
+
+/// The files that a device lies in, to ask which processes have them open.
+pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, Silent> {
+    match loops::backing_of(&device.disk())? {
+        None => Ok(Vec::new()),
+        Some(Backing::File(known)) => known.unseen.map_or(Ok(known.numbers), Err),
+        Some(Backing::Device(under)) => files_below(&under),
     }
 }
 
@@ -129,19 +154,45 @@ fn exclusive_use(path: &Path) -> Result<Option<String>, TargetError> {
     }
 }
 
-/// Partitions and files that are swapped to (proc_swaps(5)).
-fn swaps() -> Vec<PathBuf> {
-    parse_swaps(&fs::read_to_string("/proc/swaps").unwrap_or_default())
+/// A line of proc_swaps(5).
+#[derive(Debug, PartialEq)]
+struct Swap {
+    path: PathBuf,
+    is_file: bool,
 }
 
-fn parse_swaps(text: &str) -> Vec<PathBuf> {
-    let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    names.map(|name| unescape(name).trim_end_matches(" (deleted)").into()).collect()
+fn swaps() -> Result<Vec<Swap>, Silent> {
+    let proc = Tree::proc()?;
+    match proc.read("swaps") {
+        Ok(text) if text.starts_with("Filename") => Ok(parse_swaps(&text)),
+        Ok(_) => Err(Silent("/proc/swaps: it is empty".into())),
+        // A kernel without swap space has no such file; a /proc of processes only (subset=pid) has none of these.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => proc.certain("partitions").map(|_| Vec::new()),
+        Err(error) => Err(proc.silent("swaps", &error)),
+    }
+}
+
+fn parse_swaps(text: &str) -> Vec<Swap> {
+    let of_line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let path = unescape(words.next()?).trim_end_matches(" (deleted)").into();
+        Some(Swap { path, is_file: words.next() == Some("file") })
+    };
+    text.lines().skip(1).filter_map(of_line).collect()
 }
 
 /// The swap file that this is.
-pub(crate) fn swap_file(known: &Known) -> Option<PathBuf> {
-    swaps().into_iter().find(|path| is_known(path, known))
+pub(crate) fn swap_file(known: &Known) -> Result<Option<PathBuf>, Silent> {
+    let swaps = swaps()?;
+    if let Some(found) = swaps.iter().find(|swap| is_known(&swap.path, known)) {
+        return Ok(Some(found.path.clone()));
+    }
+    let elsewhere = swaps.iter().find(|swap| swap.is_file && !swap.path.exists());
+    match (elsewhere, &known.unseen) {
+        (Some(swap), _) => Err(Silent(format!("the swap file {} has another name here", swap.path.display()))),
+        (None, Some(silent)) => Err(silent.clone()),
+        (None, None) => Ok(None),
+    }
 }
 
 fn is_known(path: &Path, known: &Known) -> bool {
@@ -162,7 +213,7 @@ mod tests {
     fn swap_files_are_read_with_escapes() {
         let text = "Filename\t\t\tType\t\tSize\tUsed\tPriority\n/dev/sda2  partition 1 0 -2\n/my\\040swap file 1 0 -3\n\
                     /gone\\040(deleted) file 1 0 -4\n";
-        let found = parse_swaps(text);
-        assert_eq!(found, ["/dev/sda2", "/my swap", "/gone"].map(PathBuf::from));
+        let swap = |path: &str, is_file| Swap { path: path.into(), is_file };
+        assert_eq!(parse_swaps(text), [swap("/dev/sda2", false), swap("/my swap", true), swap("/gone", true)]);
     }
 }

@@ -92,9 +92,7 @@ fn existing(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
     }
     lock::lock(&file, path)?;
     guard::check_not_planted(&file, path)?;
-    guard::check_no_writer(&file, path)?;
-    guard::check_no_swap(&file, path)?;
-    crate::open::release_stale_loops(&file, path)?;
+    guard::check_image_unused(&file, path)?;
     match mark(&file, path)? {
         Some(kind) if kind == wanted.kind => Ok(file),
         Some(kind) => Err(other_drive(path, format!("it is one of {kind}, and the drive one of {}", wanted.kind))),

@@ -41,6 +41,7 @@ pub mod spec;
 pub mod stitch;
 pub mod throttle;
 pub mod trace;
+mod witness;
 mod zones;
 
 pub use block_device::{BlockDevice, drop_caches};

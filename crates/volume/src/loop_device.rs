@@ -5,6 +5,7 @@ use crate::error::TargetError;
 use crate::guardian::Guardian;
 use crate::overlay::Known;
 use crate::throttle;
+use crate::witness::loops;
 use rustix::io::Errno;
 use senesce_sys::loop_device::{self as calls, Status};
 use std::fs::{self, File};
@@ -124,12 +125,6 @@ fn backing_file(path: &Path) -> Option<String> {
     fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
 }
 
-/// The same as a name; a line ends it.
-fn backing_path(path: &Path) -> Option<PathBuf> {
-    let name = backing_file(path)?;
-    Some(name.strip_suffix('\n').unwrap_or(&name).into())
-}
-
 pub(crate) fn needs_root() -> TargetError {
     TargetError::missing(
         "the right to attach a loop device and to mount",
@@ -155,65 +150,10 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
 /// The loop devices to which this file is attached.
 ///
 /// # Errors
-/// Those of fstat(2).
+/// Those of fstat(2); [`TargetError::Refused`] where no witness knows.
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
-    Ok(over_file(&Known::of(file).map_err(TargetError::io("look at", path))?))
-}
-
-/// The loop devices over a file, by whatever name it was attached.
-pub(crate) fn over_file(known: &Known) -> Vec<PathBuf> {
-    let is_over = |path: &PathBuf| {
-        let by_number = status(path).is_some_and(|info| known.numbers.contains(&(info.device, info.inode)));
-        by_number || backing_path(path).is_some_and(|name| known.hidden.contains(&name))
-    };
-    attached().into_iter().filter(is_over).collect()
-}
-
-/// The names of the loop devices over a block device, whatever node of it was attached.
-pub(crate) fn over_device(device: &BlockDevice) -> Vec<String> {
-    let is_over = |path: &PathBuf| backing_device(path).is_some_and(|under| under.number() == device.number());
-    let name = |path: PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
-    attached().into_iter().filter(is_over).filter_map(name).collect()
-}
-
-/// What a loop device lies on.
-#[derive(Debug)]
-pub(crate) enum Backing {
-    /// A file.
-    File(Known),
-    /// Another block device.
-    Device(BlockDevice),
-}
-
-/// What a device lies on; `None`: it is no loop device, or nothing is attached.
-pub(crate) fn backing_of(device: &BlockDevice) -> Option<Backing> {
-    let path = Path::new("/dev").join(device.name());
-    backing_file(&path)?;
-    if let Some(under) = backing_device(&path) {
-        return Some(Backing::Device(under));
-    }
-    let info = status(&path)?;
-    Some(Backing::File(Known::by((info.device, info.inode), &backing_path(&path)?)))
-}
-
-/// The block device below a loop device. Its node is found by name, or, where that is of another mount namespace, by the
-/// number that the kernel tells (loop(4), lo_rdevice).
-fn backing_device(path: &Path) -> Option<BlockDevice> {
-    let name = backing_file(path)?;
-    if let Ok(device) = BlockDevice::open(Path::new(name.trim_end())) {
-        return Some(device);
-    }
-    let info = status(path)?;
-    let number = (rustix::fs::major(info.attached_device), rustix::fs::minor(info.attached_device));
-    // Kernels before 5.11 tell the device of the file system for a file.
-    (info.attached_device != 0 && info.attached_device != info.device).then(|| BlockDevice::from_number(number))?
-}
-
-/// The loop devices that have something attached.
-fn attached() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let busy = entries.filter(|entry| entry.path().join("loop/backing_file").exists());
-    busy.map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+    let found = Known::of(file, path)?;
+    loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))
 }
 
 /// Waits a moment for a loop device whose last user has just gone. Returns whether it no longer has the file.

@@ -11,8 +11,10 @@ use crate::kernel_log::KernelLog;
 use crate::loop_device::{self, LoopDevice};
 use crate::mount::{self, Mount};
 use crate::mounted::{Backing, MountedTarget};
+use crate::overlay::Known;
 use crate::spec::TargetSpec;
-use crate::{guard, lock, signature};
+use crate::witness::{Testimony, loops};
+use crate::{guard, guardian, lock, signature};
 use senesce_core::Bytes;
 use std::fs::File;
 use std::path::Path;
@@ -88,6 +90,9 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
     if spec.needs_root() && !rustix::process::geteuid().is_root() {
         return Err(loop_device::needs_root());
     }
+    check_word(spec, options.erase.as_deref())?;
+    // What killed processes left goes first.
+    guardian::sweep();
     match spec {
         TargetSpec::Directory(path) => stage_directory(spec, path, options),
         TargetSpec::Image { path, size } => {
@@ -97,7 +102,6 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let existed = path.symlink_metadata().is_ok();
             let writes = options.writes;
             let image = ImageFile::open(path, ImageOptions { size, writes, erase, keep, read_only, in_memory })?;
-            release_stale_loops(image.active(), path)?;
             let staged = stage_image(spec, image, &path.to_string_lossy(), options);
             if staged.is_err() && !existed {
                 let _ = std::fs::remove_file(path);
@@ -123,6 +127,25 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let made = make_and_mount::<D>(spec, &claimed, claimed.lock_handle(), false, options)?;
             finish(spec, made, Backing::Device(claimed))
         }
+    }
+}
+
+/// Refuses a word of `--erase` that names something else than the target, also where nothing would be lost.
+fn check_word(spec: &TargetSpec, erase: Option<&str>) -> Result<(), TargetError> {
+    let Some(word) = erase else { return Ok(()) };
+    let names = match spec {
+        TargetSpec::Memory { .. } => false,
+        TargetSpec::Directory(path) | TargetSpec::Image { path, .. } | TargetSpec::Device(path) => {
+            guard::names(word, path)
+        }
+    };
+    match names {
+        true => Ok(()),
+        false => Err(TargetError::refused(
+            spec,
+            format!("--erase {word} does not name it"),
+            "repeat the path or serial number of what may be lost, or leave out --erase",
+        )),
     }
 }
 
@@ -175,7 +198,7 @@ fn stage_image<D: Rooted>(
     options: &OpenOptions,
 ) -> Result<MountedTarget<D>, TargetError> {
     let device = LoopDevice::attach(image.active(), name, options.read_only)?;
-    let claimed = ClaimedDevice::claim_unused(device.path())?;
+    let claimed = ClaimedDevice::claim_own(&device)?;
     let sparse = options.writes.is_some();
     let made = make_and_mount::<D>(spec, &claimed, image.lock_handle(), sparse, options)?;
     drop(claimed);
@@ -292,8 +315,12 @@ fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) ->
 }
 
 /// A loop device that still has the image belongs to a killed process (then it is released) or to somebody else.
-pub(crate) fn release_stale_loops(image: &File, path: &Path) -> Result<(), TargetError> {
-    for device in loop_device::attached_to(image, path)? {
+pub(crate) fn release_stale_loops(image: &File, known: &Known, path: &Path) -> Result<Testimony, TargetError> {
+    let attached = match loops::over_file(known) {
+        Ok(attached) => attached,
+        Err(silent) => return Ok(Err(silent)),
+    };
+    for device in attached {
         let free = mount::clean_up(&device)?;
         if !free || !loop_device::wait_until_detached(image, &device, path)? {
             let holders: Vec<String> = holders(&Identity::of_device(&device)).iter().map(ToString::to_string).collect();
@@ -304,5 +331,5 @@ pub(crate) fn release_stale_loops(image: &File, path: &Path) -> Result<(), Targe
             ));
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }

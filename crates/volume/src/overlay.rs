@@ -1,12 +1,18 @@
 //! Overlays (Documentation/filesystems/overlayfs.rst). A file that is seen through one has two names with different numbers, its own
 //! there and that of the layer it lies in; who uses it by the one is not found by the other.
 
+use crate::error::TargetError;
 use crate::guard::{self, MountLine, unescape};
+use crate::witness::Silent;
+use crate::witness::kernel_files::{Tree, is_of_type};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// OVERLAYFS_SUPER_MAGIC (include/uapi/linux/magic.h).
+const OVERLAY_MAGIC: u64 = 0x794c_7630;
 
 /// So many names of one file are followed, through overlays over overlays.
 const MOST_NAMES: usize = 64;
@@ -18,21 +24,27 @@ pub(crate) struct Known {
     pub numbers: Vec<(u64, u64)>,
     /// Paths in layers that cannot be seen from here, as those of a container.
     pub hidden: Vec<PathBuf>,
+    /// Why there may be more numbers than these.
+    pub unseen: Option<Silent>,
 }
 
 impl Known {
-    /// An open file.
-    pub(crate) fn of(file: &File) -> std::io::Result<Self> {
-        let found = file.metadata()?;
-        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        Ok(Self::by((found.dev(), found.ino()), &path))
+    /// The open file `path`.
+    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, TargetError> {
+        let found = file.metadata().map_err(TargetError::io("look at", path))?;
+        let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let missing =
+            |error| TargetError::missing(format!("{} ({error})", link.display()), "mount it: mount -t proc proc /proc");
+        let name = fs::read_link(&link).map_err(missing)?;
+        let known = Self::by((found.dev(), found.ino()), &name);
+        known.map_err(|silent| silent.refusal(path, "an overlay shows it under another name"))
     }
 
     /// The file with these numbers, if it is the one with this name; by its numbers alone otherwise.
-    pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Self {
+    pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Result<Self, Silent> {
         match numbers_of(path) == Some(numbers) {
-            true => Overlays::mounted().known(path),
-            false => Self { numbers: vec![numbers], hidden: Vec::new() },
+            true => Ok(Overlays::mounted()?.known(path)),
+            false => Ok(Self { numbers: vec![numbers], ..Self::default() }),
         }
     }
 }
@@ -40,7 +52,7 @@ impl Known {
 /// Where a file or directory that is seen through an overlay lies; what is not there yet would lie in the upper layer.
 /// `None`: it is seen through no overlay, or the layer cannot be seen from here.
 pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
-    let (overlays, mut at) = (Overlays::mounted(), path.canonicalize().ok()?);
+    let (overlays, mut at) = (Overlays::mounted().ok()?, path.canonicalize().ok()?);
     let mut found = None;
     // An overlay may lie over another.
     for _ in 0..MOST_NAMES {
@@ -52,10 +64,10 @@ pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
 
 /// Why a directory must not be altered by itself: an overlay would not notice (what happens then is undefined), or is made of
 /// what lies in it. Files of our own in a lower layer harm nobody.
-pub(crate) fn use_of_directory(path: &Path) -> Option<String> {
-    let whole = path.canonicalize().ok()?;
-    let overlays = Overlays::mounted();
-    overlays.0.iter().find_map(|overlay| {
+pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, Silent> {
+    let Ok(whole) = path.canonicalize() else { return Ok(None) };
+    let overlays = Overlays::mounted()?;
+    Ok(overlays.0.iter().find_map(|overlay| {
         let point = overlay.line.mount_point.display();
         let own = overlay.upper.iter().chain(&overlay.work).find(|layer| inside(&whole, layer).is_some());
         if let Some(layer) = own {
@@ -65,7 +77,7 @@ pub(crate) fn use_of_directory(path: &Path) -> Option<String> {
             |layer: &&PathBuf| overlays.in_layer(overlay, layer).is_some_and(|real| real.starts_with(&whole));
         let below = overlay.layers().chain(&overlay.work).find(is_below);
         below.map(|layer| format!("{} is a layer of the overlay on {point}", layer.display()))
-    })
+    }))
 }
 
 /// The overlays that are mounted, and what else is.
@@ -79,9 +91,9 @@ struct Overlay {
 }
 
 impl Overlays {
-    fn mounted() -> Self {
-        let lines = guard::mounts().unwrap_or_default();
-        Self(lines.iter().filter(|line| line.file_system == "overlay").map(Overlay::of).collect(), lines)
+    fn mounted() -> Result<Self, Silent> {
+        let lines = guard::mounted()?;
+        Ok(Self(lines.iter().filter(|line| line.file_system == "overlay").map(Overlay::of).collect(), lines))
     }
 
     /// The overlay through which a path is seen.
@@ -121,7 +133,10 @@ impl Overlays {
             known.numbers.extend(numbers_of(&name));
             match self.down(&name) {
                 Some(Down::Seen(below)) => names.push(below),
-                Some(Down::Hidden(below)) => known.hidden.extend(below),
+                Some(Down::Hidden(below)) => known.hide(below),
+                None if is_of_type(&name, OVERLAY_MAGIC) => {
+                    known.unseen = Some(Silent("the overlay around it is not in the table of mounts".into()));
+                }
                 None => {}
             }
             names.extend(self.0.iter().filter_map(|overlay| self.up(overlay, &name)));
@@ -141,6 +156,22 @@ impl Overlays {
         let shown = overlay.line.mount_point.join(inner.strip_prefix(overlay.line.root.trim_start_matches('/')).ok()?);
         let is_it = !is_covered && shown.is_file() && self.over(&shown).is_some_and(|over| over.line == overlay.line);
         is_it.then_some(shown)
+    }
+}
+
+impl Known {
+    /// Adds the names of a file in layers that cannot be seen from here. From the root of the machine they may be.
+    fn hide(&mut self, names: Vec<PathBuf>) {
+        let whole = Tree::proc().and_then(|proc| proc.shows_whole_machine());
+        let from_root =
+            |name: &PathBuf| numbers_of(&Path::new("/proc/1/root").join(name.strip_prefix("/").unwrap_or(name)));
+        match whole {
+            Ok(()) => self.numbers.extend(names.iter().find_map(from_root)),
+            Err(silent) => {
+                self.unseen = Some(Silent(format!("its layer of the overlay cannot be seen from here; {silent}")))
+            }
+        }
+        self.hidden.extend(names);
     }
 }
 

@@ -162,7 +162,7 @@ fn duration(folder: &Path, line: &str) -> Duration {
     let took = begin.elapsed();
     let _ = child.kill();
     let _ = child.wait();
-    run(folder, &["runs"]);
+    run(folder, &["doctor", "--sweep"]);
     clean(folder);
     took
 }
@@ -212,7 +212,7 @@ fn a_hundred_kills_leave_nothing() {
         clean(folder);
     }
     end(living, other.path());
-    run(folder, &["runs"]);
+    run(folder, &["doctor", "--sweep"]);
     assert_eq!(leftovers(other.path()), Vec::<String>::new());
     let Tally { alive, holding, with_guardian, held } = tally;
     println!(
@@ -237,7 +237,7 @@ fn kill_one(folder: &Path, line: &str, moment: Duration, both: bool, tally: &mut
     held.extend(ledger::of(process).into_iter().filter(|owed| !held.contains(owed)).collect::<Vec<_>>());
     tally.count(&held, was_alive, guardian.is_some());
     // One start is enough, also while the process still ends, or waits for its own server and has no guardian.
-    run(folder, &["runs"]);
+    run(folder, &["doctor", "--sweep"]);
     let _ = child.wait();
     let left: Vec<&Owed> = held.iter().filter(|owed| owed.is_there()).collect();
     assert!(left.is_empty(), "{name}: {left:?}");

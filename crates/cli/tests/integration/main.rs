@@ -15,6 +15,7 @@ mod kills;
 mod lab;
 mod layout;
 mod ledger;
+mod limits;
 mod objects;
 mod outputs;
 mod prognosis;

@@ -193,8 +193,8 @@ impl Drop for Guardian {
     }
 }
 
-/// Undoes what ended processes of this user left, and tells what was found; what belongs to running ones is spared. Every
-/// program of senesce does this when it starts, and before a target is claimed.
+/// Undoes what ended processes of this user left, and tells what was found; what belongs to running ones is spared. It
+/// happens before a target is mounted or claimed.
 pub fn sweep() -> Vec<Found> {
     ledger::folder().map(|folder| ledger::sweep(&folder)).unwrap_or_default()
 }

@@ -195,7 +195,6 @@ fn guard_file(to: &Path, erase: Option<&str>) -> Result<Option<File>, TargetErro
     match File::open(to) {
         Ok(existing) => {
             lock::lock(&existing, to)?;
-            guard::check_no_writer(&existing, to)?;
             guard::check_image(&existing, to, erase)?;
             Ok(Some(existing))
         }

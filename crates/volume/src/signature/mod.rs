@@ -100,6 +100,14 @@ const SAMPLES: u64 = 512;
 /// Up to this size every byte is looked at.
 const WHOLLY: u64 = 64 * MIB;
 
+/// What a user must know of a device that was found empty by [`sample`].
+pub const SAMPLED: &str = "found empty by a sample of 512 blocks of 4 KiB, its first and last MiB, and known signatures; not all of it was read";
+
+/// Whether [`sample`] reads only a part of a device of `size` bytes.
+pub fn is_sampled(size: u64) -> bool {
+    size > WHOLLY
+}
+
 /// Looks for data where nothing is known to be: in blocks of 4 KiB at equal distances over the whole device. A device of
 /// which the share p is in use is missed with the probability (1 - p)^512: 0.6 % of one that is 1 % full.
 ///

@@ -4,7 +4,7 @@ use super::manifest::Stamp;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::sparse::Named;
-use crate::{TargetSpec, cold, guard, lock, open};
+use crate::{TargetSpec, cold, guard, guardian, lock};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,12 @@ impl Medium {
     pub(super) fn open(spec: &TargetSpec) -> Result<Self, TargetError> {
         match spec {
             TargetSpec::Image { path, .. } => {
+                // What a killed process left on it goes first.
+                guardian::sweep();
                 let (file, size) = guard::open_image(path, true)?;
                 guard::check_not_planted(&file, path)?;
                 lock::lock(&file, path)?;
-                guard::check_no_writer(&file, path)?;
-                open::release_stale_loops(&file, path)?;
+                guard::check_image_unused(&file, path)?;
                 let path = path.canonicalize().map_err(TargetError::io("resolve", path))?;
                 Ok(Self::Image { file, path, size })
             }
@@ -151,10 +152,7 @@ impl Medium {
     /// Refuses while anybody uses it, as a file system that outlived its unmount does: it would write on what is restored.
     pub(super) fn check_unused(&self) -> Result<(), TargetError> {
         match self {
-            Self::Image { file, path, .. } => {
-                open::release_stale_loops(file, path)?;
-                guard::check_no_writer(file, path)
-            }
+            Self::Image { file, path, .. } => guard::check_image_unused(file, path),
             Self::Device(claimed) => {
                 claimed.check_unused_again()?;
                 match cold::has_ended(claimed.path())? {

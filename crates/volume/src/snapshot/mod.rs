@@ -115,6 +115,15 @@ impl Snapshots {
     /// As for [`Self::of`].
     pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
+        if let Some(word) =
+            erase.filter(|word| !medium.is_named(Some(word)) && !crate::guard::names(word, medium.path()))
+        {
+            return Err(TargetError::refused(
+                medium.path().display(),
+                format!("--erase {word} does not name it"),
+                "repeat its path, or leave out --erase",
+            ));
+        }
         let folder = folder.map_or_else(|| medium.default_folder(), Path::to_path_buf);
         if let Some(found) = senesce_core::output::obstacle(&folder) {
             return Err(TargetError::of_obstacle(&found));
@@ -268,9 +277,10 @@ impl Snapshots {
         let path = attached.as_ref().map_or_else(|| self.medium.path(), LoopDevice::path);
         let device = BlockDevice::open(path)?;
         let log = KernelLog::since_now(Some(&device));
-        let file_system = match self.medium.claimed() {
-            Some(claimed) => existing_file_system(claimed, None)?,
-            None => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
+        let file_system = match (self.medium.claimed(), &attached) {
+            (None, Some(own)) => existing_file_system(&ClaimedDevice::claim_own(own)?, None)?,
+            (Some(claimed), _) => existing_file_system(claimed, None)?,
+            (None, None) => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
         };
         let session = TraceSession::start(&device)?;
         let mut mount = Mount::new(path, file_system, mount_options, self.medium.lock_handle())?;

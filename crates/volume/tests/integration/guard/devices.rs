@@ -25,7 +25,7 @@ pub fn signatures(directory: &Path, list: &mut Vec<Situation>) {
         ("an old partition behind 63 sectors", 63 * 512, b"XFSB", "xfs"),
         ("a backup superblock alone", 128 * MIB + 56, &[0x53, 0xEF], "copy of a superblock"),
         ("a btrfs mirror alone", 64 * MIB + 64, b"_BHRfS_M", "copy of a superblock of btrfs"),
-        ("unknown data in the middle", (SIZE / 1024 * 513) & !4095, b"diary", "unknown kind at"),
+        ("unknown data in the middle", (SIZE / 1024 * 513) & !4095, b"diary", "unknown kind between"),
     ];
     for (number, (name, at, bytes, said)) in known.iter().enumerate() {
         let device = attach(&image(directory, &format!("signature-{number}"), &[(*at, bytes)]));

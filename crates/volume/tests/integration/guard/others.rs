@@ -11,7 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A process that is ended when this is dropped.
-struct Process(Child);
+pub struct Process(Child);
+
+impl Process {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -21,7 +27,7 @@ impl Drop for Process {
 }
 
 /// A process of `words`, once it has said that it is ready.
-fn process(words: &[&str]) -> Box<Process> {
+pub fn process(words: &[&str]) -> Box<Process> {
     let mut child = Command::new(words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

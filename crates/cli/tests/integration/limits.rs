@@ -1,0 +1,38 @@
+//! A limit on the size of files is an error with its own exit code, and leaves nothing that refuses the next run.
+
+use crate::common::{senesce, temporary_directory};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs the program where no file may grow beyond 1 MiB.
+fn limited(folder: &Path, words: &[&str]) -> Output {
+    let program = senesce(folder).get_program().to_owned();
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 1024; exec \"$@\"", "bash"]).arg(program).args(words).current_dir(folder);
+    command.output().expect("run bash")
+}
+
+fn fails_cleanly(folder: &Path, words: &[&str], partial: &str) {
+    let ended = limited(folder, words);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(5), "{words:?}: {said}");
+    assert!(said.contains("EFBIG"), "{said}");
+    assert!(!folder.join(partial).exists(), "{words:?} leaves {partial}");
+}
+
+#[test]
+fn a_file_that_grows_too_large_is_an_error() {
+    let directory = temporary_directory();
+    let folder = directory.path();
+    std::fs::write(folder.join("source.img"), vec![7; 4 << 20]).unwrap();
+    fails_cleanly(folder, &["image", "copy", "source.img", "copy.img"], "copy.img");
+    fails_cleanly(folder, &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"], "n");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_image_that_cannot_be_made_so_large_is_not_left() {
+    let directory = temporary_directory();
+    let words = ["bench", "image:new.img,size=64M", "file-ops", "--out", "run"];
+    fails_cleanly(directory.path(), &words, "new.img");
+}

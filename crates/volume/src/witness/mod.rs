@@ -1,0 +1,45 @@
+//! Questions and witnesses. The guard asks: is it mounted, attached, swapped to, open in another process? Each question has several
+//! witnesses, and a witness may be silent: its source is missing, covered by a mount, or shows another namespace. One answer
+//! closes a question. A question without an answer is open, and refuses the write.
+
+pub(crate) mod kernel_files;
+pub(crate) mod lease;
+pub(crate) mod loops;
+pub(crate) mod processes;
+
+use crate::error::TargetError;
+use std::fmt;
+use std::path::Path;
+
+/// Why a witness does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Silent(pub String);
+
+/// That the answer to a question is no, or that a witness does not know.
+pub(crate) type Testimony = Result<(), Silent>;
+
+impl fmt::Display for Silent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl Silent {
+    /// Both reasons, where neither of two witnesses answers.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match self == other {
+            true => self,
+            false => Self(format!("{self}; {other}")),
+        }
+    }
+
+    /// The refusal of a write because of an open question: `whether` it is swap space.
+    pub(crate) fn refusal(&self, target: &Path, whether: &str) -> TargetError {
+        TargetError::refused(
+            target.display(),
+            format!("cannot determine whether {whether} ({self})"),
+            "run where the whole machine is visible: /proc of the host (--pid=host), /sys and /dev; or keep the image on a local \
+             file system, such as a volume of the container",
+        )
+    }
+}
