@@ -20,7 +20,7 @@ pub fn is_circumstance(name: &str) -> bool {
 const BUSY_PERCENT: f64 = 10.0;
 
 /// Share of time (percent) taken by other guests of the same host, from which on it is said.
-const STOLEN_PERCENT: f64 = 1.0;
+const STOLEN_PERCENT: f64 = 100.0 * crate::heartbeat::LOST_SHARE;
 
 /// Share of the processors' time (percent) that other programs take, from which on it is said.
 const OTHERS_PERCENT: f64 = 5.0;
@@ -142,7 +142,7 @@ impl Counters {
         let waited = |resource| Some(pressure::of(resource)?.total.as_micros() as f64);
         Self {
             waited_us: Resource::ALL.map(waited),
-            ticks: fs::read_to_string("/proc/stat").ok().and_then(|text| ticks(&text)),
+            ticks: ticks_now(),
             our_ticks: processes::ticks_of_ours_and_the_kernel().map(|ticks| ticks as f64),
             now_us: clock::monotonic().as_nanos() as f64 / 1e3,
         }
@@ -181,6 +181,11 @@ fn put(facts: &mut Environment, name: &str, value: f64) {
 
 fn first_number(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
+}
+
+/// Clock ticks of all processors since the boot: all of them, those stolen by the host, and idle ones.
+pub(crate) fn ticks_now() -> Option<[f64; 3]> {
+    ticks(&fs::read_to_string("/proc/stat").ok()?)
 }
 
 /// Of the line `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); guests' time is in user's.

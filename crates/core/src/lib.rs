@@ -9,6 +9,7 @@ pub mod circumstances;
 pub mod environment;
 pub mod failure;
 pub mod finite;
+pub mod heartbeat;
 pub mod input;
 pub mod interrupt;
 pub mod io_failure;

@@ -19,6 +19,22 @@ pub fn monotonic() -> Duration {
     read(ClockId::Monotonic)
 }
 
+/// [`monotonic`], and the same with the time that the machine slept (`CLOCK_BOOTTIME`), read at one moment.
+pub fn monotonic_and_boot() -> (Duration, Duration) {
+    // A thread that loses its processor between the two would take its wait for sleep.
+    const AT_ONCE: Duration = Duration::from_micros(100);
+    let mut before = monotonic();
+    for _ in 0..10 {
+        let boot = read(ClockId::Boottime);
+        let after = monotonic();
+        if after - before < AT_ONCE {
+            return (before, boot);
+        }
+        before = after;
+    }
+    (before, read(ClockId::Boottime))
+}
+
 fn read(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
@@ -35,6 +51,7 @@ mod tests {
             spent = spent.wrapping_mul(31).wrapping_add(std::hint::black_box(7));
         }
         assert!(process_cpu_time() >= Duration::from_millis(5));
-        assert!(monotonic() > Duration::ZERO);
+        let (now, with_sleep) = monotonic_and_boot();
+        assert!(now > Duration::ZERO && with_sleep >= now);
     }
 }

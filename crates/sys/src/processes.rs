@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::str::SplitWhitespace;
 
 /// A thread of the kernel (PF_KTHREAD of include/linux/sched.h).
@@ -24,6 +25,72 @@ pub fn ticks_of_ours_and_the_kernel() -> Option<u64> {
     let read = |pid: u32| Some((pid, of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
     let all: BTreeMap<u32, Process> = names.filter_map(read).collect();
     Some(ticks_in(&all, std::process::id()))
+}
+
+/// Examines the threads of this process and its descendants for one that is stopped, one at a time.
+#[derive(Debug, Default)]
+pub struct Scan {
+    tasks: Vec<PathBuf>,
+    next: usize,
+    calls: u32,
+}
+
+/// [`Scan::next_stopped`] examines a task every so many calls.
+pub const BEATS_PER_SCAN: u32 = 2;
+
+/// Descendants beyond this number are not examined.
+const MOST_DESCENDANTS: usize = 64;
+
+impl Scan {
+    /// Examines the next task. If it is stopped, returns the number of tasks that are examined in turn.
+    pub fn next_stopped(&mut self) -> Option<usize> {
+        self.calls += 1;
+        if !self.calls.is_multiple_of(BEATS_PER_SCAN) {
+            return None;
+        }
+        if self.next >= self.tasks.len() {
+            (self.tasks, self.next) = (tasks(), 0);
+        }
+        let stopped = self.tasks.get(self.next).is_some_and(|task| is_stopped(task));
+        self.next += 1;
+        stopped.then_some(self.tasks.len())
+    }
+}
+
+/// Directories in /proc of all threads of this process, and of the first thread of each descendant.
+fn tasks() -> Vec<PathBuf> {
+    let threads = |process: &Path| -> Vec<PathBuf> {
+        let found = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+        found.map(|thread| thread.path()).collect()
+    };
+    let children = |thread: &PathBuf| fs::read_to_string(thread.join("children")).unwrap_or_default();
+    let own = threads(Path::new("/proc/self"));
+    let mut found = own.clone();
+    let mut parents = own;
+    while let Some(thread) = parents.pop() {
+        for child in children(&thread).split_whitespace().map(|pid| Path::new("/proc").join(pid)) {
+            if found.len() >= MOST_DESCENDANTS {
+                return found;
+            }
+            parents.extend(threads(&child));
+            found.push(child);
+        }
+    }
+    found
+}
+
+/// Whether a thread is stopped by a signal or a tracer, or frozen. A frozen thread sleeps, in a function of the freezer
+/// (kernel/cgroup/freezer.c, kernel/freezer.c).
+fn is_stopped(task: &Path) -> bool {
+    let state = fs::read_to_string(task.join("stat")).ok();
+    match state.as_deref().and_then(fields).and_then(|mut fields| fields.next()) {
+        Some("T" | "t") => true,
+        Some("S" | "D") => {
+            let place = fs::read_to_string(task.join("wchan")).unwrap_or_default();
+            ["freezer_trap", "refrigerator"].iter().any(|name| place.contains(name))
+        }
+        _ => false,
+    }
 }
 
 fn ticks_in(all: &BTreeMap<u32, Process>, root: u32) -> u64 {
@@ -68,6 +135,21 @@ mod tests {
         let process = Process { parent: 3, is_kernels: true, own_ticks: 168, children_ticks: 13 };
         assert_eq!(of_stat(stat), Some(process));
         assert_eq!((of_stat("7 (a"), of_stat("7 (a) S 1 2")), (None, None));
+    }
+
+    #[test]
+    fn scan_finds_a_stopped_child() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let signal = |signal| rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let rounds = |scan: &mut Scan| (0..1000).find_map(|_| scan.next_stopped());
+        assert_eq!(rounds(&mut Scan::default()), None);
+        signal(rustix::process::Signal::STOP);
+        while !is_stopped(&Path::new("/proc").join(child.id().to_string())) {
+            std::thread::yield_now();
+        }
+        assert!(rounds(&mut Scan::default()).is_some_and(|tasks| tasks >= 2));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

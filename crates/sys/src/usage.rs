@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 use rustix::process::Pid;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -97,6 +98,46 @@ pub fn wait_of_this_thread() -> Option<Duration> {
     wait_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
+/// What a thread did with its time, besides sleeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadTimes {
+    /// On a processor.
+    pub ran: Duration,
+    /// Waiting for one; none where the kernel does not count it.
+    pub waited: Option<Duration>,
+}
+
+impl ThreadTimes {
+    /// Of a thread before its first moment.
+    pub const NEW: Self = Self { ran: Duration::ZERO, waited: Some(Duration::ZERO) };
+
+    /// `ran waited slices` in nanoseconds. Without `CONFIG_SCHED_INFO` all three are 0.
+    fn of(schedstat: &str) -> Option<Self> {
+        let mut fields = schedstat.split_whitespace().map(|field| field.parse().ok());
+        let [ran, waited, slices] = [fields.next()??, fields.next()??, fields.next()??];
+        let waited = (slices > 0).then_some(Duration::from_nanos(waited));
+        Some(Self { ran: Duration::from_nanos(ran), waited })
+    }
+}
+
+/// The times of the thread that opened it, without the cost of opening it each time.
+#[derive(Debug)]
+pub struct ThreadTimesFile(fs::File);
+
+impl ThreadTimesFile {
+    /// None where the kernel does not count them.
+    pub fn of_this_thread() -> Option<Self> {
+        fs::File::open("/proc/thread-self/schedstat").ok().map(Self)
+    }
+
+    /// The times until now.
+    pub fn read(&self) -> Option<ThreadTimes> {
+        let mut text = [0u8; 128];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        ThreadTimes::of(std::str::from_utf8(&text[..length]).ok()?)
+    }
+}
+
 fn wait_of(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(schedstat.split_whitespace().nth(1)?.parse().ok()?))
 }
@@ -124,6 +165,10 @@ mod tests {
     fn the_wait_for_a_processor_is_the_second_field() {
         assert_eq!(wait_of("123 4567 89\n"), Some(Duration::from_nanos(4567)));
         assert_eq!(wait_of("123"), None);
+        let times = |waited| ThreadTimes { ran: Duration::from_nanos(123), waited };
+        assert_eq!(ThreadTimes::of("123 4567 89\n"), Some(times(Some(Duration::from_nanos(4567)))));
+        assert_eq!(ThreadTimes::of("123 0 0\n"), Some(times(None)));
+        assert_eq!(ThreadTimes::of("123 4567"), None);
         let told = |word: Option<Duration>| word.is_some();
         assert_eq!(told(wait_of_this_thread()), told(longest_wait_of(std::process::id())));
         assert_eq!(longest_wait_of(u32::MAX), None);

@@ -1,0 +1,343 @@
+//! A heartbeat next to a timed phase: it finds the time in which the process, one of its threads or the machine stood still.
+//!
+//! A thread sleeps for a tick at a time. A beat that comes late is explained where the thread ran or waited for a processor
+//! (`schedstat`), as it does under load. The rest is a stop: SIGSTOP, a frozen control group, a tracer, a paused guest.
+
+use crate::circumstances::ticks_now;
+use crate::failure::{Classify, ExitCode};
+use senesce_sys::clock;
+use senesce_sys::processes::{self, Scan};
+use senesce_sys::usage::{self, ThreadTimes};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A phase that lost a larger share of its length does not count.
+pub const LOST_SHARE: f64 = 0.01;
+
+/// Time between two beats.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Less than this is never taken for lost time: the grain of the heartbeat and of /proc/stat is one tick.
+const LEAST_LOSS: Duration = Duration::from_millis(20);
+
+/// Timers, interrupts and idle states of a guest's processor delay a beat by a few milliseconds without a stop (8 ms where the host is
+/// busy).
+const TOLERANCE: Duration = Duration::from_millis(8);
+
+/// The same while the thread examines other tasks: locks of the kernel may be held by a thread that waits for a processor.
+const WORK_TOLERANCE: Duration = Duration::from_millis(200);
+
+/// The same where the kernel does not count how long a thread waits for a processor (no `CONFIG_SCHED_INFO`).
+const TOLERANCE_WITHOUT_WAITS: Duration = Duration::from_secs(1);
+
+/// CLOCK_BOOTTIME and CLOCK_MONOTONIC are read one after the other.
+const BETWEEN_CLOCKS: Duration = Duration::from_millis(1);
+
+/// Why a phase lost time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The whole process stood still.
+    Stopped,
+    /// A thread or a child process stood still.
+    ThreadStopped,
+    /// The machine slept.
+    Suspended,
+    /// The host ran other guests.
+    Stolen,
+    /// The heartbeat could not start.
+    Unwatched,
+}
+
+/// A phase that does not count, because it lost more than [`LOST_SHARE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Why.
+    pub cause: Cause,
+    /// Microseconds that were lost.
+    pub lost_us: u64,
+    /// Length of the phase in microseconds.
+    pub length_us: u64,
+}
+
+impl std::error::Error for Lost {}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.cause {
+            Cause::Stopped => "the process was stopped, frozen or paused with its machine",
+            Cause::ThreadStopped => "a thread or child process was stopped, frozen or traced",
+            Cause::Suspended => "the machine was suspended",
+            Cause::Stolen => "the host gave the processors to other guests (steal)",
+            Cause::Unwatched => {
+                return write!(out, "the heartbeat thread could not start, so no stop would be noticed");
+            }
+        };
+        let seconds = |us: u64| us as f64 / 1e6;
+        write!(out, "{what} for {:.3} s of {:.3} s", seconds(self.lost_us), seconds(self.length_us))
+    }
+}
+
+impl Classify for Lost {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::RunFailed
+    }
+}
+
+/// Watches a phase from [`Heartbeat::begin`] to [`Heartbeat::end`].
+#[derive(Debug)]
+pub struct Heartbeat {
+    beats: Arc<Beats>,
+    thread: Option<JoinHandle<()>>,
+    begun: Duration,
+    usage: Option<ProcessorUsage>,
+}
+
+/// What the thread and its owner share.
+#[derive(Debug, Default)]
+struct Beats {
+    ended: Mutex<bool>,
+    end: Condvar,
+    gaps: Mutex<Vec<Gap>>,
+}
+
+/// Lost time, somewhere between two moments (CLOCK_MONOTONIC).
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Gap {
+    cause: Cause,
+    from: Duration,
+    to: Duration,
+    lost: Duration,
+}
+
+impl Heartbeat {
+    /// Begins to watch.
+    pub fn begin() -> Self {
+        let beats = Arc::new(Beats::default());
+        let first = Beat::now(ThreadTimes::NEW);
+        let begun = first.monotonic;
+        let shared = beats.clone();
+        let thread = std::thread::Builder::new().name("heartbeat".into()).stack_size(128 << 10);
+        let thread = thread.spawn(move || shared.watch(first)).ok();
+        Self { beats, thread, begun, usage: ProcessorUsage::now() }
+    }
+
+    /// Forgets the stolen time so far: the warm-up is over.
+    pub fn forget_stolen(&mut self) {
+        self.usage = ProcessorUsage::now();
+    }
+
+    /// Ends the phase.
+    pub fn end(mut self) -> Watched {
+        let length_end = clock::monotonic();
+        let (before, after) = (self.usage, ProcessorUsage::now());
+        let watched = self.stop();
+        let gaps = std::mem::take(&mut *lock(&self.beats.gaps));
+        let stolen = before.zip(after).map(|(before, after)| Stolen::between(before, after));
+        Watched { begun: self.begun, ended: length_end, gaps, stolen, watched }
+    }
+
+    /// Whether there was a thread to end.
+    fn stop(&mut self) -> bool {
+        *lock(&self.beats.ended) = true;
+        self.beats.end.notify_all();
+        self.thread.take().is_some_and(|thread| thread.join().is_ok())
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Does `work` under a heartbeat; `Some` where its times do not count.
+pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<Lost>) {
+    let heartbeat = Heartbeat::begin();
+    let done = work();
+    (done, heartbeat.end().lost())
+}
+
+/// A phase that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    begun: Duration,
+    ended: Duration,
+    gaps: Vec<Gap>,
+    stolen: Option<Stolen>,
+    watched: bool,
+}
+
+/// What the processors did until now.
+#[derive(Debug, Clone, Copy)]
+struct ProcessorUsage {
+    /// Clock ticks of all processors: all, stolen, idle.
+    ticks: [f64; 3],
+    /// Seconds of this process and its ended children.
+    own_seconds: f64,
+}
+
+impl ProcessorUsage {
+    fn now() -> Option<Self> {
+        let own = clock::process_cpu_time() + usage::ended_children().processor_time();
+        Some(Self { ticks: ticks_now()?, own_seconds: own.as_secs_f64() })
+    }
+}
+
+/// What the processors did in a phase, in seconds of all of them together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stolen {
+    /// A processor had work, and the host ran another guest.
+    seconds: f64,
+    /// The processors worked.
+    busy_seconds: f64,
+    /// They worked for this process or its children.
+    own_seconds: f64,
+}
+
+impl Watched {
+    /// An error where the phase lost too much.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub fn check(&self) -> Result<(), Lost> {
+        self.lost().map_or(Ok(()), Err)
+    }
+
+    /// What the phase lost, if that is too much.
+    pub fn lost(&self) -> Option<Lost> {
+        self.lost_between(self.begun, self.ended)
+    }
+
+    /// The same of a part of it, between two moments of CLOCK_MONOTONIC.
+    pub fn lost_between(&self, from: Duration, to: Duration) -> Option<Lost> {
+        let length = to.saturating_sub(from);
+        let lost = |cause, lost: Duration| Lost {
+            cause,
+            lost_us: lost.as_micros() as u64,
+            length_us: length.as_micros() as u64,
+        };
+        if !self.watched {
+            return Some(lost(Cause::Unwatched, Duration::ZERO));
+        }
+        let limit = LEAST_LOSS.max(length.mul_f64(LOST_SHARE));
+        let in_gaps = [Cause::Suspended, Cause::Stopped, Cause::ThreadStopped].map(|cause| {
+            let gaps = self.gaps.iter().filter(|gap| gap.cause == cause);
+            (cause, gaps.map(|gap| gap.lost_between(from, to)).sum::<Duration>())
+        });
+        let stolen = (Cause::Stolen, self.stolen.map_or(Duration::ZERO, |stolen| stolen.from_us(length)));
+        in_gaps.into_iter().chain([stolen]).find(|(_, time)| *time > limit).map(|(cause, time)| lost(cause, time))
+    }
+}
+
+impl Gap {
+    fn lost_between(&self, from: Duration, to: Duration) -> Duration {
+        let overlap = self.to.min(to).saturating_sub(self.from.max(from));
+        match self.cause {
+            // CLOCK_MONOTONIC does not run meanwhile.
+            Cause::Suspended if !overlap.is_zero() => self.lost,
+            _ => self.lost.min(overlap),
+        }
+    }
+}
+
+impl Stolen {
+    fn between(before: ProcessorUsage, after: ProcessorUsage) -> Self {
+        let [all, stolen, idle] = std::array::from_fn(|part| (after.ticks[part] - before.ticks[part]).max(0.0));
+        let in_a_second = rustix::param::clock_ticks_per_second().max(1) as f64;
+        Self {
+            seconds: stolen / in_a_second,
+            busy_seconds: (all - idle - stolen).max(0.0) / in_a_second,
+            own_seconds: (after.own_seconds - before.own_seconds).max(0.0),
+        }
+    }
+
+    /// What each processor lost that worked for this process. Other programs lose their part of the stolen time.
+    fn from_us(self, length: Duration) -> Duration {
+        let share = (self.own_seconds / self.busy_seconds.max(self.own_seconds).max(f64::MIN_POSITIVE)).min(1.0);
+        let processors = (self.own_seconds / length.as_secs_f64().max(f64::MIN_POSITIVE)).max(1.0);
+        Duration::try_from_secs_f64(self.seconds * share / processors).unwrap_or_default()
+    }
+}
+
+impl Beats {
+    fn watch(&self, first: Beat) {
+        let times = usage::ThreadTimesFile::of_this_thread();
+        let now = || Beat::now(times.as_ref().and_then(usage::ThreadTimesFile::read).unwrap_or_default());
+        let (mut woken, mut scan) = (first, Scan::default());
+        loop {
+            let asleep = now();
+            self.note(woken.gaps_until(&asleep, Duration::ZERO, WORK_TOLERANCE));
+            let ended = self.sleep();
+            let last = std::mem::replace(&mut woken, now());
+            self.note(asleep.gaps_until(&woken, TICK, TOLERANCE));
+            if ended {
+                return;
+            }
+            if let Some(tasks) = scan.next_stopped() {
+                self.note([Some(last.stopped_task(&woken, tasks)), None]);
+            }
+        }
+    }
+
+    fn note(&self, gaps: [Option<Gap>; 2]) {
+        if gaps.iter().any(Option::is_some) {
+            lock(&self.gaps).extend(gaps.into_iter().flatten());
+        }
+    }
+
+    /// Sleeps for a tick, or until the end of the phase; returns whether that has come.
+    fn sleep(&self) -> bool {
+        let ended = lock(&self.ended);
+        if *ended {
+            return true;
+        }
+        *self.end.wait_timeout(ended, TICK).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// What the thread reads when it wakes.
+#[derive(Debug, Clone, Copy)]
+struct Beat {
+    monotonic: Duration,
+    /// CLOCK_BOOTTIME, which runs while the machine sleeps.
+    boot: Duration,
+    times: ThreadTimes,
+}
+
+impl Beat {
+    fn now(times: ThreadTimes) -> Self {
+        let (monotonic, boot) = clock::monotonic_and_boot();
+        Self { monotonic, boot, times }
+    }
+
+    /// What was lost until `later`, of which the thread slept for `slept` as it wanted.
+    fn gaps_until(&self, later: &Self, slept: Duration, tolerance: Duration) -> [Option<Gap>; 2] {
+        let elapsed = later.monotonic.saturating_sub(self.monotonic);
+        let gap = |cause, lost| Gap { cause, from: self.monotonic, to: later.monotonic, lost };
+        let waited = later.times.waited.zip(self.times.waited).map(|(later, earlier)| later.saturating_sub(earlier));
+        let ran = later.times.ran.saturating_sub(self.times.ran);
+        let tolerance = if waited.is_some() { tolerance } else { TOLERANCE_WITHOUT_WAITS };
+        let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
+        // A stop begins at any moment of the sleep, on average in the middle of it.
+        let stopped = (late > tolerance).then(|| gap(Cause::Stopped, late + slept / 2));
+        let suspended = later.boot.saturating_sub(self.boot).saturating_sub(elapsed);
+        [stopped, (suspended > BETWEEN_CLOCKS).then(|| gap(Cause::Suspended, suspended))]
+    }
+
+    /// One of several tasks that are examined in turn was stopped: it stands for the whole turn.
+    fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
+        let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
+        let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));
+        Gap { cause: Cause::ThreadStopped, from, to: now.monotonic, lost }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

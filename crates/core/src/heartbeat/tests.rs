@@ -1,0 +1,154 @@
+use super::*;
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Child, Command, Stdio};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn beat(monotonic: u32, boot: u32, ran: u32, waited: Option<u32>) -> Beat {
+    let times = ThreadTimes { ran: MS * ran, waited: waited.map(|waited| MS * waited) };
+    Beat { monotonic: MS * monotonic, boot: MS * boot, times }
+}
+
+fn gaps(earlier: Beat, later: Beat) -> Vec<(Cause, Duration)> {
+    earlier.gaps_until(&later, TICK, TOLERANCE).into_iter().flatten().map(|gap| (gap.cause, gap.lost)).collect()
+}
+
+#[test]
+fn a_late_beat_is_explained_by_waiting_for_a_processor() {
+    let begin = beat(1000, 1000, 5, Some(70));
+    assert_eq!(gaps(begin, beat(1018, 1018, 5, Some(70))), []);
+    assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(1070))), []);
+    assert_eq!(gaps(begin, beat(2010, 2010, 1005, Some(70))), []);
+    assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(70))), [(Cause::Stopped, MS * 1005)]);
+    assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(570))), [(Cause::Stopped, MS * 505)]);
+    assert_eq!(gaps(begin, beat(1900, 1900, 5, None)), [], "the kernel does not count waits");
+    assert_eq!(gaps(begin, beat(4000, 4000, 5, None)), [(Cause::Stopped, MS * 2995)]);
+}
+
+#[test]
+fn time_that_only_the_boot_clock_counts_is_a_suspended_machine() {
+    assert_eq!(gaps(beat(1000, 5000, 0, Some(0)), beat(1010, 65_010, 0, Some(0))), [(Cause::Suspended, MS * 60_000)]);
+}
+
+fn watched(gaps: &[(Cause, u32, u32)], stolen: Option<Stolen>) -> Watched {
+    let gap = |(cause, from, to): &(Cause, u32, u32)| Gap {
+        cause: *cause,
+        from: MS * *from,
+        to: MS * *to,
+        lost: MS * (*to - *from),
+    };
+    let gaps = gaps.iter().map(gap).collect();
+    Watched { begun: MS * 1000, ended: MS * 11_000, gaps, stolen, watched: true }
+}
+
+fn cause(lost: Option<Lost>) -> Option<Cause> {
+    lost.map(|lost| lost.cause)
+}
+
+#[test]
+fn one_percent_is_the_limit() {
+    assert_eq!(watched(&[], None).lost(), None);
+    assert_eq!(watched(&[(Cause::Stopped, 2000, 2100)], None).lost(), None);
+    let lost = watched(&[(Cause::Stopped, 2000, 2101)], None).lost().unwrap();
+    assert_eq!(lost, Lost { cause: Cause::Stopped, lost_us: 101_000, length_us: 10_000_000 });
+    let tiny: Vec<_> = (0..20).map(|number| (Cause::Stopped, 2000 + number * 100, 2015 + number * 100)).collect();
+    assert_eq!(cause(watched(&tiny, None).lost()), Some(Cause::Stopped));
+    assert_eq!(cause(watched(&[(Cause::ThreadStopped, 2000, 3000)], None).lost()), Some(Cause::ThreadStopped));
+    assert_eq!(cause(watched(&[(Cause::Suspended, 2000, 2200)], None).lost()), Some(Cause::Suspended));
+    let unwatched = Watched { watched: false, ..watched(&[], None) };
+    assert_eq!(cause(unwatched.lost()), Some(Cause::Unwatched));
+}
+
+#[test]
+fn a_stop_outside_of_the_measured_part_is_no_loss() {
+    let stopped = watched(&[(Cause::Stopped, 2000, 5000)], None);
+    assert_eq!(stopped.lost_between(MS * 5000, MS * 11_000), None);
+    let lost = stopped.lost_between(MS * 4000, MS * 10_000).unwrap();
+    assert_eq!((lost.lost_us, lost.length_us), (1_000_000, 6_000_000));
+}
+
+#[test]
+fn stolen_time_counts_as_far_as_it_is_ours() {
+    let cause_of = |seconds, busy_seconds, own_seconds| {
+        cause(watched(&[], Some(Stolen { seconds, busy_seconds, own_seconds })).lost())
+    };
+    assert_eq!(cause_of(0.11, 5.0, 5.0), Some(Cause::Stolen));
+    assert_eq!(cause_of(0.09, 5.0, 5.0), None);
+    assert_eq!(cause_of(0.4, 20.0, 5.0), None, "a quarter of it was stolen from us");
+    assert_eq!(cause_of(0.5, 20.0, 5.0), Some(Cause::Stolen));
+    assert_eq!(cause_of(0.12, 640.0, 640.0), None, "of 64 busy processors");
+    let usage = |ticks, own_seconds| ProcessorUsage { ticks, own_seconds };
+    let stolen = Stolen::between(usage([1000.0, 10.0, 500.0], 1.0), usage([3000.0, 22.0, 1500.0], 3.0));
+    assert_eq!(stolen, Stolen { seconds: 0.12, busy_seconds: 9.88, own_seconds: 2.0 });
+}
+
+/// This test program again, running only `phase_of_a_child` for so long.
+fn phase(milliseconds: u64) -> Child {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(program);
+    command.args(["--exact", "heartbeat::tests::phase_of_a_child", "--nocapture"]);
+    command
+        .env("HEARTBEAT_PHASE_MS", milliseconds.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Watches a phase in a process that may be stopped. It ends when its standard input does, so no test depends on a pace.
+#[test]
+fn phase_of_a_child() {
+    let Some(length) = std::env::var("HEARTBEAT_PHASE_MS").ok().and_then(|text| text.parse().ok()) else { return };
+    let heartbeat = Heartbeat::begin();
+    println!("\nbegun");
+    let end = clock::monotonic() + Duration::from_millis(length);
+    let mut work = 0u64;
+    while clock::monotonic() < end {
+        work = std::hint::black_box(work + 1);
+    }
+    let lost = heartbeat.end().lost();
+    println!("\nlost {}", serde_json::to_string(&lost.map(|lost| lost.cause)).unwrap());
+}
+
+fn wait_for(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &str) -> String {
+    lines.find_map(|line| line.unwrap().strip_prefix(word).map(str::to_string)).unwrap()
+}
+
+/// The cause that a child reports which was stopped and continued so many times, for so long.
+fn cause_after_stops(times: u32, stop: Duration, between: Duration) -> String {
+    use std::io::BufRead;
+    let mut child = phase(1000);
+    let pid = Pid::from_child(&child);
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    wait_for(&mut lines, "begun");
+    for _ in 0..times {
+        kill_process(pid, Signal::STOP).unwrap();
+        std::thread::sleep(stop);
+        kill_process(pid, Signal::CONT).unwrap();
+        std::thread::sleep(between);
+    }
+    let said = wait_for(&mut lines, "lost ");
+    child.wait().unwrap();
+    said
+}
+
+#[test]
+fn a_stopped_process_is_noticed() {
+    assert_eq!(cause_after_stops(1, MS * 300, Duration::ZERO), "\"stopped\"");
+    assert_eq!(cause_after_stops(8, MS * 15, MS * 60), "\"stopped\"");
+}
+
+#[test]
+fn load_alone_is_no_stop() {
+    let burn = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]).spawn().unwrap()
+    };
+    let mut burners: Vec<Child> = (0..6).map(|_| burn()).collect();
+    let said = cause_after_stops(0, MS, MS);
+    burners.iter_mut().for_each(|burner| {
+        burner.kill().unwrap();
+        burner.wait().unwrap();
+    });
+    assert_ne!(said, "\"stopped\"");
+}
