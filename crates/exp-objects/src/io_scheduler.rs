@@ -4,6 +4,7 @@ mod analysis;
 
 use clap::{Args, ValueEnum};
 use rand::seq::SliceRandom;
+use senesce_core::heartbeat::watched;
 use senesce_core::parameter::names;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Silent, Size};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
@@ -296,7 +297,9 @@ impl Spec {
         let report = match generate_many(&work, arm.condition.files, &mut random) {
             Ok(()) => {
                 target.sync()?;
-                self.commit(arm, &target, &work, context)?
+                let (report, lost) = watched(|| self.commit(arm, &target, &work, context));
+                lost.map_or(Ok(()), Err)?;
+                report?
             }
             Err(error) => Err(error),
         };

@@ -6,6 +6,7 @@ mod measurements;
 
 use clap::Args;
 use senesce_claims::Facts;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_objstore::fill::{Full, Write, fill};
 use senesce_objstore::{Scheme, advise, occupancy};
@@ -186,11 +187,13 @@ impl Run for ObjectDirs {
             repeat => format!("object-dirs/{scheme}/{repeat}"),
         });
         let interrupt = context.interrupt;
+        let heartbeat = Heartbeat::begin();
         let full = fill(target.directory(), scheme, spec.object_size.bytes() as usize, u64::MAX, seed, |write| {
             writes.push(write);
             !interrupt.requested()
         })?;
         context.check_interrupt()?;
+        heartbeat.end().check()?;
         if full.files == 0 {
             return Err(Failure::usage(format!(
                 "{} does not hold one object of {} under {scheme} ({} failed): make it larger",

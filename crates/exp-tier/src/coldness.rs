@@ -13,6 +13,7 @@ use rustix::fs::{Advice, fadvise};
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::failure::failed;
+use senesce_core::heartbeat::watched;
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span, Table};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
@@ -252,7 +253,9 @@ fn measure(subject: &Subject, spec: &Spec, round: u64, context: &mut Context<'_,
         let stream = context.seed.child(&format!("tier/coldness/{round}/{percent}"));
         let aims = choose(&prepared, percent, spec.reads, stream);
         let before = subject.tier().map(|fs| fs.stats());
-        let reads = read_blocks(&prepared.path, subject.tier().map(Arc::as_ref), &aims)?;
+        let (reads, lost) = watched(|| read_blocks(&prepared.path, subject.tier().map(Arc::as_ref), &aims));
+        let reads = reads?;
+        lost.map_or(Ok(()), Err)?;
         let (fetched, evicted) = match (subject.tier(), before) {
             (Some(fs), Some(before)) => {
                 let after = fs.stats();

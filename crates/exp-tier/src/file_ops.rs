@@ -193,7 +193,7 @@ impl Run for FileOps {
                     instances: if sync { INSTANCES_WITH_FSYNC } else { options.instances },
                     ..options.clone()
                 };
-                let measured = file_ops(subject.directory()?, &one, &Silent, interrupt)?;
+                let measured = file_ops(subject.directory()?, &one, &Silent, interrupt)?.valid()?;
                 let reading = |found: &OperationResult| {
                     Reading::new(TIME, "ms", found.mean_us / 1e3).under("fsync", Fsync::word(sync))
                 };

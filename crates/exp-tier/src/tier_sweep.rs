@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::failure::failed;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_tierfs::cold::AlignedBuffer;
@@ -274,10 +275,11 @@ fn measure(subject: &Subject, spec: &Spec, step: &Step, seed: Seed) -> Result<Ce
         settle(fs, &path, threshold.0)?;
     }
     let before = counted();
-    let start = Instant::now();
+    let (start, heartbeat) = (Instant::now(), Heartbeat::begin());
     let latencies =
         access(&path, blocks, (spec.operations, spec.write_percent), seed).map_err(failed("read and write", &path))?;
     let seconds = start.elapsed().as_secs_f64();
+    heartbeat.end().check()?;
     let after = counted();
     let grid = step.condition.grid;
     Ok(Cell {

@@ -96,6 +96,7 @@ impl Run for ZnsJob {
         let erase = context.erase().map(str::to_string);
         let result = run_job(&spec.device.parse()?, &spec.job, erase.as_deref(), &options)?;
         result.warnings.iter().for_each(|warning| context.progress.say(&format!("warning: {warning}")));
+        result.lost.map_or(Ok(()), Err)?;
         record(&result, context)?;
         if result.interrupted { Err(interrupted()) } else { Ok(()) }
     }

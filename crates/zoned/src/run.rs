@@ -10,6 +10,7 @@ use crate::job::{ActorResult, CheckedJob, Job, JobResult, Pointers, PrepareStep,
 use crate::null::NullDevice;
 use crate::sim::model::Model;
 use crate::sim::{SimDevice, SimOptions};
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Progress, Seed};
 use senesce_sys::clock::thread_cpu_time;
@@ -245,7 +246,9 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     workers.iter_mut().for_each(|worker| worker.begin(now, checked.job.ramp.ns()));
     options.progress.phase("run", 0, "commands");
     let cpu = thread_cpu_time();
+    let heartbeat = (device.clock() == Clock::Real).then(Heartbeat::begin);
     let interrupted = drive(device, &mut workers, &owner_of_tag, &[options.interrupt])?;
+    let lost = heartbeat.and_then(|heartbeat| heartbeat.end().lost());
     let cpu_ns = (thread_cpu_time() - cpu).as_nanos() as u64;
     let mut pointers = Pointers::of(&zones);
     workers.iter().for_each(|worker| pointers.follow(&worker.written()));
@@ -256,6 +259,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
         unusable: Vec::new(),
         warnings: checked.warnings.clone(),
         interrupted,
+        lost,
         stopped: workers.iter().any(|worker| worker.stopped),
         simulated_seconds: None,
         commands_per_cpu_second: 0.0,

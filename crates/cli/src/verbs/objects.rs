@@ -188,6 +188,9 @@ fn show_commit(report: &CommitReport) {
         "durable after {:.3} s ({rate:.1} MiB/s), of which {:.3} s were the final sync",
         report.elapsed_seconds, report.finish_seconds
     );
+    if let Some(lost) = report.time_lost {
+        println!("these times do not count: {lost}");
+    }
     for slow in &report.slow_objects {
         println!("slow: {:.3} ms, {} at {:.3} s, {}", slow.write_ms, Bytes(slow.bytes), slow.at_seconds, slow.object);
     }
@@ -207,7 +210,7 @@ fn show_commit(report: &CommitReport) {
         eprintln!("{path} was gone when it was to be read; it is not in the snapshot");
     }
     for path in &report.left_out {
-        eprintln!("{path} is no file, directory or link; it is not in the snapshot");
+        eprintln!("{path} is a mount point or not a file, directory or link; it is not in the snapshot");
     }
 }
 
@@ -219,6 +222,9 @@ fn show_checkout(report: &CheckoutReport) {
         Bytes(report.bytes),
         report.elapsed_seconds
     );
+    if let Some(lost) = report.time_lost {
+        println!("this time does not count: {lost}");
+    }
     if report.stripped > 0 {
         eprintln!("{} setuid, setgid or sticky bits were left out; --special-bits restores them", report.stripped);
     }

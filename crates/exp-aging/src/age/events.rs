@@ -5,6 +5,7 @@ use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
 use senesce_aging::{ChangeCounts, Reconciled, Summary};
 use senesce_cluster::Member;
+use senesce_core::heartbeat::Lost;
 use senesce_layout::LayoutSummary;
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +128,9 @@ pub struct Executed {
     /// What the execution was to take, in seconds, from a second of it after the fill; `None` where it was over sooner.
     #[serde(default)]
     pub estimated_seconds: Option<f64>,
+    /// Time that this execution lost, if that is too much: then its speed does not count. The aged state does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
     /// Most memory of this process, or of the rank with most.
     pub peak_rss_bytes: u64,
     /// The ranks that took part; empty for one process.
@@ -202,6 +206,7 @@ pub(super) mod tests {
             unasked_commits: Some(unasked_commits),
             changes: None,
             estimated_seconds: None,
+            lost: None,
             peak_rss_bytes: 0,
             ranks: Vec::new(),
             window: 0,

@@ -10,6 +10,7 @@ use super::space;
 use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
 use senesce_aging::{ChangeCounts, Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
+use senesce_core::heartbeat::watched;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_runs::run::Context;
 use senesce_sys::usage;
@@ -58,10 +59,11 @@ pub fn run(
     root: &ClaimedDirectory,
     context: &mut Context<'_, Age>,
 ) -> Result<Executed, Failure> {
-    let played = match context.cluster {
-        Some(cluster) => ranks::lead(cluster, execution, root, context)?,
-        None => play(execution, root, context)?,
-    };
+    let (played, lost) = watched(|| match context.cluster {
+        Some(cluster) => ranks::lead(cluster, execution, root, context),
+        None => play(execution, root, context),
+    });
+    let played = played?;
     let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
@@ -77,6 +79,7 @@ pub fn run(
         unasked_commits: played.unasked_commits,
         changes: played.changes,
         estimated_seconds: played.estimated_seconds,
+        lost,
         peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
         ranks: played.ranks,
         window: played.window,

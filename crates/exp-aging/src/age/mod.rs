@@ -191,6 +191,8 @@ fn summary_words(rehearsal: &Rehearsal, found: &Found<'_>) -> String {
 fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
     let mut caveats: Vec<String> =
         found.warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
+    let lost = found.executed.and_then(|executed| executed.lost);
+    caveats.extend(lost.map(|lost| format!("seconds and operations per second of the execution do not count: {lost}")));
     match spec.data.as_str() {
         "fallocate" => caveats.push(
             "files were preallocated, not written: their extents are unwritten and read as nothing; use --data write for an image that will be read"

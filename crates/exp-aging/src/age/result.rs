@@ -26,6 +26,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Fo
 /// What an execution reached or, without one, what the plan comes to.
 pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
     let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
+    let timed = executed.filter(|executed| executed.lost.is_none());
     let digest = executed.map_or(&rehearsal.namespace_sha256, |executed| &executed.namespace_sha256);
     json!({
         "operations": measures.operations,
@@ -55,9 +56,11 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) 
         "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
         "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
         "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
-        "execute_seconds": executed.map(|executed| executed.execute_seconds),
+        "timing_valid": executed.map(|executed| executed.lost.is_none()),
+        "timing_reason": executed.and_then(|executed| executed.lost).map(|lost| lost.to_string()),
+        "execute_seconds": timed.map(|executed| executed.execute_seconds),
         "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
-        "ops_per_second": executed.map(|executed| executed.ops_per_second),
+        "ops_per_second": timed.map(|executed| executed.ops_per_second),
         "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
         "ranks": executed.map(|executed| &executed.ranks),
         "window": executed.map(|executed| executed.window),

@@ -236,6 +236,8 @@ pub(crate) mod tests {
             extent_bytes: None,
             content_bytes: None,
             in_memory: false,
+            image_cached_bytes: None,
+            lost: None,
         };
         let reading =
             Reading { read_ahead_kib: Some(128), seconds: 8.0, bytes: 1 << 30, account, traced: Some(traced) };

@@ -2,6 +2,7 @@
 
 use super::{Spec, VcsScaling, find_program};
 use senesce_core::failure::failed;
+use senesce_core::heartbeat::watched;
 use senesce_core::{Bytes, Failure};
 use senesce_objstore::error::StoreError;
 use senesce_objstore::store::sync_file_system;
@@ -236,8 +237,10 @@ impl Cell {
         let mut sum = StepTime::plain(name, 0.0);
         for mut command in commands {
             context.check_interrupt()?;
-            let ran = run(&mut command, spec.time_limit.0, context.interrupt)?;
+            let (ran, lost) = watched(|| run(&mut command, spec.time_limit.0, context.interrupt));
+            let ran = ran?;
             context.check_interrupt()?;
+            lost.map_or(Ok(()), |lost| Err(Stop::Failure(lost.into())))?;
             sum.add(&ran);
             if let Some(problem) = problem(&ran) {
                 let program = command.get_program().to_string_lossy().into_owned();

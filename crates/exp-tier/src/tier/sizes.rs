@@ -274,7 +274,7 @@ fn calls_on(
     watch: &mut dyn Watch,
     interrupt: &Interrupt,
 ) -> Result<Vec<Reading>, Failure> {
-    let calls = measure_calls_watched(subject.directory()?, options, &Silent, interrupt, watch)?;
+    let calls = measure_calls_watched(subject.directory()?, options, &Silent, interrupt, watch)?.valid()?;
     let of_size = |size: &SizeResult| {
         [(P50, size.p50_us), (P99, size.p99_us), (MEAN, size.mean_us)].map(|(name, us)| Reading::new(name, "us", us))
     };

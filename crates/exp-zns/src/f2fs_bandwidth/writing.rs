@@ -4,6 +4,7 @@ use super::overwriting::{self, Course, Shape};
 use super::{DriveResult, Event, F2fsBandwidth, Recorded, Sample, Spec};
 use crate::on_model::{HostSpeed, Place, Recording, Role, now_ns};
 use senesce_core::failure::failed;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Bytes, Failure};
 use senesce_runs::run::Context;
 use senesce_volume::guest::Guest;
@@ -76,6 +77,7 @@ fn overwrite(
     target.sync()?;
     let wanted = shape.wanted_bytes(spec.overwrites);
     context.progress.phase(&format!("writing on the {name} drive"), wanted, "bytes");
+    let heartbeat = Heartbeat::begin();
     let (begin, begin_ns) = (Instant::now(), now_ns());
     let mut last = Course { seconds: 0.0, bytes: 0 };
     let outcome = overwriting::run(&writers, shape, wanted, begin, context.seed, |course| {
@@ -95,6 +97,7 @@ fn overwrite(
     outcome?;
     target.sync()?;
     let (seconds, end_ns) = (begin.elapsed().as_secs_f64(), now_ns());
+    heartbeat.end().check()?;
     context.record(Event::Drive(DriveResult {
         drive: name.into(),
         repeat,

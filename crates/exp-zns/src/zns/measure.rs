@@ -114,6 +114,7 @@ pub fn run_on(
 ) -> Result<(Vec<Values>, Vec<String>), Failure> {
     let options = RunOptions { seed, progress: &Silent, interrupt };
     let result = session.run(&point.job, &options).map_err(|error| at_point(&point.key, error))?;
+    result.lost.map_or(Ok(()), Err)?;
     if let Some(refused) = result.actors.iter().find(|actor| actor.tally.error_count() > 0) {
         return Err(disturbed(&point.key, refused));
     }

@@ -7,6 +7,7 @@ use crate::error::{StoreError, io};
 use rayon::prelude::*;
 use senesce_core::beneath::{self, Attributes, Beneath};
 use senesce_core::failure::errno_message;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use serde::Serialize;
@@ -41,6 +42,9 @@ pub struct CheckoutReport {
     pub snapshot_problems: Vec<String>,
     /// Wall-clock time. The files are in the page cache, not synced.
     pub elapsed_seconds: f64,
+    /// Time that it lost to a stop, if that is too much: then its seconds do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_lost: Option<senesce_core::heartbeat::Lost>,
 }
 
 /// What a checkout restores beside content, owner (as root), permissions and times.
@@ -67,7 +71,7 @@ pub fn checkout(
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<CheckoutReport, StoreError> {
-    let started = Instant::now();
+    let (started, heartbeat) = (Instant::now(), Heartbeat::begin());
     let snapshot = store.snapshot(number)?;
     make_directory(destination)?;
     if fs::read_dir(destination).map_err(io("list", destination))?.next().is_some() {
@@ -110,6 +114,7 @@ pub fn checkout(
     report.lost = lost;
     report.stripped = writer.stripped.into_inner();
     report.elapsed_seconds = started.elapsed().as_secs_f64();
+    report.time_lost = heartbeat.end().lost();
     Ok(report)
 }
 

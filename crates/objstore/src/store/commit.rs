@@ -10,6 +10,7 @@ use super::workers::{Done, Workers};
 use super::{Layout, Store, sync_directory, write_durably};
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use serde::Serialize;
@@ -64,6 +65,9 @@ pub struct CommitReport {
     pub not_salvaged: Option<String>,
     /// Wall-clock time until everything was durable.
     pub elapsed_seconds: f64,
+    /// Time that it lost to a stop, if that is too much: then its seconds do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_lost: Option<senesce_core::heartbeat::Lost>,
     /// Part of it spent after the last object was written: syncing, renaming, writing the snapshot.
     pub finish_seconds: f64,
     /// Objects slower than the limit that was asked for.
@@ -90,7 +94,7 @@ pub fn commit(
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<CommitReport, StoreError> {
-    let started = Instant::now();
+    let (started, heartbeat) = (Instant::now(), Heartbeat::begin());
     if !source.is_dir() {
         return Err(StoreError::NoSource(source.into()));
     }
@@ -101,7 +105,9 @@ pub fn commit(
     if let Err(error) = &outcome {
         store.clean_up(placed, error);
     }
-    outcome
+    let mut report = outcome?;
+    report.time_lost = heartbeat.end().lost();
+    Ok(report)
 }
 
 /// A commit that has the writers' lock.

@@ -2,6 +2,7 @@
 
 use super::ranks::RankRepetitions;
 use super::{MeasuredColdRead, Results};
+use senesce_core::heartbeat::Lost;
 use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Series, Table};
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
@@ -267,6 +268,9 @@ fn file_ops(all: &Results, analysis: &mut Analysis) {
         ["repetition", "operation", "fsync", "iterations", "time (us)", "least (us)", "greatest (us)", "overhead (%)"];
     let mut table = Table::new("operations", "File operations", &columns);
     for (number, result) in results.iter().enumerate() {
+        if is_lost(analysis, number, result.lost) {
+            continue;
+        }
         for operation in &result.operations {
             table.row(vec![
                 json!(number + 1),
@@ -286,6 +290,12 @@ fn file_ops(all: &Results, analysis: &mut Analysis) {
     analysis.result = all.benchmark();
 }
 
+/// Whether a repetition does not count; then a caveat gives the reason.
+fn is_lost(analysis: &mut Analysis, number: usize, lost: Option<Lost>) -> bool {
+    analysis.caveats.extend(lost.map(|lost| format!("repetition {} does not count: {lost}", number + 1)));
+    lost.is_some()
+}
+
 fn calls(all: &Results, target: &str, analysis: &mut Analysis) {
     let results = &all.calls;
     let columns =
@@ -293,6 +303,9 @@ fn calls(all: &Results, target: &str, analysis: &mut Analysis) {
     let mut table = Table::new("sizes", "Latency by size", &columns);
     let mut lines = Vec::new();
     for (number, result) in results.iter().enumerate() {
+        if is_lost(analysis, number, result.lost) {
+            continue;
+        }
         for size in &result.sizes {
             table.row(vec![
                 json!(number + 1),

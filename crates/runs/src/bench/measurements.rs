@@ -61,7 +61,7 @@ fn workload(repetitions: &[Repetition]) -> Vec<Measurement> {
 
 fn file_ops(results: &[FileOpsResult]) -> Vec<Measurement> {
     let mut found = Vec::new();
-    for (number, operation) in each(results, |result| &result.operations) {
+    for (number, operation) in each(results, |result| &result.operations, |result| result.lost.is_none()) {
         let fsync = if operation.fsync { "yes" } else { "no" };
         let time = [("operation time", "us", Lower, operation.mean_us)];
         found.extend(
@@ -73,7 +73,7 @@ fn file_ops(results: &[FileOpsResult]) -> Vec<Measurement> {
 
 fn calls(results: &[CallResult]) -> Vec<Measurement> {
     let mut found = Vec::new();
-    for (number, size) in each(results, |result| &result.sizes) {
+    for (number, size) in each(results, |result| &result.sizes, |result| result.lost.is_none()) {
         let values = [
             ("bandwidth", "bytes/s", Higher, bytes(size.mb_per_second)),
             ("mean latency", "us", Lower, size.mean_us),
@@ -112,9 +112,17 @@ fn cold_reads(results: &[MeasuredColdRead]) -> Vec<Measurement> {
     found
 }
 
-/// The parts of all results with the number of the repetition they are of.
-fn each<'a, R, P: 'a>(results: &'a [R], parts: fn(&R) -> &Vec<P>) -> impl Iterator<Item = (usize, &'a P)> {
-    results.iter().enumerate().flat_map(move |(number, result)| parts(result).iter().map(move |part| (number, part)))
+/// The parts of all results that count, with the number of the repetition they are of.
+fn each<'a, R, P: 'a>(
+    results: &'a [R],
+    parts: fn(&R) -> &Vec<P>,
+    counts: fn(&R) -> bool,
+) -> impl Iterator<Item = (usize, &'a P)> {
+    results
+        .iter()
+        .enumerate()
+        .filter(move |(_, result)| counts(result))
+        .flat_map(move |(number, result)| parts(result).iter().map(move |part| (number, part)))
 }
 
 fn bytes(mebibytes: f64) -> f64 {

@@ -4,6 +4,7 @@ use super::ranks::RankRepetitions;
 use super::spec::Spec;
 use super::{Bench, Event, MeasuredColdRead, PreparedFacts};
 use crate::run::{Recorded, Run};
+use senesce_core::heartbeat::Lost;
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_workload::micro::{CallResult, FileOpsResult};
 use senesce_workload::{BenchResult, FilesetSummary, Repetition};
@@ -55,7 +56,12 @@ impl Results {
 
     /// 0; 1 when a repetition does not count; 5 when I/O failed or no cold read counts.
     pub fn exit_code(&self) -> ExitCode {
+        let is_lost =
+            self.file_ops.iter().any(|one| one.lost.is_some()) || self.calls.iter().any(|one| one.lost.is_some());
         let invalid = self.cold_reads.iter().filter(|one| one.invalid.is_some()).count();
+        if is_lost {
+            return ExitCode::Negative;
+        }
         if invalid > 0 {
             return if invalid == self.cold_reads.len() { ExitCode::RunFailed } else { ExitCode::Negative };
         }
@@ -79,13 +85,14 @@ impl Results {
     /// The result of the other subjects as `--json` prints it.
     pub fn benchmark(&self) -> Value {
         match (self.file_ops.is_empty(), self.calls.is_empty()) {
-            (false, _) => json!({ "benchmark": self.name, "repetitions": self.file_ops }),
-            (_, false) => json!({ "benchmark": self.name, "repetitions": self.calls }),
-            _ => {
-                let repetitions: Vec<Value> = self.cold_reads.iter().map(cold_value).collect();
-                json!({ "benchmark": self.name, "repetitions": repetitions })
-            }
+            (false, _) => self.with_repetitions(self.file_ops.iter().map(|one| with_validity(json!(one), one.lost))),
+            (_, false) => self.with_repetitions(self.calls.iter().map(|one| with_validity(json!(one), one.lost))),
+            _ => self.with_repetitions(self.cold_reads.iter().map(cold_value)),
         }
+    }
+
+    fn with_repetitions(&self, repetitions: impl Iterator<Item = Value>) -> Value {
+        json!({ "benchmark": self.name, "repetitions": repetitions.collect::<Vec<_>>() })
     }
 }
 
@@ -93,6 +100,12 @@ impl Results {
 fn push<T>(found: &mut Vec<T>, one: T, is_interrupted: impl Fn(&T) -> bool) {
     found.pop_if(|last| is_interrupted(last));
     found.push(one);
+}
+
+fn with_validity(mut value: Value, lost: Option<Lost>) -> Value {
+    value["valid"] = json!(lost.is_none());
+    value["reason"] = json!(lost.map(|lost| lost.to_string()));
+    value
 }
 
 fn cold_value(measured: &MeasuredColdRead) -> Value {

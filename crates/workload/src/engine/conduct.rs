@@ -12,9 +12,10 @@ use crate::error::WorkloadError;
 use crate::model::FlowopKind;
 use crate::result::{Interval, Repetition};
 use crate::wml::syntax::QuitMode;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
-use senesce_sys::usage;
+use senesce_sys::{clock, usage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -175,6 +176,7 @@ struct Run<'a, B: Backend> {
 impl<B: Backend> Run<'_, B> {
     fn measure(&mut self, interrupt: &Interrupt) -> Measured {
         let shared = self.shared.clone();
+        let mut heartbeat = Heartbeat::begin();
         let begin_tick = self.open_window();
         let mut course = Course::new(&shared.programs.flowops, Sample::take(&shared, self.records));
         let mut cpu = process_cpu_seconds();
@@ -187,6 +189,7 @@ impl<B: Backend> Run<'_, B> {
             let now = Instant::now();
             if !warm && now >= begin {
                 (warm, cpu) = (true, process_cpu_seconds());
+                heartbeat.forget_stolen();
             }
             self.watch();
             if self.longest().is_some_and(|time| now >= begin + time) || shared.waits.stopped() || self.all_ended() {
@@ -206,6 +209,8 @@ impl<B: Backend> Run<'_, B> {
         let threads_stayed = self.threads_stay();
         let end_tick = shared.stop_counting();
         let cpu_end = process_cpu_seconds();
+        let window = self.window(begin_tick, end_tick);
+        let watched = heartbeat.end();
         shared.waits.stop();
         // A thread may have ended an operation in time and count it only now.
         let left = self.wait_for_threads();
@@ -217,7 +222,12 @@ impl<B: Backend> Run<'_, B> {
         }
         let cpu = (cpu_end.0 - cpu.0, cpu_end.1 - cpu.1);
         let all_ended = left.is_none();
+        let counted_from =
+            if steady { window.0 + Duration::from_secs_f64(course.steady().2.max(0.0)) } else { window.0 };
+        let lost = watched.lost_between(counted_from, window.1);
         let mut measured = self.conclude(course, cpu, interrupted, left);
+        // Time that was lost explains all that the accounts may contradict.
+        measured.problem = measured.problem.or(lost.map(|lost| lost.to_string()));
         // A steady state is a part of the run, and its latencies are counted a moment late.
         if B::EXECUTES && all_ended && !steady {
             let account = Account {
@@ -233,6 +243,14 @@ impl<B: Backend> Run<'_, B> {
             measured.problem = measured.problem.or(account.contradiction());
         }
         measured
+    }
+
+    /// The measured time by CLOCK_MONOTONIC, from its ticks.
+    fn window(&self, begin_tick: u64, end_tick: u64) -> (Duration, Duration) {
+        let engine = self.shared.clock;
+        let (tick, now) = (engine.now(), clock::monotonic());
+        let ago = |then: u64| now.saturating_sub(Duration::from_nanos(engine.nanoseconds(tick.saturating_sub(then))));
+        (ago(begin_tick), ago(end_tick))
     }
 
     fn thread_seconds(&self, begin_tick: u64, end_tick: u64) -> f64 {

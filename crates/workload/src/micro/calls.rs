@@ -7,6 +7,7 @@ use crate::error::WorkloadError;
 use rand_pcg::rand_core::Rng;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use senesce_core::heartbeat::{Heartbeat, Lost};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use senesce_core::{Bytes, Seed};
@@ -111,6 +112,19 @@ pub struct CallResult {
     pub sync: SyncMode,
     /// One per size.
     pub sizes: Vec<SizeResult>,
+    /// Time that was lost while one of them was measured, if that is too much: then none counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+}
+
+impl CallResult {
+    /// The result, where it counts.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub fn valid(self) -> Result<Self, Lost> {
+        self.lost.map_or(Ok(self), Err)
+    }
 }
 
 /// Latencies of one size: the call and its sync together.
@@ -186,19 +200,21 @@ pub fn measure_calls_watched(
     fs::create_dir_all(&folder).map_err(WorkloadError::io("make directory", &folder))?;
     let removed = RemovedAtEnd(&folder);
     progress.phase("writing by size", options.sizes.len() as u64, "sizes");
-    let mut sizes = Vec::new();
+    let (mut sizes, mut lost) = (Vec::new(), None);
     for (index, size) in options.sizes.iter().enumerate() {
         if interrupt.requested() {
             break;
         }
-        sizes.push(measure_size(&folder, &content, options, size.0, interrupt, watch)?);
+        let (measured, lost_here) = measure_size(&folder, &content, options, size.0, interrupt, watch)?;
+        sizes.push(measured);
+        lost = lost.or(lost_here);
         progress.position(index as u64 + 1, &size.to_string());
     }
     removed.now().map_err(WorkloadError::io("remove", &folder))?;
     if sizes.is_empty() {
         return Err(WorkloadError::Interrupted("measuring writes".into()));
     }
-    Ok(CallResult { mode: options.mode, sync: options.sync, sizes })
+    Ok(CallResult { mode: options.mode, sync: options.sync, sizes, lost })
 }
 
 /// A folder that goes with its files, also when measuring failed.
@@ -223,7 +239,7 @@ fn measure_size(
     size: u64,
     interrupt: &Interrupt,
     watch: &mut dyn Watch,
-) -> Result<SizeResult, WorkloadError> {
+) -> Result<(SizeResult, Option<Lost>), WorkloadError> {
     let path = folder.join(format!("file-{size}"));
     let calls = options.calls_of(size);
     let offsets = offsets(options, size, calls);
@@ -232,6 +248,7 @@ fn measure_size(
     watch.prepared(&path);
     let (clock, latencies) = (Clock::new(), Latencies::new(1));
     let (mut total, mut done) = (0u64, 0u64);
+    let heartbeat = Heartbeat::begin();
     for offset in offsets {
         let start = clock.now();
         call(&file, data, offset, options.sync).map_err(WorkloadError::io("write", &path))?;
@@ -244,12 +261,13 @@ fn measure_size(
             break;
         }
     }
+    let lost = heartbeat.end().lost();
     drop(file);
     fs::remove_file(&path).map_err(WorkloadError::io("delete", &path))?;
     let quantiles = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
     let snapshot = latencies.snapshot();
     let [p50_us, p90_us, p99_us, p999_us, p9999_us, max_us] = snapshot.flowop(0).quantiles_us(quantiles);
-    Ok(SizeResult {
+    let result = SizeResult {
         bytes: size,
         calls: done,
         mb_per_second: crate::Repetition::megabytes(done * size, total as f64 / 1e9),
@@ -260,7 +278,8 @@ fn measure_size(
         p999_us,
         p9999_us,
         max_us,
-    })
+    };
+    Ok((result, lost))
 }
 
 /// Offsets of random writes, multiples of the size; appends need none.

@@ -5,6 +5,7 @@ use super::operations::{self, BatchDirectory, OPERATIONS, Operation};
 use crate::engine::clock::Clock;
 use crate::engine::memory::filled;
 use crate::error::WorkloadError;
+use senesce_core::heartbeat::{Lost, watched};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::parameter::suggest;
 use senesce_core::progress::Progress;
@@ -54,6 +55,19 @@ pub struct FileOpsResult {
     pub clock_overhead_ns: f64,
     /// Results in the order of the table.
     pub operations: Vec<OperationResult>,
+    /// Time that was lost while one of them was measured, if that is too much: then none counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+}
+
+impl FileOpsResult {
+    /// The result, where it counts.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub fn valid(self) -> Result<Self, Lost> {
+        self.lost.map_or(Ok(self), Err)
+    }
 }
 
 /// The result of one operation.
@@ -105,7 +119,7 @@ pub fn file_ops(
     let content = filled(128 << 10, 1).map_err(WorkloadError::io("allocate content for", &folder))?;
     let mut bench = FileOps { folder: &folder, content: &content, clock: Clock::new(), overhead: Overhead::default() };
     bench.overhead = bench.measure_overhead()?;
-    let mut results = Vec::new();
+    let (mut results, mut lost) = (Vec::new(), None);
     progress.phase("file operations", (chosen.len() * options.sync.len()) as u64, "operations");
     for sync in &options.sync {
         for operation in chosen.iter().filter(|operation| !sync || operation.changes()) {
@@ -113,19 +127,39 @@ pub fn file_ops(
                 remove(&folder)?;
                 return Err(WorkloadError::Interrupted("measuring file operations".into()));
             }
-            results.push(bench.operation(operation, *sync, options)?);
+            let (result, lost_here) = measured_again(|| bench.operation(operation, *sync, options))?;
+            results.push(result);
+            lost = lost.or(lost_here);
             progress.position(results.len() as u64, operation.name);
         }
     }
     if options.macros {
-        results.extend(macros::all(&folder, &content, options.seed, progress)?);
+        let (loads, lost_here) = watched(|| macros::all(&folder, &content, options.seed, progress));
+        results.extend(loads?);
+        lost = lost.or(lost_here);
     }
     remove(&folder)?;
     Ok(FileOpsResult {
         loop_overhead_ns: bench.overhead.pass_ns,
         clock_overhead_ns: bench.overhead.clock_ns,
         operations: results,
+        lost,
     })
+}
+
+/// An operation is measured so many times until one measurement counts: it takes a fraction of a second, of which a delay of a few
+/// milliseconds is more than may be lost.
+const TRIES: u32 = 3;
+
+/// Measures until a measurement counts, [`TRIES`] times at most; with the time that the last one lost.
+fn measured_again<T>(measure: impl Fn() -> Result<T, WorkloadError>) -> Result<(T, Option<Lost>), WorkloadError> {
+    for _ in 1..TRIES {
+        if let (done, None) = watched(&measure) {
+            return Ok((done?, None));
+        }
+    }
+    let (done, lost) = watched(&measure);
+    Ok((done?, lost))
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Operation>, WorkloadError> {

@@ -8,6 +8,7 @@ use crate::job::worker::Worker;
 use crate::job::{ActorResult, CheckedActor, CheckedJob, JobResult, OnLostZone, Pointers, Tally};
 use crate::run::RunOptions;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::clock::thread_cpu_time;
 use std::sync::Barrier;
@@ -50,17 +51,20 @@ pub fn run(
     let barrier = Barrier::new(places.len());
     let shared =
         Shared { claimed, checked, options, geometry: &geometry, zones: &zones, stop: &stop, barrier: &barrier };
+    let heartbeat = Heartbeat::begin();
     let outcomes: Vec<Result<Done, ZonedError>> = std::thread::scope(|scope| {
         let handles: Vec<_> = places.iter().map(|place| scope.spawn(|| work(place, &shared))).collect();
         let lost = || Err(ZonedError::Usage("a worker's thread ended unexpectedly".into()));
         handles.into_iter().map(|handle| handle.join().unwrap_or_else(|_| lost())).collect()
     });
+    let lost = heartbeat.end().lost();
     let mut result = JobResult {
         device: geometry.name.clone(),
         actors: checked.actors.iter().map(ActorResult::new).collect(),
         unusable: Vec::new(),
         warnings,
         interrupted: false,
+        lost,
         stopped: false,
         simulated_seconds: None,
         commands_per_cpu_second: 0.0,

@@ -3,6 +3,7 @@
 use super::check::CheckedActor;
 use super::tally::{Latency, Tally};
 use crate::command::{Operation, ZoneFault};
+use senesce_core::heartbeat::Lost;
 use serde_json::{Map, Value, json};
 
 /// What one actor did.
@@ -58,6 +59,8 @@ pub struct JobResult {
     pub interrupted: bool,
     /// Whether a lost zone ended it.
     pub stopped: bool,
+    /// Time that it lost, in real time, if that is too much: then its numbers do not count.
+    pub lost: Option<Lost>,
     /// On a simulated drive: virtual seconds.
     pub simulated_seconds: Option<f64>,
     /// Commands per second of processor time of the whole run.
@@ -309,6 +312,10 @@ impl JobResult {
         object.insert("cpu_us_per_command".into(), round(self.cpu_us_per_command, 4).into());
         object.insert("interrupted".into(), self.interrupted.into());
         object.insert("stopped_by_lost_zone".into(), self.stopped.into());
+        if let Some(lost) = self.lost {
+            object.insert("valid".into(), false.into());
+            object.insert("reason".into(), lost.to_string().into());
+        }
         object.insert("unusable_zones".into(), json!(self.unusable));
         object.insert("warnings".into(), json!(self.warnings));
         object.into()
