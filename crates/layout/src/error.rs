@@ -50,7 +50,7 @@ pub enum LayoutError {
         problem: String,
     },
     /// The image or device could not be looked at.
-    #[error("look at {path}: {source}")]
+    #[error("cannot read {path}: {source}")]
     Target {
         /// The image or device.
         path: PathBuf,

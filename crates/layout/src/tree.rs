@@ -7,9 +7,11 @@ use crate::error::LayoutError;
 use rayon::prelude::*;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
+use senesce_sys::mounted;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +63,33 @@ pub struct Tree {
 struct Listing {
     directory: Directory,
     subdirectories: Vec<(usize, Vec<u8>)>,
+    /// Files on which another file is mounted.
+    mounted_files: u64,
     outcome: Outcome,
+}
+
+/// Where the walk ends: at other file systems and subvolumes, and at mount points of the same one (bind mounts).
+struct Bounds {
+    device: u64,
+    mount_id: Option<u64>,
+    points: BTreeSet<PathBuf>,
+}
+
+impl Bounds {
+    fn of(root: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let device = rustix::fs::fstat(root)?.st_dev;
+        let path = Path::new("/proc/self/fd").join(root.as_raw_fd().to_string());
+        Ok(Self { device, mount_id: mounted::mount_id(root), points: mounted::points_below(&path) })
+    }
+
+    fn hold(&self, directory: &OwnedFd) -> Result<bool, Errno> {
+        Ok(rustix::fs::fstat(directory)?.st_dev == self.device && mounted::mount_id(directory) == self.mount_id)
+    }
+
+    fn is_mount_point(&self, directory: &[u8], name: &[u8]) -> bool {
+        let path = || Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(name));
+        !self.points.is_empty() && self.points.contains(&path())
+    }
 }
 
 #[derive(PartialEq)]
@@ -79,13 +107,13 @@ impl Tree {
     /// # Errors
     /// Those of opening and listing a directory, with its path.
     pub fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
-        let device = rustix::fs::fstat(root).map_err(|errno| LayoutError::io("stat", shown, errno))?.st_dev;
+        let bounds = Bounds::of(root).map_err(|errno| LayoutError::io("stat", shown, errno))?;
         let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
         let mut level = vec![(0u32, Vec::new())];
         while !level.is_empty() {
             let listings: Vec<_> = level
                 .par_iter()
-                .map(|(_, path)| list(root, shown, path, device, skip_denied))
+                .map(|(_, path)| list(root, shown, path, &bounds, skip_denied))
                 .collect::<Result<_, _>>()?;
             let mut next = Vec::new();
             for ((index, _), listing) in level.into_iter().zip(listings) {
@@ -99,7 +127,7 @@ impl Tree {
     }
 
     fn add(&mut self, index: u32, mut listing: Listing, next: &mut Vec<(u32, Vec<u8>)>) {
-        self.other_file_systems += u64::from(listing.outcome == Outcome::OtherFileSystem);
+        self.other_file_systems += u64::from(listing.outcome == Outcome::OtherFileSystem) + listing.mounted_files;
         self.vanished_directories += u64::from(listing.outcome == Outcome::Vanished);
         self.denied_directories += u64::from(listing.outcome == Outcome::Denied);
         for entry in &mut listing.directory.entries {
@@ -209,12 +237,13 @@ fn list(
     root: BorrowedFd<'_>,
     shown: &Path,
     path: &[u8],
-    device: u64,
+    bounds: &Bounds,
     skip_denied: bool,
 ) -> Result<Listing, LayoutError> {
     let mut listing = Listing {
         directory: Directory { path: path.to_vec(), ..Directory::default() },
         subdirectories: Vec::new(),
+        mounted_files: 0,
         outcome: Outcome::Read,
     };
     let error = |operation, errno| LayoutError::io(operation, shown.join(OsStr::from_bytes(path)), errno);
@@ -230,7 +259,7 @@ fn list(
         }
         Err(errno) => return Err(error("open directory", errno)),
     };
-    if rustix::fs::fstat(&handle).map_err(|errno| error("stat", errno))?.st_dev != device {
+    if !bounds.hold(&handle).map_err(|errno| error("stat", errno))? {
         listing.outcome = Outcome::OtherFileSystem;
         return Ok(listing);
     }
@@ -246,6 +275,10 @@ fn list(
             },
             known => known,
         };
+        if kind == FileType::RegularFile && bounds.is_mount_point(path, name.to_bytes()) {
+            listing.mounted_files += 1;
+            continue;
+        }
         listing.add(name.to_bytes(), entry.ino(), kind);
     }
     Ok(listing)

@@ -8,7 +8,7 @@ use senesce_core::{Analysis, Environment, ExitCode, Failure, failure::errno_mess
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
-    BlockTrace, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSession, VisitedDirectory, visit,
+    BlockDevice, BlockTrace, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSessions, VisitedDirectory, visit,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -135,6 +135,18 @@ impl Summary {
         self.problems.iter().map(Problem::to_string).collect()
     }
 
+    /// What the trace shows, in words.
+    pub fn text(&self) -> String {
+        let modelled = |name: &str, one: &Option<Modelled>| Some(format!("{name} {:.3} s", one.as_ref()?.seconds));
+        let mut times: Vec<String> =
+            [modelled("hdd", &self.hdd), modelled("ssd", &self.ssd)].into_iter().flatten().collect();
+        times.extend(self.models.iter().map(|(name, outcome)| format!("{name} {:.3} s", outcome.seconds)));
+        match times.is_empty() {
+            true => text_of(self),
+            false => format!("{} Modelled time: {}.", text_of(self), times.join(", ")),
+        }
+    }
+
     /// The JSON of `senesce trace`. Of an invalid trace, what needs every request is `null`.
     pub fn to_json(&self) -> Value {
         let (measures, layout) = (&self.measures, &self.measures.layout);
@@ -176,7 +188,7 @@ impl Summary {
 /// Mounts the target, traces its device while the command runs and until what it wrote is written back, and undoes the mount.
 ///
 /// # Errors
-/// As [`visit`], [`TraceSession::start`] and [`run_command`]; missing, where the target lies on no block device. How the
+/// As [`visit`], [`TraceSessions::start`] and [`run_command`]; missing, where the target lies on no block device. How the
 /// command ended is no error.
 pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     let options = OpenOptions {
@@ -186,7 +198,11 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         ..OpenOptions::default()
     };
     let target = visit(&request.target, &options)?;
-    let device = target.block_device_info().ok_or_else(|| {
+    let devices = match BlockDevice::of_btrfs(target.mount_point()) {
+        devices if devices.is_empty() => target.block_device_info().into_iter().collect(),
+        devices => devices,
+    };
+    let device = devices.first().ok_or_else(|| {
         Failure::new(
             ExitCode::Missing,
             format!(
@@ -198,7 +214,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     if !request.warm {
         target.drop_caches()?;
     }
-    let session = TraceSession::start(&device)?;
+    let session = TraceSessions::start(&devices)?;
     let exit_status = run_command(&request.command, target.mount_point())?;
     if !request.read_only {
         target.sync()?;

@@ -5,7 +5,8 @@ use rand::Rng;
 use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
-use std::collections::HashSet;
+use senesce_volume::mount_points_below;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -47,17 +48,17 @@ impl Tree {
         ))
     }
 
-    /// The files below a directory. Links and special files are left out.
+    /// The files below a directory. Links, special files and what is mounted below it are left out.
     ///
     /// # Errors
     /// Those of listing directories.
     pub fn below(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self::default();
-        tree.list(root, Path::new(""))?;
+        tree.list(root, Path::new(""), &mount_points_below(root))?;
         Ok(tree)
     }
 
-    fn list(&mut self, root: &Path, below: &Path) -> Result<(), Failure> {
+    fn list(&mut self, root: &Path, below: &Path, mounts: &BTreeSet<PathBuf>) -> Result<(), Failure> {
         let here = if below.as_os_str().is_empty() { root.to_path_buf() } else { root.join(below) };
         let entries = match fs::read_dir(&here) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied && here != root => {
@@ -70,8 +71,11 @@ impl Tree {
             let entry = entry.map_err(failed("list", &here))?;
             let kind = entry.file_type().map_err(failed("look at", &entry.path()))?;
             let path = below.join(entry.file_name());
+            if mounts.contains(&path) {
+                continue;
+            }
             if kind.is_dir() {
-                self.list(root, &path)?;
+                self.list(root, &path, mounts)?;
             } else if kind.is_file() {
                 self.files.push(path);
             }

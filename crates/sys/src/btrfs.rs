@@ -179,6 +179,15 @@ impl FileSystem {
     }
 }
 
+impl FileSystem {
+    /// Its UUID as sysfs names it.
+    pub fn uuid(&self) -> String {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|range| hex(&self.uuid[range]));
+        format!("{a}-{b}-{c}-{d}-{e}")
+    }
+}
+
 /// The whole file system.
 ///
 /// # Errors

@@ -1,9 +1,13 @@
 //! Mounted file systems, by a descriptor of something in them (include/uapi/linux/fs.h, fs/xfs/libxfs/xfs_fs.h).
 
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
-use std::ffi::c_int;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, c_int};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 const FIFREEZE: Opcode = opcode::read_write::<c_int>(b'X', 119);
 const FITHAW: Opcode = opcode::read_write::<c_int>(b'X', 120);
@@ -29,6 +33,46 @@ struct EofBlocks {
     pad32: u32,
     min_file_size: u64,
     pad64: [u64; 12],
+}
+
+/// Number of the mount that a descriptor was opened through (statx(2), since Linux 5.8). A bind mount has a number of its own, although
+/// its files have the device of the file system around it.
+pub fn mount_id(file: impl AsFd) -> Option<u64> {
+    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+}
+
+/// Mount points below a directory, files and directories, relative to it (proc_pid_mountinfo(5)). None are known without /proc.
+pub fn points_below(directory: &Path) -> BTreeSet<PathBuf> {
+    let Ok(directory) = directory.canonicalize() else { return BTreeSet::new() };
+    points_in(&std::fs::read("/proc/self/mountinfo").unwrap_or_default(), &directory)
+}
+
+fn points_in(mountinfo: &[u8], directory: &Path) -> BTreeSet<PathBuf> {
+    let lines = mountinfo.split(|byte| *byte == b'\n');
+    let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescaped);
+    let below = |point: Vec<u8>| Some(Path::new(OsStr::from_bytes(&point)).strip_prefix(directory).ok()?.to_path_buf());
+    points.filter_map(below).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+/// White space and backslashes stand in mountinfo as a backslash and three octal digits.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *first == b'\\') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
 }
 
 /// Stops all writing to the file system, with everything written so far on its device.
@@ -96,6 +140,17 @@ pub fn finish_deletes_of_xfs(directory: impl AsFd) -> crate::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mount_points_are_relative_to_the_directory() {
+        let mountinfo = b"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 8:1 /x /mnt/a\\040b/in rw - ext4 /dev/a rw\n3 1 8:1 / /mnt/a\\040b rw\n";
+        let found = |directory: &str| points_in(mountinfo, Path::new(directory));
+        assert_eq!(found("/mnt/a b"), BTreeSet::from([PathBuf::from("in")]));
+        assert_eq!(found("/mnt/a"), BTreeSet::new());
+        assert_eq!(found("/").len(), 2);
+        let here = std::fs::File::open("/").unwrap();
+        assert_eq!(mount_id(&here), mount_id(here.try_clone().unwrap()));
+    }
 
     #[test]
     fn numbers_are_the_headers() {

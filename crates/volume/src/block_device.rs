@@ -81,6 +81,19 @@ impl BlockDevice {
         Self::open(&line.source).ok()
     }
 
+    /// All devices of the btrfs that `path` lies in. A path of btrfs has the number of its subvolume, which is that of no device.
+    /// Empty: it lies in another file system, or sysfs does not show the devices.
+    pub fn of_btrfs(path: &Path) -> Vec<Self> {
+        let found = fs::File::open(path).ok().and_then(|file| senesce_sys::btrfs::file_system(&file).ok());
+        let Some(file_system) = found else { return Vec::new() };
+        let folder = Path::new("/sys/fs/btrfs").join(file_system.uuid()).join("devices");
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut devices: Vec<Self> =
+            entries.filter_map(|entry| Self::open(&Path::new("/dev").join(entry.file_name())).ok()).collect();
+        devices.sort_by(|left, right| left.name.cmp(&right.name));
+        devices
+    }
+
     /// Major and minor number of the block device at `path`.
     pub fn number_of(path: &Path) -> Option<(u32, u32)> {
         let found = path.metadata().ok()?;

@@ -51,6 +51,19 @@ impl DeviceStat {
         })
     }
 
+    /// The counts of two devices together.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            discards: self.discards + other.discards,
+            discard_bytes: self.discard_bytes + other.discard_bytes,
+            flushes: self.flushes + other.flushes,
+        }
+    }
+
     /// Requests of all kinds.
     pub(crate) fn requests(&self) -> u64 {
         self.reads + self.writes + self.discards + self.flushes

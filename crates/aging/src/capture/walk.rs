@@ -18,7 +18,7 @@ use std::sync::Mutex;
 struct Walk<'a> {
     top: &'a Path,
     root: OwnedFd,
-    device: (u32, u32),
+    device: (u32, u32, u64),
     now: i64,
     /// Remember every file.
     keep: bool,
@@ -27,8 +27,12 @@ struct Walk<'a> {
     failure: Mutex<Option<AgingError>>,
 }
 
-const WANTED: StatxFlags =
-    StatxFlags::TYPE.union(StatxFlags::SIZE).union(StatxFlags::BTIME).union(StatxFlags::MTIME).union(StatxFlags::INO);
+const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::SIZE)
+    .union(StatxFlags::BTIME)
+    .union(StatxFlags::MTIME)
+    .union(StatxFlags::INO)
+    .union(StatxFlags::MNT_ID);
 
 /// Counts every regular file below `top`, and remembers it if it is to `keep` them; `now` is in seconds since the epoch.
 pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, AgingError> {
@@ -41,7 +45,7 @@ pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, A
     let walk = Walk {
         top,
         root,
-        device: (found.stx_dev_major, found.stx_dev_minor),
+        device: place(&found),
         now,
         keep,
         tallies: (0..pool.current_num_threads()).map(|_| Mutex::default()).collect(),
@@ -56,6 +60,12 @@ pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, A
         total.merge(&lock(tally));
     }
     Ok(total)
+}
+
+/// Device and mount: a bind mount has the device of the file system around it.
+fn place(found: &Statx) -> (u32, u32, u64) {
+    let mount = if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 };
+    (found.stx_dev_major, found.stx_dev_minor, mount)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -92,8 +102,8 @@ impl<'a> Walk<'a> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(&self.root, relative, flags, Mode::empty())?;
         if depth > 0 {
-            let found = statx(&directory, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
-            if (found.stx_dev_major, found.stx_dev_minor) != self.device {
+            let found = statx(&directory, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE.union(StatxFlags::MNT_ID))?;
+            if place(&found) != self.device {
                 tally.other_file_systems += 1;
                 return Ok(());
             }
@@ -143,6 +153,11 @@ impl<'a> Walk<'a> {
                 }
                 _ => return Ok(()),
             }
+        }
+        // A file may be mounted on another.
+        if place(&found) != self.device {
+            tally.other_file_systems += 1;
+            return Ok(());
         }
         if self.keep {
             tally.seen.push(seen(&found, above, name));

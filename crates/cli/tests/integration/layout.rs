@@ -189,3 +189,37 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
         assert!(!directory.path().join("made").exists(), "{words:?} wrote something");
     }
 }
+
+/// A bind mount that goes with the test.
+struct BindMount(std::path::PathBuf);
+
+impl BindMount {
+    fn new(from: &Path, to: &Path) -> Self {
+        let mounted = std::process::Command::new("mount").arg("--bind").args([from, to]).status().expect("mount");
+        assert!(mounted.success());
+        Self(to.into())
+    }
+}
+
+impl Drop for BindMount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_bind_mount_is_not_entered() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let root = directory.path().join("root");
+    for folder in ["kept", "mounted"] {
+        std::fs::create_dir_all(root.join(folder)).expect("a folder");
+    }
+    for name in ["kept/one", "kept/two", "covered"] {
+        std::fs::write(root.join(name), vec![1; 8192]).expect("a file");
+    }
+    let _folder = BindMount::new(&root.join("kept"), &root.join("mounted"));
+    let _file = BindMount::new(&root.join("kept/one"), &root.join("covered"));
+    let value = json(&run(directory.path(), &["layout", "root", "--json"]));
+    assert_eq!((&value["files"], &value["extra_links"]), (&2.into(), &0.into()), "{value}");
+}

@@ -2,6 +2,7 @@
 
 use crate::error::{StoreError, io};
 use senesce_core::interrupt::Interrupt;
+use senesce_sys::mounted;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
@@ -23,7 +24,8 @@ pub(super) enum ItemKind {
 }
 
 /// The items below `root`, directories before their content, files of a directory in the order of their inodes (which
-/// is near that of their blocks), and the paths that are neither file, directory nor link. `exclude` is left out.
+/// is near that of their blocks), and the paths that are neither file, directory nor link, or mount points.
+/// `exclude` is left out.
 pub(super) fn walk(
     root: &Path,
     exclude: &Path,
@@ -31,6 +33,7 @@ pub(super) fn walk(
 ) -> Result<(Vec<Item>, Vec<PathBuf>), StoreError> {
     let exclude = fs::metadata(exclude).map(|data| (data.dev(), data.ino())).ok();
     let (mut items, mut others) = (Vec::new(), Vec::new());
+    let mounts = mounted::points_below(root);
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
         let full = root.join(&folder);
@@ -58,6 +61,10 @@ pub(super) fn walk(
             let entry = entry.map_err(io("list", &full))?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type().map_err(io("read the type of", &entry.path()))?;
+            if mounts.contains(&path) {
+                others.push(path);
+                continue;
+            }
             if kind.is_dir() {
                 folders.push(path);
             } else if kind.is_file() || kind.is_symlink() {

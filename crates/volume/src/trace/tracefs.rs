@@ -34,6 +34,9 @@ const SETTINGS: [&str; 7] = [
 /// How long the removal of an instance may be held up.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(2);
 
+/// How often it is tried to turn off what another tracer turns on.
+const TRIES: u32 = 5;
+
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// tracefs, mounted privately when the machine has it nowhere.
@@ -130,7 +133,7 @@ impl Instance {
             }),
         };
         let path = tracefs.path.join("instances").join(format!("senesce-{}", unique_name()));
-        let named = without_process_names(&tracefs.path)?;
+        let named = without_process_names(&tracefs.path);
         let guardian = Guardian::of_directory(&path)?;
         fs::create_dir(&path).map_err(|error| locked(&format!("a tracefs instance ({error})")))?;
         drop(named);
@@ -239,10 +242,21 @@ impl Drop for Instance {
 
 /// Turns off the recording of process names, which an instance inherits when it is made and cannot change: it would hook every
 /// context switch of the machine.
-fn without_process_names(tracefs: &Path) -> Result<Option<ChangedSetting>, TargetError> {
+fn without_process_names(tracefs: &Path) -> Option<ChangedSetting> {
     let path = tracefs.join("options/record-cmd");
-    let is_on = fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
-    is_on.then(|| ChangedSetting::set(path, "0")).transpose()
+    let is_on = || fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
+    for _ in 0..TRIES {
+        if !is_on() {
+            return None;
+        }
+        // Another tracer may set it back at any moment, senesce too at the end of its own trace.
+        match ChangedSetting::set(path.clone(), "0") {
+            Ok(setting) => return Some(setting),
+            Err(error) => tracing::debug!("{error}"),
+        }
+    }
+    tracing::warn!("another tracer keeps {} on, which costs every context switch some time", path.display());
+    None
 }
 
 fn read_format(tracefs: &Path, event: &str) -> Result<EventFormat, TargetError> {
@@ -279,12 +293,12 @@ mod tests {
         let file = tracefs.path().join("options/record-cmd");
         fs::create_dir(tracefs.path().join("options")).unwrap();
         fs::write(&file, "1\n").unwrap();
-        let off = without_process_names(tracefs.path()).unwrap();
+        let off = without_process_names(tracefs.path());
         assert_eq!(fs::read_to_string(&file).unwrap(), "0");
         assert!(crate::setting::is_owed(&file), "a killed process would leave it");
         drop(off);
         assert_eq!((fs::read_to_string(&file).unwrap().as_str(), crate::setting::is_owed(&file)), ("1", false));
         fs::write(&file, "0\n").unwrap();
-        assert!(without_process_names(tracefs.path()).unwrap().is_none(), "somebody turned it off");
+        assert!(without_process_names(tracefs.path()).is_none(), "somebody turned it off");
     }
 }

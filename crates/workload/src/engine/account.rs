@@ -4,9 +4,11 @@ use super::measure::Sample;
 use super::program::Programs;
 use super::shared::ActiveFileset;
 use crate::model::FlowopKind;
+use senesce_sys::mounted;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The time of operations and of threads may differ by this share: what a thread does between two operations.
 const TOLERANCE: f64 = 0.2;
@@ -123,7 +125,8 @@ pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Res
         return Ok(None);
     }
     for fileset in filesets {
-        let (believed, found) = (fileset.files.existing() as u64, files_below(&fileset.path)?);
+        let mounts = mounted::points_below(&fileset.path).into_iter().map(|path| fileset.path.join(path)).collect();
+        let (believed, found) = (fileset.files.existing() as u64, files_below(&fileset.path, &mounts)?);
         if believed != found {
             return Ok(Some(format!(
                 "file set {} has {found} files in {}, and its operations left {believed}",
@@ -135,12 +138,13 @@ pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Res
     Ok(None)
 }
 
-fn files_below(directory: &Path) -> io::Result<u64> {
+fn files_below(directory: &Path, mounts: &BTreeSet<PathBuf>) -> io::Result<u64> {
     let mut files = 0;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         match entry.file_type()? {
-            kind if kind.is_dir() => files += files_below(&entry.path())?,
+            _ if !mounts.is_empty() && mounts.contains(&entry.path()) => {}
+            kind if kind.is_dir() => files += files_below(&entry.path(), mounts)?,
             kind if kind.is_file() => files += 1,
             _ => {}
         }
@@ -247,6 +251,6 @@ mod tests {
         for name in ["one", "a/two", "a/b/three"] {
             fs::write(directory.path().join(name), "").unwrap();
         }
-        assert_eq!(files_below(directory.path()).unwrap(), 3);
+        assert_eq!(files_below(directory.path(), &BTreeSet::new()).unwrap(), 3);
     }
 }

@@ -5,6 +5,7 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use senesce_core::finite::Finite;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
+use senesce_sys::mounted;
 use senesce_volume::MARKER;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -45,8 +46,14 @@ pub struct ColdRead {
 /// error but stands in the result.
 pub fn cold_read(root: &Path, progress: &dyn Progress, interrupt: &Interrupt) -> Result<ColdRead, WorkloadError> {
     progress.phase("cold read", 0, "bytes");
-    let mut walk =
-        Walk { buffer: vec![0; READ_BYTES], found: ColdRead::default(), linked: HashSet::new(), progress, interrupt };
+    let mut walk = Walk {
+        buffer: vec![0; READ_BYTES],
+        found: ColdRead::default(),
+        linked: HashSet::new(),
+        mounts: mounted::points_below(root).into_iter().map(|path| root.join(path)).collect(),
+        progress,
+        interrupt,
+    };
     let begin = Instant::now();
     let handle = rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(WorkloadError::io("open directory", root))?;
     walk.directory(handle, root.into())?;
@@ -64,6 +71,8 @@ struct Walk<'a> {
     found: ColdRead,
     /// Files with several names that were read.
     linked: HashSet<(u64, u64)>,
+    /// What is mounted below the root is no part of its file system.
+    mounts: HashSet<PathBuf>,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
 }
@@ -76,6 +85,9 @@ impl Walk<'_> {
                 return Ok(());
             }
             let below = || path.join(name.to_string_lossy().as_ref());
+            if !self.mounts.is_empty() && self.mounts.contains(&below()) {
+                continue;
+            }
             match kind {
                 FileType::Directory => {
                     let inner = rustix::fs::openat(&handle, &*name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
