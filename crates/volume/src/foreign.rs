@@ -1,7 +1,7 @@
 //! Every parser of foreign data on bytes in memory, for the fuzz targets in `fuzz/` and the test of their corpus.
 
 use crate::images::PackManifest;
-use crate::trace::{BlockTrace, blkparse as text, blktrace as binary};
+use crate::trace::{BlockTrace, blkparse as text, blktrace as binary, columns};
 use std::path::Path;
 
 /// A file of blktrace.
@@ -13,6 +13,14 @@ pub fn blktrace(bytes: &[u8]) {
 pub fn blkparse(bytes: &[u8]) {
     if let Ok(content) = std::str::from_utf8(bytes) {
         let _ = text::parse(content, Path::new("fuzz"), None);
+    }
+}
+
+/// A trace in columns, with its pattern in the first line.
+pub fn trace_columns(bytes: &[u8]) {
+    let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
+    if let (Some(Ok(pattern)), Some(lines)) = (parts.next().map(std::str::from_utf8), parts.next()) {
+        let _ = columns::parse(lines, Path::new("fuzz"), pattern, None);
     }
 }
 
@@ -45,10 +53,11 @@ mod tests {
 
     #[test]
     fn the_corpus_passes() {
-        let targets: [Target; 5] = [
+        let targets: [Target; 6] = [
             ("blktrace", blktrace),
             ("blkparse", blkparse),
             ("block_trace", block_trace),
+            ("trace_columns", trace_columns),
             ("image_pack", image_pack),
             ("trace_page", trace_page),
         ];

@@ -275,6 +275,7 @@ mod tests {
   8,0    1        6     0.000500000   697  D   R 1000 + 16 [grep]
   8,0    3        7     0.001010000     0  C  WS 223490 + 8 [0]
   8,0    3        8     0.001020000   697  D  FN [kworker]
+  8,0    1        9     0.001500000     0  C   R 1000 + 16 [0]
 CPU3 (8,0):
  Reads Queued:           0,        0KiB\t Writes Queued:           7,      128KiB
 ";
@@ -311,7 +312,13 @@ CPU3 (8,0):
         let failed = TEXT.replace("223490 + 8 [0]", "223490 + 8 [65531]");
         assert_eq!(parse(&failed, Path::new("t"), None).unwrap().problems(), [Problem::Failed { requests: 1 }]);
         let error = parse(&format!("{TEXT}{TEXT}"), Path::new("t"), None).unwrap_err().to_string();
-        assert!(error.contains("line 11: an event behind the summary"), "{error}");
+        assert!(error.contains("line 12: an event behind the summary"), "{error}");
+        let late = TEXT.replace("  8,0    1        9     0.001500000     0  C   R 1000 + 16 [0]\n", "");
+        let late = parse(&late, Path::new("t"), None).unwrap();
+        assert_eq!(late.problems(), [Problem::Uncompleted { requests: 1 }]);
+        let issues: String =
+            TEXT.lines().filter(|line| !line.contains("  C  ")).map(|line| format!("{line}\n")).collect();
+        assert!(parse(&issues, Path::new("t"), None).unwrap().is_valid(), "a recording of issues only");
         let far = "8,0 3 1 0.5 697 D R 36028797018963968 + 8 [a]\n";
         assert!(parse(far, Path::new("t"), None).unwrap_err().to_string().contains("no device has sector"));
     }

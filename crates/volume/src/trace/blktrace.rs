@@ -65,13 +65,25 @@ pub(crate) struct Found {
 
 /// Says what is known to be missing from a foreign trace, or to have failed in it.
 pub(crate) fn with_problems(mut trace: BlockTrace, lost: u64, unissued: u64, failed: u64) -> BlockTrace {
+    let requests = uncompleted(&trace);
     let problems = [
         (lost, Problem::Lost { events: lost }),
         (unissued, Problem::Unissued { completions: unissued }),
+        (requests, Problem::Uncompleted { requests }),
         (failed, Problem::Failed { requests: failed }),
     ];
     trace.set_account(None, problems.into_iter().filter(|(count, _)| *count > 0).map(|(_, problem)| problem).collect());
     trace
+}
+
+/// Reads, writes and discards without completion, where others have one: a recording may hold issues only.
+fn uncompleted(trace: &BlockTrace) -> u64 {
+    let moves_data = |one: &Request| matches!(one.operation, Operation::Read | Operation::Write | Operation::Discard);
+    let (mut with, mut without) = (0, 0);
+    for request in trace.iter().filter(moves_data) {
+        *if request.latency_ns.is_some() { &mut with } else { &mut without } += 1;
+    }
+    if with > 0 { without } else { 0 }
 }
 
 /// Puts events in the order of time, from the first on, and pairs them. With the number of completions whose request was

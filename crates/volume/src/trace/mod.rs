@@ -4,6 +4,7 @@
 mod account;
 pub mod blkparse;
 pub mod blktrace;
+pub mod columns;
 mod event_format;
 pub mod file;
 pub mod measures;

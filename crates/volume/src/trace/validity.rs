@@ -64,6 +64,11 @@ pub enum Problem {
         /// How many.
         completions: u64,
     },
+    /// Requests were issued whose completion a foreign recording does not have.
+    Uncompleted {
+        /// How many.
+        requests: u64,
+    },
     /// Requests ended with an error.
     Failed {
         /// How many.
@@ -102,6 +107,11 @@ impl Display for Problem {
                 out,
                 "{completions} requests are completed that were never issued in it: recorded from a moment on in which the device \
                  was busy, or not complete"
+            ),
+            Self::Uncompleted { requests } => write!(
+                out,
+                "{requests} requests are issued that were never completed in it: recorded until a moment in which the device was \
+                 busy, or not complete"
             ),
             Self::Failed { requests } => write!(out, "{requests} requests ended with an error"),
             Self::Unwitnessed { reason } => write!(out, "nothing to compare the trace with: {reason}"),
