@@ -308,6 +308,9 @@ pub enum Spec {
         source: String,
         /// Requests in it.
         requests: u64,
+        /// CRC-32 of the requests, in hexadecimal; empty in records of earlier versions.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        crc32: String,
     },
 }
 
@@ -328,11 +331,11 @@ pub fn record(
     summary: &Summary,
     spec: Spec,
     environment: &Environment,
+    caveats: Vec<String>,
     out: &Path,
 ) -> Result<(), Failure> {
     let events = vec![Event::Trace(Box::new(summary.clone()))];
-    let imported =
-        Imported { spec, environment: environment.clone(), events, measurements: Vec::new(), caveats: Vec::new() };
+    let imported = Imported { spec, environment: environment.clone(), events, measurements: Vec::new(), caveats };
     import_with::<BlockTraceRun>(out, imported, |directory| Ok(trace.save(&directory.path().join(TRACE_FILE))?))
 }
 

@@ -138,7 +138,7 @@ impl Trace {
         if let Some(out) = &self.out {
             let mut facts = Environment::capture();
             facts.0.extend(traced.environment.0.clone());
-            trace::record(&traced.trace, &traced.summary, self.spec(), &facts, out)?;
+            trace::record(&traced.trace, &traced.summary, self.spec(), &facts, Vec::new(), out)?;
             eprintln!("{}", out.display());
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! Traces recorded by blktrace, in its binary form and as the text of blkparse.
+//! Block traces: those of blktrace, in its binary form and as the text of blkparse, and any whose lines are columns.
 
-use super::Importer;
+use super::{ImportedFile, Importer, Options};
 use crate::trace::{self, Summary};
 use senesce_core::{Environment, Failure};
-use senesce_volume::trace::{blkparse, blktrace};
+use senesce_volume::trace::{blkparse, blktrace, columns};
 use senesce_volume::{BlockTrace, TargetError};
 use std::path::{Path, PathBuf};
 
@@ -42,15 +42,80 @@ impl Importer for BlockTraces {
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
         let (path, device) = split_device(source);
         let trace = (self.read)(&path, device)?;
-        let spec = trace::Spec::Imported {
-            format: self.name.to_string(),
-            source: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            requests: trace.len() as u64,
-        };
-        // Nothing is known of the machine that it was recorded on.
-        let mut environment = Environment::default();
-        super::date(&mut environment, &path, None);
-        trace::record(&trace, &Summary::of(&trace)?, spec, &environment, out)
+        record(&trace, self.name, source, &path, Vec::new(), out)
+    }
+}
+
+fn record(
+    trace: &BlockTrace,
+    format: &str,
+    source: &Path,
+    file: &Path,
+    caveats: Vec<String>,
+    out: &Path,
+) -> Result<(), Failure> {
+    let ImportedFile { source, crc32 } = ImportedFile::of(source, crc32fast::hash(&trace.to_bytes()));
+    let spec = trace::Spec::Imported { format: format.into(), source, requests: trace.len() as u64, crc32 };
+    // Nothing is known of the machine that it was recorded on.
+    let mut environment = Environment::default();
+    super::date(&mut environment, file, None);
+    trace::record(trace, &Summary::of(trace)?, spec, &environment, caveats, out)
+}
+
+/// Traces whose columns are not known.
+pub struct Traces;
+
+/// The importer before its pattern is known.
+pub static TRACES: Traces = Traces;
+
+/// Traces of a pattern.
+struct Patterned(String);
+
+const EXAMPLE: &str =
+    "hint: write the columns of a line in their order, for example --pattern time:us,device,op,offset,size,latency:us";
+
+impl Importer for Traces {
+    fn name(&self) -> &'static str {
+        "trace"
+    }
+
+    fn about(&self) -> &'static str {
+        "block traces in columns; --pattern names them, or a format: msr, systor17, alibaba, tencent, fio-iolog"
+    }
+
+    fn import(&self, _source: &Path, _out: &Path) -> Result<(), Failure> {
+        let formats = columns::FORMATS.map(|(name, _)| name).join(", ");
+        Err(Failure::usage(format!("'import trace' needs --pattern: a format ({formats}) or columns\n{EXAMPLE}")))
+    }
+
+    fn with(&self, options: &Options) -> Result<Option<Box<dyn Importer>>, Failure> {
+        if !options.map.is_empty() {
+            return Err(Failure::usage("--map is for 'import table'; a trace needs --pattern"));
+        }
+        let pattern = options.pattern.as_ref();
+        if let Some(Err(problem)) = pattern.map(|pattern| columns::Pattern::parse(pattern)) {
+            return Err(Failure::usage(format!("--pattern: {problem}")));
+        }
+        Ok(pattern.map(|pattern| Box::new(Patterned(pattern.clone())) as Box<dyn Importer>))
+    }
+}
+
+impl Importer for Patterned {
+    fn name(&self) -> &'static str {
+        Traces.name()
+    }
+
+    fn about(&self) -> &'static str {
+        Traces.about()
+    }
+
+    fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
+        let text = source.to_string_lossy();
+        // A file whose own name has a # is itself.
+        let chosen = text.rsplit_once('#').filter(|_| !source.exists());
+        let (path, device) = chosen.map_or((source, None), |(path, device)| (Path::new(path), Some(device)));
+        let columns::Columns { trace, caveats } = columns::import(path, &self.0, device)?;
+        record(&trace, &format!("trace {}", self.0), source, path, caveats, out)
     }
 }
 

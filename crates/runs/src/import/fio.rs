@@ -4,15 +4,17 @@ mod analysis;
 mod clones;
 mod concurrency;
 mod conditions;
+mod document;
 pub mod format;
+mod witnesses;
 
-use super::{ImportedFile, Importer, read_text};
+use super::{ImportedFile, Importer, finish, read_text};
 use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use clones::Joined;
 pub use clones::sum;
 use concurrency::Concurrency;
 pub use concurrency::impossible;
-use format::{Direction, Output};
+use format::{Direction, Output, SYNC};
 use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::errno_message;
@@ -27,6 +29,13 @@ use std::path::Path;
 /// In words, what of fio's JSON is missing or wrong.
 pub fn check(text: &str) -> Result<(), String> {
     format::parse(text).map(drop)
+}
+
+/// Names of the cross-checks, for the documentation.
+#[cfg(test)]
+pub(crate) fn rules() -> Vec<&'static str> {
+    let of_latencies = witnesses::latency_rules().map(|rule| rule.name);
+    of_latencies.into_iter().chain(witnesses::direction_rules().map(|rule| rule.name)).collect()
 }
 
 /// The importer, and the reader of its records.
@@ -85,13 +94,7 @@ impl Importer for Fio {
         import_with(out, imported, |directory| {
             histograms.iter().try_for_each(|(name, histogram)| Ok(directory.write_histogram(name, histogram)?))
         })?;
-        match nothing_counts {
-            true => Err(Failure::new(
-                ExitCode::RunFailed,
-                format!("{}: no job of it counts; the record {} says why", source.display(), out.display()),
-            )),
-            false => Ok(()),
-        }
+        finish(source, out, nothing_counts)
     }
 }
 
@@ -127,85 +130,104 @@ type Named = (String, Histogram<u64>);
 
 /// What is recorded of a result, and the histograms.
 fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
-    let (jobs, of_clones) = clones::join(output);
+    let (mut jobs, of_clones) = clones::join(output);
+    let own = jobs.len();
+    jobs.extend(Joined::of_clients(output));
+    let mut conditions = conditions::conditions(&jobs[..own], &output.options);
+    conditions.resize(jobs.len(), Conditions::new());
     let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
-    let conditions = conditions::conditions(&jobs, &output.options);
     let mut repetitions: BTreeMap<(&str, &Conditions<'_>, &str), u32> = BTreeMap::new();
     let mut caveats = output.caveats.clone();
     for (number, (joined, condition)) in jobs.iter().zip(&conditions).enumerate() {
-        let concurrency = Concurrency::of(joined, &output.options);
-        caveats.extend(concurrency.and_then(|one| one.caveat(&joined.job.name)));
-        let lacking = clones::lacking(joined, &output.options);
-        let is_whole = lacking.as_ref().is_none_or(|(_, counts)| *counts);
-        caveats.extend(lacking.map(|(message, _)| message));
-        let is_sound = joined.job.error == 0 && is_whole && !concurrency.is_some_and(Concurrency::is_impossible);
-        for direction in &joined.job.directions {
+        let mut is_sound = true;
+        let reasons = if number < own { contradictions(joined, output) } else { Vec::new() };
+        for (message, counts) in reasons.into_iter().chain(failures(joined)) {
+            caveats.push(message);
+            is_sound &= counts;
+        }
+        for direction in joined.job.all() {
             let counts = is_sound && direction.runtime_ms > 0.0;
             let mut histogram = String::new();
             if !direction.bins.is_empty() {
                 histogram = format!("{number:03}-{}", direction.name);
                 histograms.push((histogram.clone(), to_histogram(&direction.bins)?));
             }
-            events.push(Event::FioJob(JobEvent { counts, ..job_event(joined, direction, histogram) }));
-            if !counts {
-                caveats.extend(of_runtime(&joined.job.name, direction));
-                continue;
+            events.push(Event::FioJob(job_event(joined, direction, histogram, counts)));
+            caveats.extend(of_direction(&joined.job.name, direction, counts));
+            if counts {
+                let repetition = repetitions.entry((&joined.job.name, condition, direction.name)).or_insert(0);
+                values.extend(measurements(joined, condition, direction, *repetition));
+                *repetition += 1;
             }
-            caveats.extend(of_latencies(&joined.job.name, direction));
-            let repetition = repetitions.entry((&joined.job.name, condition, direction.name)).or_insert(0);
-            values.extend(measurements(joined, condition, direction, *repetition));
-            *repetition += 1;
         }
     }
     caveats.extend(of_clones);
-    caveats.extend(jobs.iter().filter_map(of_job));
     let environment = environment(output);
     Ok((Imported { spec, environment, events, measurements: values, caveats }, histograms))
 }
 
-/// What is to be said of a job that failed or did nothing.
-fn of_job(Joined { job, clones, .. }: &Joined) -> Option<String> {
+/// What other numbers of the file say against a job, and whether its numbers count all the same.
+fn contradictions(joined: &Joined, output: &Output) -> Vec<(String, bool)> {
+    let concurrency = Concurrency::of(joined, &output.options);
+    let in_flight = concurrency.and_then(|one| Some((one.caveat(&joined.job.name)?, !one.is_impossible())));
+    in_flight.into_iter().chain(clones::lacking(joined, &output.options)).collect()
+}
+
+/// What is to be said of a job that failed or did nothing, and whether its numbers count.
+fn failures(Joined { job, clones, .. }: &Joined) -> Vec<(String, bool)> {
     let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
+    let job_name = format!("job '{}'{clones}", job.name);
+    let mut all = Vec::new();
     if job.error != 0 {
         let number = i32::try_from(job.error).unwrap_or(0).saturating_abs();
         let words = errno_message(&std::io::Error::from_raw_os_error(number));
-        return Some(format!(
-            "job '{}'{clones} ended with error {} ({words}): its numbers do not count",
-            job.name, job.error
+        let message = format!("{job_name} ended with error {} ({words}): its numbers do not count", job.error);
+        return vec![(message, false)];
+    }
+    if job.failed_operations > 0 {
+        let count = job.failed_operations;
+        all.push((format!("{job_name}: {count} operations failed (total_err): its numbers do not count"), false));
+    }
+    if let Some(criterion) = &job.not_steady {
+        all.push((
+            format!("{job_name} is not steady: fio did not attain {criterion}: its numbers do not count"),
+            false,
         ));
     }
-    job.directions.is_empty().then(|| format!("job '{}'{clones} did no reads, writes or trims", job.name))
+    if job.all().next().is_none() {
+        all.push((format!("{job_name} did no reads, writes or trims"), true));
+    }
+    all
 }
 
-/// What is to be said of I/O that was over within the resolution of fio's clock.
-fn of_runtime(job: &str, direction: &Direction) -> Option<String> {
-    let name = direction.name;
-    let too_short = direction.runtime_ms == 0.0;
-    too_short.then(|| format!("job '{job}' ({name}): it took less than a millisecond: its numbers do not count"))
-}
-
-/// What is to be said of latencies that are missing, or of another kind.
-fn of_latencies(job: &str, direction: &Direction) -> Option<String> {
+/// What is to be said of I/O that was over within the resolution of fio's clock, and of latencies that are missing or of another
+/// kind.
+fn of_direction(job: &str, direction: &Direction, counts: bool) -> Option<String> {
     let (name, operations) = (direction.name, direction.operations);
     let few = |samples: &f64| *samples > 0.0 && *samples < clones::MOST * operations;
-    if let Some(samples) = direction.samples.filter(few) {
-        return Some(format!("job '{job}' ({name}): its latencies are those of {samples} of {operations} operations"));
-    }
-    if direction.percentiles_of_total {
-        return Some(format!("job '{job}' ({name}): the percentiles are those of total latencies (lat_percentiles)"));
-    }
-    let missing = direction.latency_mean_ns.is_none();
-    missing.then(|| format!("job '{job}' ({name}): fio measured no completion latencies (gtod_reduce or disable_clat)"))
+    let message = match direction.samples.filter(few) {
+        _ if direction.runtime_ms == 0.0 => "it took less than a millisecond: its numbers do not count".into(),
+        _ if !counts || name == SYNC => return None,
+        Some(samples) => format!("its latencies are those of {samples} of {operations} operations"),
+        None if direction.percentiles_of_total => {
+            "the percentiles are those of total latencies (lat_percentiles)".into()
+        }
+        None if direction.latency_mean_ns.is_none() => {
+            "fio measured no completion latencies (gtod_reduce or disable_clat)".into()
+        }
+        None => return None,
+    };
+    Some(format!("job '{job}' ({name}): {message}"))
 }
 
-fn job_event(Joined { job, clones, .. }: &Joined, direction: &Direction, histogram: String) -> JobEvent {
+fn job_event(Joined { job, clones, .. }: &Joined, direction: &Direction, histogram: String, counts: bool) -> JobEvent {
     JobEvent {
         name: job.name.clone(),
         direction: direction.name.into(),
         clones: *clones,
         options: job.options.clone(),
         error: job.error,
-        counts: true,
+        counts,
         bandwidth_bytes_per_second: direction.bandwidth,
         iops: direction.iops,
         runtime_ms: direction.runtime_ms,
@@ -222,27 +244,29 @@ fn measurements(
     direction: &Direction,
     repetition: u32,
 ) -> Vec<Measurement> {
-    let mut all: Vec<Measurement> = [
+    let is_sync = direction.name == SYNC;
+    let mean = if is_sync { "sync latency, mean" } else { "completion latency, mean" };
+    let latency = match direction.percentiles_of_total {
+        _ if is_sync => "sync latency",
+        true => "total latency",
+        false => "completion latency",
+    };
+    let rates = [
         Measurement::new("bandwidth", "bytes/s", Better::Higher, direction.bandwidth),
         Measurement::new("operations", "1/s", Better::Higher, direction.iops).map(Measurement::primary),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if let Some(mean) = direction.latency_mean_ns {
-        let mean = Measurement::new("completion latency, mean", "ns", Better::Lower, mean);
-        all.extend(mean.map(Measurement::primary));
-    }
-    let latency = if direction.percentiles_of_total { "total latency" } else { "completion latency" };
-    for (percent, value) in direction.percentiles.iter().filter(|(percent, _)| [50.0, 99.0, 99.9].contains(percent)) {
-        let name = format!("{latency}, percentile {percent}");
-        all.extend(Measurement::new(&name, "ns", Better::Lower, *value));
-    }
+    ];
+    let mean = direction.latency_mean_ns.map(|value| Measurement::new(mean, "ns", Better::Lower, value));
+    let shown = direction.percentiles.iter().filter(|(percent, _)| [50.0, 99.0, 99.9].contains(percent));
+    let percentiles = shown.map(|(percent, value)| {
+        Measurement::new(&format!("{latency}, percentile {percent}"), "ns", Better::Lower, *value)
+    });
+    let rates = rates.into_iter().filter(|_| !is_sync);
+    let all = rates.chain(mean.map(|mean| mean.map(Measurement::primary))).chain(percentiles).flatten();
     let under = |one: Measurement| {
         let one = one.under("job", &job.name).under("direction", direction.name);
         condition.iter().fold(one, |one, (option, value)| one.under(option, *value))
     };
-    all.into_iter().map(|one| Measurement { repetition, ..under(one) }).collect()
+    all.map(|one| Measurement { repetition, ..under(one) }).collect()
 }
 
 fn to_histogram(bins: &[(u64, u64)]) -> Result<Histogram<u64>, Failure> {

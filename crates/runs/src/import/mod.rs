@@ -3,9 +3,11 @@
 pub mod block_trace;
 pub mod fio;
 pub mod results;
+mod rules;
 
 use senesce_core::circumstances::date_of;
 use senesce_core::failure::errno_message;
+use senesce_core::text::visible_line;
 use senesce_core::{Environment, ExitCode, Failure, input};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -25,6 +27,74 @@ pub trait Importer: Sync {
     /// A usage error for what is not understood, with its line where there is one; those of reading the file and of writing the
     /// record.
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
+
+    /// The importer with the options of the command line.
+    ///
+    /// # Errors
+    /// A usage error for options that it does not take or needs.
+    fn with(&self, options: &Options) -> Result<Option<Box<dyn Importer>>, Failure> {
+        match options {
+            Options { map, pattern: None } if map.is_empty() => Ok(None),
+            _ => Err(Failure::usage(format!(
+                "--map is for 'import table' and --pattern for 'import trace': '{}' knows its columns",
+                self.name()
+            ))),
+        }
+    }
+}
+
+/// What the command line says about the columns of a file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Options {
+    /// Each `name=COL,value=COL,...`.
+    pub map: Vec<String>,
+    /// Columns of a trace.
+    pub pattern: Option<String>,
+}
+
+/// What a program itself prints against its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Complaint {
+    /// An error: what was measured does not count.
+    Invalidates,
+    /// A warning that a reader must know.
+    Warns,
+}
+
+impl Complaint {
+    fn of(line: &str) -> Option<Self> {
+        let lower = line.to_lowercase();
+        let says = |words: &str| lower.contains(words);
+        let is_error = line.starts_with("ERROR") || line.contains("ERROR:") || says("** error **");
+        match () {
+            () if is_error || says("incorrect data") || says("verifying the data") => Some(Self::Invalidates),
+            () if line.contains("WARNING") => Some(Self::Warns),
+            () => None,
+        }
+    }
+}
+
+/// Characters of a foreign text that are kept.
+const MOST_CHARACTERS: usize = 400;
+
+/// Foreign text on one line: control characters are written out. What is too long ends with the checksum of the whole.
+pub fn printable(text: &str) -> String {
+    let shown = visible_line(text);
+    match shown.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}… (CRC-32 {:08x})", &shown[..end], crc32fast::hash(text.as_bytes())),
+        None => shown.into_owned(),
+    }
+}
+
+/// Ends the import of a file: one of which nothing counts has failed, and its record says why.
+fn finish(source: &Path, out: &Path, nothing_counts: bool) -> Result<(), Failure> {
+    match nothing_counts {
+        true => Err(Failure::new(
+            ExitCode::RunFailed,
+            format!("{}: none of its numbers count; the record {} says why", source.display(), out.display()),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What tells one import from another.
@@ -46,8 +116,16 @@ impl ImportedFile {
 }
 
 /// What can be imported into the kinds of this crate.
-pub const IMPORTERS: &[&dyn Importer] =
-    &[&fio::Fio, &results::HYPERFINE, &results::IOR, &results::MDTEST, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
+pub const IMPORTERS: &[&dyn Importer] = &[
+    &fio::Fio,
+    &results::HYPERFINE,
+    &results::IOR,
+    &results::MDTEST,
+    &block_trace::BLKTRACE,
+    &block_trace::BLKPARSE,
+    &results::table::TABLES,
+    &block_trace::TRACES,
+];
 
 /// The importer of this name.
 ///

@@ -2,7 +2,7 @@ use super::*;
 use senesce_core::Record;
 
 fn made_up() -> Spec {
-    Spec::Imported { format: "none".into(), source: "made up".into(), requests: 0 }
+    Spec::Imported { format: "none".into(), source: "made up".into(), requests: 0, crc32: String::new() }
 }
 use senesce_volume::{Operation, Request};
 
@@ -17,7 +17,7 @@ fn a_recorded_trace_is_analysed_from_its_record() {
     });
     let trace = BlockTrace::from_requests("loop7", 1 << 30, requests.collect());
     let summary = Summary::of(&trace).unwrap();
-    record(&trace, &summary, made_up(), &Environment::default(), &out).unwrap();
+    record(&trace, &summary, made_up(), &Environment::default(), Vec::new(), &out).unwrap();
     let run = Record::open(&out).unwrap();
     let analysis = crate::run::analyse::<BlockTraceRun>(&run).unwrap();
     assert_eq!(analysis.result, run.summary.unwrap());
@@ -58,7 +58,7 @@ fn a_trace_with_holes_is_neither_scored_nor_timed() {
     }
     assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
     let directory = tempfile::tempdir().unwrap();
-    record(&trace, &summary, made_up(), &Environment::default(), &directory.path().join("run")).unwrap();
+    record(&trace, &summary, made_up(), &Environment::default(), Vec::new(), &directory.path().join("run")).unwrap();
     let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&directory.path().join("run")).unwrap()).unwrap();
     assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
     assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
@@ -70,7 +70,7 @@ fn a_record_is_not_traced_again() {
     let trace = BlockTrace::from_requests("loop7", 0, vec![Request::new(Operation::Read, 0, 8)]);
     let out = directory.path().join("run");
     refuse_record(&out).unwrap();
-    record(&trace, &Summary::of(&trace).unwrap(), made_up(), &Environment::default(), &out).unwrap();
+    record(&trace, &Summary::of(&trace).unwrap(), made_up(), &Environment::default(), Vec::new(), &out).unwrap();
     assert_eq!(refuse_record(&out).unwrap_err().exit_code(), ExitCode::Refused);
 }
 

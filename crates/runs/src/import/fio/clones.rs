@@ -1,6 +1,6 @@
 //! The clones of a job (`numjobs`) as one job, as `group_reporting` would tell them.
 
-use super::format::{Direction, Job, Output};
+use super::format::{Direction, Job, MOST_JOBS, Options, Output, SYNC};
 use std::collections::BTreeMap;
 
 /// One job with all its clones.
@@ -27,8 +27,13 @@ enum OneOrSeveral {
 const ALONE: f64 = 0.05;
 /// What ran for so many times all its directions one after the other was no single job.
 const TWO: f64 = 1.5;
-/// More jobs fio does not take (`FIO_MAX_JOBS`).
-const MOST_JOBS: f64 = 4096.0;
+
+impl Joined {
+    /// fio's own sum over all clients.
+    pub fn of_clients(output: &Output) -> Option<Self> {
+        Some(Self { job: output.all_clients.clone()?, clones: output.jobs.len(), entries: 1 })
+    }
+}
 
 impl OneOrSeveral {
     /// `job_runtime` adds up over the clones of a group, `runtime` of a direction is that of the longest (fio, stat.c, `sum_thread_stats`).
@@ -68,22 +73,17 @@ pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
     (joined, caveats)
 }
 
-/// An option of a job, or the global one.
-fn option<'a>(job: &'a Job, global: &'a BTreeMap<String, String>, name: &str) -> Option<&'a String> {
-    job.options.get(name).or(global.get(name))
-}
-
 /// How many clones its options ask for.
-fn wanted(job: &Job, global: &BTreeMap<String, String>) -> Option<usize> {
-    option(job, global, "numjobs").map_or(Some(1), |text| text.parse().ok())
+fn wanted(job: &Job, global: &Options) -> Option<usize> {
+    job.option(global, "numjobs").map_or(Some(1), |text| text.parse().ok())
 }
 
 /// What is to be said where a job has not as many clones as `numjobs` asks for, and whether its numbers count all the same.
-pub fn lacking(joined: &Joined, global: &BTreeMap<String, String>) -> Option<(String, bool)> {
+pub fn lacking(joined: &Joined, global: &Options) -> Option<(String, bool)> {
     let Joined { job, clones, entries } = joined;
     let (name, wanted) = (&job.name, wanted(job, global)?);
     let told = || format!("job '{name}': numjobs is {wanted}, and the file holds {entries}");
-    let is_grouped = option(job, global, "group_reporting").is_some();
+    let is_grouped = job.option(global, "group_reporting").is_some();
     match (OneOrSeveral::of(job), *entries) {
         // Jobs of one name and the same options have a multiple of them.
         (_, 2..) if is_grouped || clones.checked_rem(wanted) == Some(0) => None,
@@ -102,24 +102,26 @@ pub fn lacking(joined: &Joined, global: &BTreeMap<String, String>) -> Option<(St
     }
 }
 
-fn joined(group: &[&Job], global: &BTreeMap<String, String>, caveats: &mut Vec<String>) -> Option<Joined> {
+fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option<Joined> {
     let mut job = (*group.first()?).clone();
     let clones = match (OneOrSeveral::of(&job), group.len()) {
         (OneOrSeveral::Several(count), 1) => count.max(wanted(&job, global).unwrap_or(1)),
         (_, entries) => entries,
     };
-    if group.len() > 1 {
+    if let [_, _, ..] = group {
         job.error = group.iter().map(|one| one.error).find(|error| *error != 0).unwrap_or(0);
-        job.directions = Vec::new();
-        let mut names = Vec::new();
-        for direction in group.iter().flat_map(|one| &one.directions) {
-            if !names.contains(&direction.name) {
-                names.push(direction.name);
+        job.failed_operations = group.iter().map(|one| one.failed_operations).fold(0, u64::saturating_add);
+        job.not_steady = group.iter().find_map(|one| one.not_steady.clone());
+        let mut names: Vec<&str> = Vec::new();
+        let parts = || group.iter().flat_map(|one| one.all());
+        parts().for_each(|part| {
+            if !names.contains(&part.name) {
+                names.push(part.name)
             }
-        }
+        });
+        (job.directions, job.sync) = (Vec::new(), None);
         for name in names {
-            let parts: Vec<&Direction> =
-                group.iter().flat_map(|one| &one.directions).filter(|direction| direction.name == name).collect();
+            let parts: Vec<&Direction> = parts().filter(|direction| direction.name == name).collect();
             let Some(sum) = sum(&parts) else { continue };
             if sum.percentiles.is_empty() && parts.iter().any(|part| !part.percentiles.is_empty()) {
                 caveats.push(format!(
@@ -129,7 +131,7 @@ fn joined(group: &[&Job], global: &BTreeMap<String, String>, caveats: &mut Vec<S
                     parts.len()
                 ));
             }
-            job.directions.push(sum);
+            if name == SYNC { job.sync = Some(sum) } else { job.directions.push(sum) }
         }
     }
     Some(Joined { job, clones, entries: group.len() })
@@ -230,8 +232,10 @@ mod tests {
 
     #[test]
     fn a_clone_with_few_latencies_gives_no_percentiles_of_all() {
-        let of = |bins: &str| job(0, 1000.0, &format!(r#""mean":50,"percentile":{{"50.0":50}},"bins":{{{bins}}}"#));
-        let (all, caveats) = joined_of(&[of(r#""50":1000"#), of(r#""900":1"#)]);
+        let of = |ns: u64, count: u64| {
+            job(0, 1000.0, &format!(r#""mean":{ns},"percentile":{{"50.0":{ns}}},"bins":{{"{ns}":{count}}}"#))
+        };
+        let (all, caveats) = joined_of(&[of(50, 1000), of(900, 1)]);
         assert!(all[0].job.directions[0].percentiles.is_empty());
         assert!(caveats[0].contains("measured without percentiles"), "{caveats:?}");
     }

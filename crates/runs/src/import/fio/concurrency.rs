@@ -1,8 +1,7 @@
 //! Whether throughput and latency of a job fit the requests that it may have in flight (Little, Operations Research 9:3, 1961).
 
 use super::clones::{Joined, join};
-use super::format::{Direction, Output};
-use std::collections::BTreeMap;
+use super::format::{Direction, Options, Output};
 
 /// The same as for workloads of our own.
 const TOLERANCE: f64 = 1.2;
@@ -18,19 +17,16 @@ pub struct Concurrency {
 
 impl Concurrency {
     /// Of a job, where the file tells its latencies and its options or the global ones.
-    pub fn of(joined: &Joined, global: &BTreeMap<String, String>) -> Option<Self> {
+    pub fn of(joined: &Joined, global: &Options) -> Option<Self> {
         let options = &joined.job.options;
         if options.is_empty() && global.is_empty() {
             return None;
         }
-        let number = |name: &str| match options.get(name).or(global.get(name)) {
-            Some(text) => text.parse::<f64>().ok(),
-            None => Some(1.0),
-        };
-        let jobs = number("numjobs")?.max(joined.clones as f64);
+        let jobs = joined.job.option(global, "numjobs").map_or(Some(1.0), |text| text.parse().ok())?;
+        let jobs = f64::max(jobs, joined.clones as f64);
         let in_flight = |direction: &Direction| Some(direction.iops * direction.total_mean_ns? / 1e9);
-        let measured = joined.job.directions.iter().map(in_flight).sum::<Option<f64>>()?;
-        Some(Self { measured, allowed: number("iodepth")? * jobs })
+        let measured = joined.job.all().map(in_flight).sum::<Option<f64>>()?;
+        Some(Self { measured, allowed: joined.job.depth(global)? * jobs })
     }
 
     /// Whether no job can have measured this.

@@ -1,11 +1,14 @@
 //! The parts of fio's JSON that are read (fio 3 HOWTO, "JSON output" and "JSON+ output").
 
-mod impossible;
-
-use impossible::{check_bins, check_latency, check_rates, countable, percentiles};
+use super::document::{RawDirection, RawJob, RawLatency, last_document};
+use super::witnesses::{Evidence, Interval, direction_rules, latency_rules};
+use crate::import::{printable, rules};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Options by name.
+pub type Options = BTreeMap<String, String>;
 
 /// A whole result.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,11 +20,13 @@ pub struct Output {
     /// The same in seconds since 1970, where the file has it.
     pub timestamp: Option<u64>,
     /// Global options.
-    pub options: BTreeMap<String, String>,
+    pub options: Options,
     /// Names of disks below.
     pub disks: Vec<String>,
     /// Jobs in order.
     pub jobs: Vec<Job>,
+    /// Of several clients: fio's own sum over all of them.
+    pub all_clients: Option<Job>,
     /// What a reader must know about the file.
     pub caveats: Vec<String>,
 }
@@ -35,19 +40,45 @@ pub struct Job {
     pub group: Option<i64>,
     /// The errno it ended with, 0: none.
     pub error: i64,
+    /// Operations that failed where fio continued (`continue_on_error`).
+    pub failed_operations: u64,
+    /// The criterion of a steady state that it did not reach.
+    pub not_steady: Option<String>,
     /// How long it ran, in milliseconds; of clones that are reported as one the sum.
     pub runtime_ms: Option<f64>,
-    /// Its options.
-    pub options: BTreeMap<String, String>,
+    /// Its options; of a client also its `host`.
+    pub options: Options,
     /// What it did: read, write, trim; or mixed, where fio was told to report these as one; of a fork of fio for zoned drives
     /// also zone resets and finishes.
     pub directions: Vec<Direction>,
+    /// fsync, fdatasync and sync_file_range: operations and latencies only.
+    pub sync: Option<Direction>,
 }
+
+impl Job {
+    /// Directions and syncs.
+    pub fn all(&self) -> impl Iterator<Item = &Direction> {
+        self.directions.iter().chain(&self.sync)
+    }
+
+    /// An option of the job, or the global one.
+    pub fn option<'a>(&'a self, global: &'a Options, name: &str) -> Option<&'a str> {
+        self.options.get(name).or(global.get(name)).map(String::as_str)
+    }
+
+    /// Requests that its options allow to be in flight at the same time in one clone; 1, where they say nothing.
+    pub fn depth(&self, global: &Options) -> Option<f64> {
+        self.option(global, "iodepth").map_or(Some(1.0), |text| text.parse().ok())
+    }
+}
+
+/// The name of syncs among the directions.
+pub const SYNC: &str = "sync";
 
 /// One direction of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Direction {
-    /// `read`, `write`, `trim`, `mixed`, `zone reset` or `zone finish`.
+    /// `read`, `write`, `trim`, `mixed`, `sync`, `zone reset` or `zone finish`.
     pub name: &'static str,
     /// Operations done.
     pub operations: f64,
@@ -73,228 +104,230 @@ pub struct Direction {
     pub bins: Vec<(u64, u64)>,
 }
 
-#[derive(Deserialize)]
-struct RawOutput {
-    #[serde(rename = "fio version")]
-    version: String,
-    #[serde(default)]
-    time: String,
-    #[serde(default)]
-    timestamp: Option<u64>,
-    #[serde(rename = "global options", default)]
-    options: BTreeMap<String, Value>,
-    #[serde(default)]
-    disk_util: Vec<RawDisk>,
-    #[serde(default)]
-    jobs: Vec<RawJob>,
-}
-
-#[derive(Deserialize)]
-struct RawDisk {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct RawJob {
-    jobname: String,
-    groupid: Option<i64>,
-    #[serde(default)]
-    error: i64,
-    job_runtime: Option<f64>,
-    #[serde(rename = "job options", default)]
-    options: BTreeMap<String, Value>,
-    read: Option<RawDirection>,
-    write: Option<RawDirection>,
-    trim: Option<RawDirection>,
-    mixed: Option<RawDirection>,
-    #[serde(flatten)]
-    others: BTreeMap<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct RawDirection {
-    total_ios: Option<f64>,
-    io_bytes: Option<f64>,
-    bw_bytes: Option<f64>,
-    iops: Option<f64>,
-    runtime: Option<f64>,
-    clat_ns: Option<RawLatency>,
-    lat_ns: Option<RawLatency>,
-}
-
-#[derive(Deserialize)]
-struct RawLatency {
-    #[serde(rename = "N")]
-    samples: Option<f64>,
-    min: Option<f64>,
-    max: Option<f64>,
-    #[serde(default)]
-    mean: f64,
-    #[serde(default)]
-    percentile: BTreeMap<String, f64>,
-    #[serde(default)]
-    bins: BTreeMap<String, u64>,
-}
-
-impl RawLatency {
-    /// Whether it has samples. Older versions of fio do not say how many, but no latency is 0.
-    fn measured(&self) -> bool {
-        let told = || self.mean > 0.0 || self.percentile.values().any(|value| *value > 0.0);
-        self.samples.map_or_else(told, |samples| samples > 0.0)
-    }
-}
-
-/// Reads fio's output; lines before the first brace (warnings of fio) are skipped. Of several results in one file
-/// (`--status-interval`) the last complete one counts.
+/// Reads fio's output; other text before, between and behind (messages of fio) is skipped, and what it warns of is a caveat. Of
+/// several results in one file (`--status-interval`) the last complete one counts.
 ///
 /// # Errors
-/// In words: why it is no result of fio 3, or which field of which job cannot be.
+/// In words: why it is no result of fio 3, or which numbers of which job contradict one another.
 pub fn parse(text: &str) -> Result<Output, String> {
-    let (raw, caveats) = last_document(text)?;
+    let (mut raw, mut caveats) = last_document(text)?;
+    let is_sum = |job: &RawJob| job.jobname == "All clients" && job.groupid.is_none();
+    let total = raw.client_stats.iter().position(is_sum).map(|at| raw.client_stats.remove(at));
+    raw.jobs.append(&mut raw.client_stats);
+    let all = raw.jobs.len();
+    raw.jobs.retain(|job| !job.jobname.is_empty());
     if raw.jobs.is_empty() {
-        return Err("it holds no jobs; client/server results are not read".into());
+        let why = if all > 0 { " with statistics (stats=0)" } else { "" };
+        return Err(format!("it holds no jobs{why}"));
     }
+    if raw.jobs.len() < all {
+        caveats.push("it holds jobs without statistics (stats=0), which add load and are not counted".into());
+    }
+    let (options, of_hosts) = global_options(raw.options);
+    let read = |raw: RawJob| job(raw, &options, &of_hosts);
+    let jobs = raw.jobs.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let all_clients = total.map(read).transpose()?;
+    if let Some(total) = &all_clients {
+        check_sum(total, &jobs)?;
+    }
+    let disk = |disk: &Value| disk.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()).map(printable);
     Ok(Output {
-        version: raw.version,
-        time: raw.time.trim().to_string(),
+        version: printable(&raw.version),
+        time: printable(raw.time.trim()),
         timestamp: raw.timestamp.filter(|seconds| *seconds > 0),
-        options: plain(raw.options),
-        disks: raw.disk_util.into_iter().map(|disk| disk.name).filter(|name| !name.is_empty()).collect(),
-        jobs: raw.jobs.into_iter().map(job).collect::<Result<_, _>>()?,
+        disks: raw.disk_util.iter().filter_map(disk).collect(),
+        options,
+        jobs,
+        all_clients,
         caveats,
     })
 }
 
-/// The last complete result, and what is to be said of the others.
-fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
-    let start = text.find('{').ok_or("no JSON in it; run fio with --output-format=json or json+")?;
-    let (mut rest, mut last, mut complete, mut cut) = (&text[start..], None, 0, "");
-    loop {
-        let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<RawOutput>();
-        match documents.next() {
-            Some(Ok(raw)) => (last, complete, rest) = (Some(raw), complete + 1, &rest[documents.byte_offset()..]),
-            Some(Err(error)) if error.is_eof() && complete > 0 => cut = "; another one behind it is cut off",
-            Some(Err(error)) => return Err(no_result(rest, &error)),
-            None => {}
-        }
-        // Other text may lie between: warnings, or the normal output where both were asked for.
-        let next = rest.trim_start();
-        rest = match (next.starts_with('{'), next.find("\n{")) {
-            (true, _) => next,
-            (false, Some(at)) => &next[at + 1..],
-            (false, None) => "",
-        };
-        if rest.is_empty() || !cut.is_empty() {
-            break;
-        }
-    }
-    let many = complete > 1 || !cut.is_empty();
-    let message = format!("the file holds {complete} complete results (--status-interval): the last one counts{cut}");
-    Ok((last.ok_or("empty")?, if many { vec![message] } else { Vec::new() }))
+/// Global options, and where there are several clients, those of each host.
+fn global_options(raw: Value) -> (Options, BTreeMap<String, Options>) {
+    let map = |value: Value| value.as_object().map(|map| plain(map.clone())).unwrap_or_default();
+    let Value::Array(clients) = raw else { return (map(raw), BTreeMap::new()) };
+    let of_host = |mut options: Options| (options.remove("hostname").unwrap_or_default(), options);
+    (Options::new(), clients.into_iter().map(map).map(of_host).collect())
 }
 
-/// What is wrong with a document. fio writes `nan` where JSON has no word for it.
-fn no_result(text: &str, error: &serde_json::Error) -> String {
-    let before: Vec<&str> = text.lines().take(error.line()).collect();
-    let after = |line: &str, key: &str| Some(line.rsplit_once(key)?.1.trim_matches([' ', ':', ',', '"']).to_string());
-    let job = before.iter().rev().find_map(|line| after(line, "\"jobname\""));
-    let field = before.last().map_or("", |line| line.trim().trim_end_matches(','));
-    let value = field.rsplit(':').next().unwrap_or_default().trim().trim_start_matches('-').to_lowercase();
-    match job {
-        Some(job) if ["nan", "inf"].contains(&value.as_str()) => {
-            let of = |line: &&&str| {
-                ["clat_ns", "lat_ns", "slat_ns"].into_iter().find(|name| line.contains(&format!("\"{name}\"")))
-            };
-            let part = before
-                .iter()
-                .rev()
-                .find(|line| line.trim().ends_with('{'))
-                .and_then(|line| of(&line))
-                .unwrap_or("a field");
-            format!("job '{job}', {part}, {field}: this is not a number; measure again")
+/// fio's sum over all clients is that of the clients.
+fn check_sum(total: &Job, jobs: &[Job]) -> Result<(), String> {
+    for sum in &total.directions {
+        let parts = || jobs.iter().flat_map(|job| &job.directions).filter(|part| part.name == sum.name);
+        let counted = [
+            ("total_ios", sum.operations, parts().map(|part| part.operations).sum::<f64>()),
+            ("io_bytes", sum.bytes, parts().map(|part| part.bytes).sum()),
+        ];
+        if let Some((field, stated, found)) = counted.into_iter().find(|(_, stated, found)| stated != found) {
+            let (name, direction) = (&total.name, sum.name);
+            return Err(format!("'{name}', {direction}: {field} is {stated}, but the clients have {found}"));
         }
-        _ => format!("not a result of fio: {error}"),
     }
+    Ok(())
 }
 
-fn plain(options: BTreeMap<String, Value>) -> BTreeMap<String, String> {
-    let text = |value: Value| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
-    options.into_iter().map(|(name, value)| (name, text(value))).collect()
+fn plain(options: impl IntoIterator<Item = (String, Value)>) -> Options {
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    options.into_iter().map(|(name, value)| (printable(&name), printable(&text(value)))).collect()
 }
 
 /// Sections of a fork of fio that times zone commands, and what they are called here.
 const ZONE_SECTIONS: [(&str, &str); 3] =
     [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
 
-fn job(mut raw: RawJob) -> Result<Job, String> {
-    let did = |part: &RawDirection| {
-        part.total_ios.is_some_and(|ios| ios != 0.0) || part.io_bytes.is_some_and(|bytes| bytes != 0.0)
-    };
-    let mut zone_commands = Vec::new();
-    for (section, name) in ZONE_SECTIONS {
+fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) -> Result<Job, String> {
+    let name = printable(&raw.jobname);
+    let mut options = plain(std::mem::take(&mut raw.options));
+    if let Some(host) = &raw.hostname {
+        let more = of_hosts.get(host).cloned().unwrap_or_default();
+        for (name, value) in more {
+            options.entry(name).or_insert(value);
+        }
+        options.insert("host".into(), printable(host));
+    }
+    let mut parts = vec![("read", raw.read), ("write", raw.write), ("trim", raw.trim), ("mixed", raw.mixed)];
+    for (section, known) in ZONE_SECTIONS {
         let Some(value) = raw.others.remove(section) else { continue };
-        let part =
-            RawDirection::deserialize(value).map_err(|error| format!("job '{}', {section}: {error}", raw.jobname))?;
-        zone_commands.push((name, Some(part)));
+        let part = RawDirection::deserialize(value).map_err(|error| format!("job '{name}', {section}: {error}"))?;
+        parts.push((known, Some(part)));
     }
     let did_so = |value: &Value| value.get("bw_bytes").is_some() && value.get("total_ios").is_some_and(|ios| ios != 0);
-    if let Some((name, _)) = raw.others.iter().find(|(_, value)| did_so(value)) {
-        return Err(format!(
-            "job '{}': '{name}' is no direction that is known (read, write, trim, mixed)",
-            raw.jobname
-        ));
+    if let Some((other, _)) = raw.others.iter().find(|(_, value)| did_so(value)) {
+        let other = printable(other);
+        return Err(format!("job '{name}': '{other}' is no direction that is known (read, write, trim, mixed)"));
     }
-    let mut directions = Vec::new();
-    let usual = [("read", raw.read), ("write", raw.write), ("trim", raw.trim), ("mixed", raw.mixed)];
-    for (name, part) in usual.into_iter().chain(zone_commands) {
-        let Some(part) = part.filter(did) else { continue };
-        // `unified_rw_reporting=both` gives the sum beside its parts.
-        let again = directions.iter().any(|known: &Direction| known.name == name);
-        if again || name == "mixed" && !directions.is_empty() {
-            continue;
-        }
-        directions.push(direction(name, part).map_err(|problem| format!("job '{}', {name}: {problem}", raw.jobname))?);
-    }
-    Ok(Job {
-        name: raw.jobname,
+    let mut job = Job {
         group: raw.groupid,
         error: raw.error,
+        failed_operations: raw.total_err,
+        not_steady: raw.steadystate.filter(|one| one.attained == Some(0)).map(|one| printable(&one.ss)),
         runtime_ms: raw.job_runtime,
-        options: plain(raw.options),
-        directions,
-    })
+        options,
+        directions: Vec::new(),
+        sync: None,
+        name,
+    };
+    let did = |part: &RawDirection| part.did_something();
+    let parts: Vec<_> = parts.into_iter().filter_map(|(name, part)| Some((name, part.filter(did)?))).collect();
+    let intervals = if parts.len() == 1 { intervals(&raw.others) } else { Vec::new() };
+    let clones: f64 = job.option(global, "numjobs").and_then(|text| text.parse().ok()).unwrap_or(1.0);
+    let runtimes = || parts.iter().filter_map(|(_, part)| part.runtime);
+    let longest = runtimes().fold(0.0, f64::max);
+    let reported = job.runtime_ms.filter(|_| longest > 0.0).map_or(1.0, |all| (all / longest).ceil());
+    // A group that is reported as one has the options of its first job.
+    let one_after_other = if job.option(global, "verify").is_some() { runtimes().sum() } else { longest };
+    let is_one = job.runtime_ms.is_some_and(|all| all <= clones * (one_after_other + CLOCK_MS) * (1.0 + CLOCK_SHARE));
+    for (name, part) in &parts {
+        // `unified_rw_reporting=both` gives the sum beside its parts.
+        let again = job.directions.iter().any(|known: &Direction| known.name == *name);
+        if again || *name == "mixed" && !job.directions.is_empty() {
+            continue;
+        }
+        let evidence = Evidence {
+            direction: part,
+            block_bytes: if is_one { block_bytes(&job, global, name) } else { None },
+            in_flight: job.depth(global).unwrap_or(1.0) * clones.max(reported).clamp(1.0, MOST_JOBS),
+            intervals: intervals.clone(),
+        };
+        let read = direction(name, &evidence).map_err(|problem| format!("job '{}', {name}: {problem}", job.name))?;
+        job.directions.push(read);
+    }
+    if let Some(part) = raw.sync {
+        job.sync = sync(&part, &job.directions).map_err(|problem| format!("job '{}', sync: {problem}", job.name))?;
+    }
+    Ok(job)
 }
 
-fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String> {
-    let (Some(bandwidth), Some(latency)) = (raw.bw_bytes, raw.clat_ns) else {
-        return Err("no bw_bytes or clat_ns; results of fio before version 3 are not read".into());
+/// By so much a job may run longer than its longest direction.
+const CLOCK_MS: f64 = 2.0;
+const CLOCK_SHARE: f64 = 1e-3;
+/// More jobs fio does not take (`FIO_MAX_JOBS`).
+pub const MOST_JOBS: f64 = 4096.0;
+
+/// The shares of latencies in `latency_ns`, `latency_us` and `latency_ms`, which are named by their upper ends.
+fn intervals(job: &BTreeMap<String, Value>) -> Vec<Interval> {
+    let (mut all, mut least_ns) = (Vec::new(), 0.0);
+    for (section, unit_ns) in [("latency_ns", 1.0), ("latency_us", 1e3), ("latency_ms", 1e6)] {
+        let Some(shares) = job.get(section).and_then(Value::as_object) else { return Vec::new() };
+        let most = |name: &str| name.parse::<f64>().map_or(f64::INFINITY, |most| most * unit_ns);
+        let mut shares: Vec<_> =
+            shares.iter().map(|(name, share)| (most(name), share.as_f64().unwrap_or(0.0))).collect();
+        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (most_ns, percent) in shares {
+            all.push(Interval { least_ns, most_ns, percent });
+            least_ns = most_ns;
+        }
+    }
+    all
+}
+
+/// Options that make operations of more than one size.
+const SIZES: [&str; 9] = [
+    "bsrange",
+    "blocksize_range",
+    "bssplit",
+    "bs_unaligned",
+    "blocksize_unaligned",
+    "bs_is_seq_rand",
+    "blocksize_is_seq_rand",
+    "read_iolog",
+    "num_range",
+];
+
+/// The size of each operation, where the options determine it.
+fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
+    let has = |name: &&str| job.option(global, name).is_some();
+    if job.options.is_empty() && global.is_empty() || SIZES.iter().any(|name| has(&name)) || has(&"kb_base") {
+        return None;
+    }
+    let text = job.option(global, "bs").or(job.option(global, "blocksize"))?;
+    let sizes: Vec<&str> = text.split(',').collect();
+    let at = match direction {
+        "read" => 0,
+        "write" => 1,
+        "trim" => 2,
+        "mixed" if sizes.len() == 1 => 0,
+        _ => return None,
+    };
+    // Writes and trims that are not named have the size of the last one that is.
+    size(sizes.get(at).or(sizes.last())?)
+}
+
+/// `4k`, `1MiB`, `512`.
+fn size(text: &str) -> Option<f64> {
+    let text = text.trim().to_lowercase();
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "b" => 0,
+        "k" | "kb" | "ki" | "kib" => 10,
+        "m" | "mb" | "mi" | "mib" => 20,
+        "g" | "gb" | "gi" | "gib" => 30,
+        _ => return None,
+    };
+    Some(digits.parse::<u32>().ok().filter(|digits| *digits > 0)? as f64 * f64::from(1u32 << shift))
+}
+
+fn direction(name: &'static str, evidence: &Evidence<'_>) -> Result<Direction, String> {
+    let raw = evidence.direction;
+    let Some(latency) = &raw.clat_ns else {
+        return Err("no clat_ns; results of fio before version 3 are not read".into());
     };
     let field = |name: &str, value: Option<f64>| {
-        let absent = || format!("it did I/O, but has no field {name}; write the whole result again");
-        countable(name, value.ok_or_else(absent)?)
+        value.ok_or_else(|| format!("it did I/O, but has no field {name}; write the whole result again"))
     };
     let (operations, iops) = (field("total_ios", raw.total_ios)?, field("iops", raw.iops)?);
     let (bytes, runtime_ms) = (field("io_bytes", raw.io_bytes)?, field("runtime", raw.runtime)?);
-    countable("bw_bytes", bandwidth)?;
-    check_rates(runtime_ms, [operations, iops], [bytes, bandwidth])?;
-    let total = raw.lat_ns;
-    check_latency("clat_ns", &latency)?;
-    total.as_ref().map_or(Ok(()), |total| check_latency("lat_ns", total))?;
+    // fio 3.0 and 3.1 write the rate in KiB only.
+    let kib = if runtime_ms > 0.0 { bytes / runtime_ms * 1000.0 } else { 0.0 };
+    let bandwidth = field("bw_bytes", raw.bw_bytes.or(raw.bw.map(|_| kib)))?;
+    rules::check(&direction_rules(), evidence)?;
+    raw.latencies().try_for_each(|one| rules::check(&latency_rules(), &one))?;
     // gtod_reduce, disable_clat and disable_lat leave latencies without samples.
-    let completion = Some(&latency).filter(|one| one.measured());
-    let total = total.as_ref().filter(|one| one.measured());
+    let completion = Some(latency).filter(|one| one.measured());
+    let total = raw.lat_ns.as_ref().filter(|one| one.measured());
     let has_percentiles = |one: &&RawLatency| !one.percentile.is_empty();
     let (of_completion, of_total) = (completion.filter(has_percentiles), total.filter(has_percentiles));
-    let bin = |(value, count): (&String, &u64)| {
-        Ok((value.parse().map_err(|_| format!("clat_ns.bins: '{value}' is no latency"))?, *count))
-    };
-    let mut bins: Vec<(u64, u64)> = latency.bins.iter().map(bin).collect::<Result<_, String>>()?;
-    bins.sort_unstable();
-    check_bins("clat_ns", &latency, &bins)?;
     Ok(Direction {
         name,
         operations,
@@ -305,68 +338,53 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
         runtime_ms,
         latency_mean_ns: completion.map(|one| one.mean),
         total_mean_ns: total.or(completion).map(|one| one.mean),
-        percentiles: of_completion.or(of_total).map_or(Ok(Vec::new()), |one| percentiles("percentile", one))?,
+        percentiles: of_completion.or(of_total).map_or(Ok(Vec::new()), percentiles)?,
         percentiles_of_total: of_completion.is_none() && of_total.is_some(),
-        bins,
+        bins: bins(latency)?,
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const PLAIN: &str = include_str!("../../../../../fuzz/corpus/fio_json/plain.json");
-    const PLUS: &str = include_str!("../../../../../fuzz/corpus/fio_json/plus.json");
-
-    #[test]
-    fn real_results_are_read() {
-        let output = parse(PLAIN).unwrap();
-        assert!(output.version.starts_with("fio-3"));
-        let names: Vec<(&str, usize)> =
-            output.jobs.iter().map(|job| (job.name.as_str(), job.directions.len())).collect();
-        assert_eq!(names, [("rr", 1), ("sw", 1), ("mix", 2)]);
-        assert!(output.jobs[0].directions[0].bins.is_empty());
-        let plus = parse(&format!("fio: a warning\n{PLUS}")).unwrap();
-        let read = &plus.jobs[0].directions[0];
-        assert_eq!(read.bins.iter().map(|bin| bin.1).sum::<u64>(), PLUS_READS);
-        assert!(read.percentiles.iter().any(|(percent, latency)| *percent == 99.0 && *latency > 0.0));
-    }
-
-    /// `jobs[0].read.clat_ns.N` of the file.
-    const PLUS_READS: u64 = 13967;
-
-    #[test]
-    fn the_committed_corpus_never_panics() {
-        let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/fio_json");
-        for entry in std::fs::read_dir(corpus).unwrap().flatten() {
-            let _ = parse(&String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()));
-        }
-    }
-
-    #[test]
-    fn what_is_not_fio_is_said() {
-        for (text, word) in [
-            ("", "no JSON"),
-            ("{}", "fio version"),
-            ("{\"fio version\":\"fio-3\",\"jobs\":[]}", "no jobs"),
-            (
-                "{\"fio version\":\"fio-2\",\"jobs\":[{\"jobname\":\"a\",\"read\":{\"total_ios\":1,\"clat\":{}}}]}",
-                "before version 3",
-            ),
-        ] {
-            let problem = parse(text).unwrap_err();
-            assert!(problem.contains(word), "{problem}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn damage_is_an_error_and_not_a_panic(at in 0usize..20_000, byte in any::<u8>()) {
-            let mut bytes = PLAIN.as_bytes().to_vec();
-            let at = at % bytes.len();
-            bytes[at] = byte;
-            let _ = parse(&String::from_utf8_lossy(&bytes));
-        }
-    }
+/// Syncs, which fio counts by their latencies: `total_ios` leaves some of them out.
+fn sync(raw: &RawDirection, directions: &[Direction]) -> Result<Option<Direction>, String> {
+    let Some(latency) = raw.lat_ns.as_ref().filter(|one| one.measured()) else { return Ok(None) };
+    rules::check(&latency_rules(), &("lat_ns", latency))?;
+    let operations = latency.samples.or(raw.total_ios).unwrap_or(0.0);
+    let runtime_ms = directions.iter().map(|one| one.runtime_ms).fold(0.0, f64::max);
+    Ok(Some(Direction {
+        name: SYNC,
+        operations,
+        bytes: 0.0,
+        samples: latency.samples,
+        bandwidth: 0.0,
+        iops: if runtime_ms > 0.0 { operations / runtime_ms * 1000.0 } else { 0.0 },
+        runtime_ms,
+        latency_mean_ns: Some(latency.mean),
+        total_mean_ns: Some(latency.mean),
+        percentiles: percentiles(latency)?,
+        percentiles_of_total: true,
+        bins: bins(latency)?,
+    }))
 }
+
+/// Percent and nanoseconds, rising.
+fn percentiles(latency: &RawLatency) -> Result<Vec<(f64, f64)>, String> {
+    let read = |(percent, value): (&String, &f64)| {
+        let known = percent.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+        Ok((known.ok_or_else(|| format!("'{}' is no percentile", printable(percent)))?, *value))
+    };
+    let mut all: Vec<(f64, f64)> = latency.percentile.iter().map(read).collect::<Result<_, String>>()?;
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(all)
+}
+
+/// Nanoseconds and counts, rising.
+fn bins(latency: &RawLatency) -> Result<Vec<(u64, u64)>, String> {
+    let bin = |(value, count): (&String, &u64)| {
+        Ok((value.parse().map_err(|_| format!("bins: '{}' is no latency", printable(value)))?, *count))
+    };
+    let mut all: Vec<(u64, u64)> = latency.bins.iter().map(bin).collect::<Result<_, String>>()?;
+    all.sort_unstable();
+    Ok(all)
+}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
 //! `hyperfine --export-json` (hyperfine 1.5 and later): seconds of each run of each command.
 
-use super::{Found, agrees};
+use super::Found;
+use crate::import::printable;
+use crate::import::rules::{self, Compared, Rule};
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use serde::Deserialize;
@@ -18,6 +20,8 @@ struct Outcome {
     mean: f64,
     min: f64,
     max: f64,
+    median: Option<f64>,
+    stddev: Option<f64>,
     user: Option<f64>,
     system: Option<f64>,
     times: Option<Vec<f64>>,
@@ -29,8 +33,34 @@ struct Outcome {
     parameters: BTreeMap<String, serde_json::Value>,
 }
 
-/// Digits that a JSON number may lose.
-const ROUNDING: f64 = 1e-6;
+const RULES: [Rule<Outcome>; 1] = [Rule {
+    name: "statistics of times",
+    witness: "times",
+    // Digits that a JSON number may lose.
+    share: 1e-6,
+    rounding: 1e-9,
+    of: |outcome| {
+        let Some(times) = &outcome.times else { return Vec::new() };
+        let of = |pick: fn(f64, f64) -> f64| times.iter().copied().reduce(pick);
+        let mean = senesce_stats::mean(times);
+        let squares = mean.map(|mean| times.iter().map(|time| (time - mean).powi(2)).sum::<f64>());
+        let deviation = squares.filter(|_| times.len() > 1).map(|squares| (squares / (times.len() - 1) as f64).sqrt());
+        let own = [
+            ("mean", Some(outcome.mean), mean),
+            ("min", Some(outcome.min), of(f64::min)),
+            ("max", Some(outcome.max), of(f64::max)),
+            ("median", outcome.median, senesce_stats::median(times)),
+            ("stddev", outcome.stddev, deviation),
+        ];
+        own.into_iter().filter_map(|(name, stated, found)| Some(Compared::equal(name, stated?, found?))).collect()
+    },
+}];
+
+/// Names of the rules, for the documentation.
+#[cfg(test)]
+pub(super) fn rules() -> Vec<&'static str> {
+    RULES.iter().map(|rule| rule.name).collect()
+}
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let document: Document =
@@ -39,7 +69,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     // Results of the same command under the same parameters are further repetitions.
     let mut before: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for outcome in &document.results {
-        check(outcome).map_err(|problem| format!("command '{}': {problem}", outcome.command))?;
+        check(outcome).map_err(|problem| format!("command '{}': {problem}", printable(&outcome.command)))?;
         let first = before.entry((outcome.command.as_str(), format!("{:?}", outcome.parameters))).or_default();
         add(outcome, *first, &mut found);
         *first += outcome.times.as_ref().map_or(1, Vec::len);
@@ -47,20 +77,18 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-/// The file's own mean, least and largest time against those of its single times.
+/// The single times, and the file's own statistics against them.
 fn check(outcome: &Outcome) -> Result<(), String> {
+    let stated = [outcome.mean, outcome.min, outcome.max].into_iter().chain(outcome.user).chain(outcome.system);
+    let mut all = outcome.times.iter().flatten().chain(&outcome.memory_usage_byte).copied().chain(stated);
+    if let Some(wrong) = all.find(|value| !(value.is_finite() && *value >= 0.0)) {
+        return Err(format!("{wrong} is no time and no size"));
+    }
     let Some(times) = &outcome.times else { return Ok(()) };
-    if times.iter().any(|time| !(time.is_finite() && *time >= 0.0)) {
-        return Err("a time is negative or no number".into());
+    if times.is_empty() {
+        return Err("it has no times".into());
     }
-    let of = |pick: fn(f64, f64) -> f64| times.iter().copied().reduce(pick);
-    let own = [("mean", outcome.mean), ("min", outcome.min), ("max", outcome.max)];
-    for ((name, said), found) in own.into_iter().zip([senesce_stats::mean(times), of(f64::min), of(f64::max)]) {
-        let Some(found) = found else { return Err("it has no times".into()) };
-        if !agrees(found, said, ROUNDING) {
-            return Err(format!("{name} is {said} s, that of its times is {found} s; the file was altered or cut"));
-        }
-    }
+    rules::check(&RULES, outcome)?;
     if !outcome.exit_codes.is_empty() && outcome.exit_codes.len() != times.len() {
         return Err(format!("it has {} times and {} exit codes", times.len(), outcome.exit_codes.len()));
     }
@@ -70,16 +98,20 @@ fn check(outcome: &Outcome) -> Result<(), String> {
 /// Adds the values of a result whose repetitions count from `first` on.
 fn add(outcome: &Outcome, first: usize, found: &mut Found) {
     let under = |one: Measurement, repetition: usize| {
-        let one = Measurement { repetition: (first + repetition) as u32, ..one.under("command", &outcome.command) };
+        let one = Measurement {
+            repetition: (first + repetition) as u32,
+            ..one.under("command", printable(&outcome.command))
+        };
         outcome.parameters.iter().fold(one, |one, (name, value)| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
-            one.under(name, text)
+            one.under(&printable(name), printable(&text))
         })
     };
+    let command = printable(&outcome.command);
     let has_failed = |index: usize| outcome.exit_codes.get(index).is_some_and(|code| *code != Some(0));
     let failed = (0..outcome.exit_codes.len()).filter(|index| has_failed(*index)).count();
     if failed > 0 {
-        found.caveats.push(format!("'{}' failed {failed} times: these times do not count", outcome.command));
+        found.caveats.push(format!("'{command}' failed {failed} times: these times do not count"));
     }
     let mut put = |metric: &str, unit: &str, value: f64, repetition: usize, primary: bool| {
         if let Ok(one) = Measurement::new(metric, unit, Better::Lower, value) {
@@ -101,8 +133,6 @@ fn add(outcome: &Outcome, first: usize, found: &mut Found) {
         }
     }
     if outcome.times.is_none() {
-        found
-            .caveats
-            .push(format!("'{}' has a mean and no single times: nothing tells how much it varies", outcome.command));
+        found.caveats.push(format!("'{command}' has a mean and no single times: how much it varies is unknown"));
     }
 }

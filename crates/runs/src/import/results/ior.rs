@@ -1,40 +1,60 @@
 //! What IOR 3.3 and 4 print: a block `Options:` and `Results:` for each test, and a table over all of them at the end.
 
-use super::{Found, agrees};
+mod evidence;
+
+use super::Found;
+use super::printed::Printed;
+use crate::import::rules;
+use crate::import::{Complaint, printable};
+use evidence::{Evidence, all_rules};
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use std::collections::BTreeMap;
 
-/// A row of results is printed with four digits at least.
-const ROUNDING: f64 = 5e-4;
-
 /// Columns of a row of results behind its operation, in order (`PrintReducedResult` of IOR).
-const COLUMNS: usize = 9;
+const COLUMNS: usize = 10;
+const MIB: f64 = 1_048_576.0;
 
 /// One test: its options and its rows.
 #[derive(Debug, Default)]
 struct Test {
     options: BTreeMap<String, String>,
     rows: Vec<Row>,
+    /// `Max Write` and `Max Read` (MiB/s), where they are printed.
+    most: BTreeMap<&'static str, Printed>,
+    /// Why its rows do not count.
+    fault: Option<String>,
+    /// IOR did not move as many bytes as the options say.
+    moved_otherwise: bool,
 }
 
 /// One access of one repetition.
 #[derive(Debug, PartialEq)]
 struct Row {
-    operation: String,
-    mib_per_second: f64,
-    operations_per_second: Option<f64>,
-    seconds: f64,
+    operation: &'static str,
+    mib_per_second: Printed,
+    operations_per_second: Option<Printed>,
+    transfer_kib: Option<Printed>,
+    access_seconds: Option<Printed>,
+    seconds: Printed,
     repetition: u32,
 }
 
 /// A row of the table at the end.
 #[derive(Debug, PartialEq)]
 struct Total {
-    operation: String,
-    most: f64,
-    least: f64,
-    mean: f64,
+    operation: &'static str,
+    /// Largest, least, mean and deviation of bandwidth (MiB/s) and of operations (1/s), then the mean of seconds; none where
+    /// IOR stopped before it had them.
+    numbers: Option<Vec<Printed>>,
+    /// Bytes that stonewalling left.
+    is_stonewalled: bool,
+}
+
+/// Names of the rules, for the documentation.
+#[cfg(test)]
+pub(super) fn rules() -> Vec<&'static str> {
+    all_rules().map(|rule| rule.name).to_vec()
 }
 
 /// Where in the text a line stands.
@@ -48,31 +68,43 @@ enum Part {
 
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::default();
-    let (mut tests, mut totals, mut part) = (Vec::<Test>::new(), Vec::new(), Part::Head);
-    for line in text.lines().map(str::trim) {
-        match line {
+    let (mut tests, mut totals, mut part, mut fault) = (Vec::<Test>::new(), Vec::new(), Part::Head, None);
+    for (index, line) in text.lines().map(str::trim).enumerate() {
+        let at = |problem: String| format!("line {}: {problem}", index + 1);
+        part = match line {
             "Options:" => {
                 tests.push(Test::default());
-                part = Part::Options;
+                Part::Options
             }
-            "Results:" => part = Part::Results,
-            "Summary of all tests:" => part = Part::Totals,
-            _ => {}
-        }
-        if line.starts_with("ERROR") || line.starts_with("ior ERROR") {
-            return Err(format!("IOR reports an error ({line}): its numbers do not count"));
-        }
-        if line.starts_with("WARNING") || line.starts_with("ior WARNING") {
-            found.caveats.push(format!("IOR warns: {line}"));
+            "Results:" => Part::Results,
+            "Summary of all tests:" => Part::Totals,
+            _ if line.starts_with("IOR-") && part == Part::Totals => {
+                return Err(at("another run of IOR begins: import each by itself".into()));
+            }
+            _ => part,
+        };
+        match (Complaint::of(line), tests.last_mut()) {
+            (Some(Complaint::Invalidates), Some(test)) if part != Part::Totals => test.fault = Some(printable(line)),
+            (Some(Complaint::Invalidates), _) => fault = Some(printable(line)),
+            (Some(Complaint::Warns), test) => {
+                found.caveats.push(format!("IOR warns: {}", printable(line)));
+                if let Some(test) = test {
+                    test.moved_otherwise |= line.contains("actual aggregate bytes");
+                }
+            }
+            (None, _) => {}
         }
         match (part, tests.last_mut()) {
             (Part::Head, _) => head(line, &mut found),
             (Part::Options, Some(test)) => {
-                test.options
-                    .extend(line.split_once(':').map(|(name, value)| (name.trim().into(), value.trim().into())));
+                let pair = line.split_once(':').map(|(name, value)| (printable(name.trim()), printable(value.trim())));
+                test.options.extend(pair);
             }
-            (Part::Results, Some(test)) => test.rows.extend(row(line)),
-            (Part::Totals, _) => totals.extend(total(line)),
+            (Part::Results, Some(test)) => {
+                test.rows.extend(row(line).map_err(at)?);
+                test.most.extend(largest(line));
+            }
+            (Part::Totals, _) => totals.extend(total(line).map_err(at)?),
             _ => {}
         }
     }
@@ -82,7 +114,10 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
     check(&tests, &totals, &mut found)?;
     for (number, test) in tests.iter().enumerate() {
         let several = (tests.len() > 1).then_some(number);
-        test.rows.iter().for_each(|row| add(test, row, several, &mut found));
+        match test.fault.as_ref().or(fault.as_ref()) {
+            Some(fault) => found.caveats.push(format!("test {number}: its numbers do not count: {fault}")),
+            None => test.rows.iter().for_each(|row| add(test, row, several, &mut found)),
+        }
     }
     Ok(found)
 }
@@ -90,68 +125,97 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 /// `Began : DATE`, `Machine : Linux NAME`, `IOR-4.0.0: MPI Coordinated Test of Parallel I/O`.
 fn head(line: &str, found: &mut Found) {
     if line.starts_with("IOR-") && found.environment.0.is_empty() {
-        found.environment.put("ior.version", line.split(':').next().unwrap_or(line));
+        found.environment.put("ior.version", printable(line.split(':').next().unwrap_or(line)));
     }
     for (name, fact) in [("Began", "ior.began"), ("Command line", "ior.command"), ("Machine", "ior.machine")] {
         if let Some((_, value)) = line.split_once(':').filter(|(said, _)| said.trim() == name) {
-            found.environment.put(fact, value);
+            found.environment.put(fact, printable(value));
         }
     }
+}
+
+fn transfer(word: &str) -> Option<&'static str> {
+    ["write", "read"].into_iter().find(|name| *name == word)
 }
 
 /// `write 912.40 4282 0.001868 1024.00 256.00 0.001203 0.007473 0.000973 0.008768 0`; `remove` has dashes and is no transfer.
-fn row(line: &str) -> Option<Row> {
+fn row(line: &str) -> Result<Option<Row>, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [operation, numbers @ ..] = words.as_slice() else { return None };
-    if !["write", "read"].contains(operation) || numbers.len() != COLUMNS + 1 {
-        return None;
+    let [operation, numbers @ ..] = words.as_slice() else { return Ok(None) };
+    let Some(operation) = transfer(operation).filter(|_| numbers.len() == COLUMNS) else { return Ok(None) };
+    let number = |index: usize, name: &str| {
+        let word = numbers[index];
+        Printed::of(word).ok_or_else(|| format!("{name} of {operation} is '{}', which cannot be", printable(word)))
+    };
+    let optional = |index: usize, name: &str| match numbers[index] {
+        "NA" | "-" => Ok(None),
+        _ => number(index, name).map(Some),
+    };
+    Ok(Some(Row {
+        operation,
+        mib_per_second: number(0, "bw(MiB/s)")?,
+        operations_per_second: optional(1, "IOPS")?,
+        transfer_kib: optional(4, "xfer(KiB)")?,
+        access_seconds: optional(6, "wr/rd(s)")?,
+        seconds: number(8, "total(s)")?,
+        repetition: numbers[9].parse().map_err(|_| format!("'{}' is no repetition", printable(numbers[9])))?,
+    }))
+}
+
+/// `Max Write: 1280.00 MiB/sec (1342.18 MB/sec)`
+fn largest(line: &str) -> Option<(&'static str, Printed)> {
+    let (name, rest) = line.strip_prefix("Max ")?.split_once(':')?;
+    Some((transfer(&name.to_lowercase())?, Printed::of(rest.split_whitespace().next()?)?))
+}
+
+/// `write 912.40 912.40 912.40 0.00 ...`; all of it is `nan` where IOR stopped before the last repetition.
+fn total(line: &str) -> Result<Option<Total>, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let Some(operation) = words.first().and_then(|word| transfer(word)) else { return Ok(None) };
+    let numbers =
+        words.get(1..10).ok_or_else(|| format!("the row of {operation} in the table at the end is cut off"))?;
+    let is_stonewalled = words.get(11).is_some_and(|word| *word != "NA");
+    if numbers.iter().all(|word| word.trim_start_matches('-') == "nan") {
+        return Ok(Some(Total { operation, numbers: None, is_stonewalled }));
     }
-    let number = |index: usize| numbers[index].parse::<f64>().ok().filter(|number| number.is_finite());
-    Some(Row {
-        operation: (*operation).to_string(),
-        mib_per_second: number(0)?,
-        operations_per_second: number(1),
-        seconds: number(8)?,
-        repetition: numbers[9].parse().ok()?,
-    })
+    let number = |word: &&str| {
+        Printed::of(word)
+            .ok_or_else(|| format!("'{}' of {operation} in the table at the end cannot be", printable(word)))
+    };
+    let numbers = numbers.iter().map(number).collect::<Result<_, _>>()?;
+    Ok(Some(Total { operation, numbers: Some(numbers), is_stonewalled }))
 }
 
-/// `write 912.40 912.40 912.40 0.00 ...`
-fn total(line: &str) -> Option<Total> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let operation = words.first().filter(|word| ["write", "read"].contains(*word))?;
-    let number = |index: usize| words.get(index)?.parse::<f64>().ok();
-    Some(Total { operation: (*operation).to_string(), most: number(1)?, least: number(2)?, mean: number(3)? })
-}
-
-/// The rows against the table at the end, test by test.
+/// The rows against their options and the table at the end, test by test.
 fn check(tests: &[Test], totals: &[Total], found: &mut Found) -> Result<(), String> {
     if totals.is_empty() {
         found.caveats.push("the table at the end is missing: the run was cut off, and its sums are not checked".into());
-        return Ok(());
     }
     for operation in ["write", "read"] {
-        let of_tests: Vec<Vec<f64>> = tests
-            .iter()
-            .map(|test| {
-                test.rows.iter().filter(|row| row.operation == operation).map(|row| row.mib_per_second).collect()
-            })
-            .filter(|values: &Vec<f64>| !values.is_empty())
-            .collect();
-        let totals: Vec<&Total> = totals.iter().filter(|total| total.operation == operation).collect();
-        if of_tests.len() != totals.len() {
-            return Err(format!("{} tests {operation}, the table at the end has {}", of_tests.len(), totals.len()));
-        }
-        for (values, total) in of_tests.iter().zip(totals) {
-            let of = |pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick).unwrap_or_default();
-            let ours = [of(f64::max), of(f64::min), senesce_stats::mean(values).unwrap_or_default()];
-            for (name, (ours, said)) in
-                ["Max", "Min", "Mean"].into_iter().zip(ours.into_iter().zip([total.most, total.least, total.mean]))
-            {
-                if !agrees(ours, said, ROUNDING) {
-                    return Err(format!("{name} of {operation} is {said} MiB/s, that of its rows is {ours} MiB/s"));
-                }
+        let mut of_table = totals.iter().filter(|total| total.operation == operation);
+        for test in tests {
+            let rows: Vec<&Row> = test.rows.iter().filter(|row| row.operation == operation).collect();
+            if rows.is_empty() {
+                continue;
             }
+            let total = of_table.next();
+            if total.is_none() && !totals.is_empty() {
+                return Err(format!("the table at the end lacks a row of {operation}"));
+            }
+            let wanted = test.options.get("repetitions").and_then(|text| text.parse::<usize>().ok());
+            if let Some(wanted) = wanted.filter(|wanted| rows.len() < *wanted) {
+                let count = rows.len();
+                found.caveats.push(format!("IOR stopped early: it has {count} of {wanted} repetitions of {operation}"));
+            }
+            if total.is_some_and(|total| total.numbers.is_none()) {
+                found
+                    .caveats
+                    .push(format!("the table at the end has no numbers of {operation} to check the rows with"));
+            }
+            rules::check(&all_rules(), &Evidence { test, rows, total })?;
+        }
+        if of_table.next().is_some() {
+            return Err(format!("the table at the end has a row of {operation} that no test has"));
         }
     }
     Ok(())
@@ -159,13 +223,14 @@ fn check(tests: &[Test], totals: &[Total], found: &mut Found) -> Result<(), Stri
 
 fn add(test: &Test, row: &Row, number: Option<usize>, found: &mut Found) {
     let values = [
-        Measurement::new("bandwidth", "bytes/s", Better::Higher, row.mib_per_second * 1_048_576.0)
+        Measurement::new("bandwidth", "bytes/s", Better::Higher, row.mib_per_second.value * MIB)
             .map(Measurement::primary),
-        Measurement::new("time", "s", Better::Lower, row.seconds),
+        Measurement::new("time", "s", Better::Lower, row.seconds.value),
     ];
-    let operations = row.operations_per_second.map(|rate| Measurement::new("operations", "1/s", Better::Higher, rate));
+    let rate = row.operations_per_second;
+    let operations = rate.map(|rate| Measurement::new("operations", "1/s", Better::Higher, rate.value));
     for one in values.into_iter().chain(operations).flatten() {
-        let mut one = Measurement { repetition: row.repetition, ..one.under("operation", &row.operation) };
+        let mut one = Measurement { repetition: row.repetition, ..one.under("operation", row.operation) };
         for name in ["tasks", "xfersize", "blocksize", "access", "api"] {
             if let Some(value) = test.options.get(name) {
                 one = one.under(name, value);

@@ -1,12 +1,11 @@
 //! What mdtest prints: tables `SUMMARY rate` and, from version 4 on when asked, `SUMMARY time`, over all iterations.
 
-use super::{Found, agrees};
+use super::Found;
+use crate::import::rules::{self, Compared, Rule, mean_range, squares_range};
+use crate::import::{Complaint, printable};
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use std::collections::BTreeMap;
-
-/// Rates and times are printed with three decimals and taken by clocks of different processes.
-const ROUNDING: f64 = 0.01;
 
 /// Largest, least, mean and standard deviation over the iterations.
 type Statistics = [f64; 4];
@@ -18,6 +17,8 @@ struct Launch {
     iterations: usize,
     rates: BTreeMap<String, Statistics>,
     times: BTreeMap<String, Statistics>,
+    /// Why its rows do not count.
+    fault: Option<String>,
 }
 
 /// Which table a line belongs to.
@@ -28,38 +29,119 @@ enum Part {
     Times,
 }
 
+const RULES: [Rule<Launch>; 4] = [
+    Rule {
+        name: "mean of iterations",
+        witness: "Max, Min and the number of iterations",
+        share: 1e-6,
+        rounding: 0.002,
+        of: |launch| {
+            let of = |(operation, [most, least, mean, _]): (&String, &Statistics)| {
+                let count = if launch.iterations == 0 { f64::INFINITY } else { launch.iterations as f64 };
+                let (low, high) = mean_range(count, *least, *most);
+                Compared::within(format!("Mean of {operation}"), *mean, low, high)
+            };
+            launch.rates.iter().map(of).collect()
+        },
+    },
+    Rule {
+        name: "deviation of iterations",
+        witness: "Max, Min, Mean and the number of iterations",
+        share: 1e-3,
+        rounding: 0.01,
+        of: |launch| {
+            let count = launch.iterations as f64;
+            let of = |(operation, [most, least, mean, stated]): (&String, &Statistics)| {
+                let (low, high) = squares_range(count, *least, *mean, *most);
+                // Versions before 3.4 divide by the number of iterations, later ones by one less.
+                let range = match launch.iterations {
+                    0 => (0.0, most - least),
+                    1 => (0.0, 0.0),
+                    _ => ((low / count).sqrt(), (high / (count - 1.0)).sqrt()),
+                };
+                Compared::within(format!("Std Dev of {operation}"), *stated, range.0, range.1)
+            };
+            launch.rates.iter().map(of).collect()
+        },
+    },
+    Rule {
+        name: "one iteration",
+        witness: "Min of one iteration",
+        share: 0.01,
+        rounding: 0.001,
+        of: |launch| {
+            let of = |(operation, [most, least, ..]): (&String, &Statistics)| {
+                Compared::equal(format!("Max of {operation}"), *most, *least)
+            };
+            if launch.iterations == 1 { launch.rates.iter().map(of).collect() } else { Vec::new() }
+        },
+    },
+    Rule {
+        name: "created and removed files",
+        witness: "rate x time of removals",
+        share: 0.01,
+        rounding: 0.0,
+        of: |launch| {
+            let items = |operation: &str| {
+                let (rate, time) = (launch.rates.get(operation)?, launch.times.get(operation)?);
+                (launch.iterations == 1 && rate[2] > 0.0).then_some(rate[2] * time[2])
+            };
+            match (items("file creation"), items("file removal")) {
+                (Some(created), Some(removed)) => vec![Compared::equal("rate x time of creations", created, removed)],
+                _ => Vec::new(),
+            }
+        },
+    },
+];
+
+/// Names of the rules, for the documentation.
+#[cfg(test)]
+pub(super) fn rules() -> Vec<&'static str> {
+    RULES.iter().map(|rule| rule.name).collect()
+}
+
 pub(super) fn read(text: &str) -> Result<Found, String> {
     let mut found = Found::default();
     let (mut launches, mut part) = (Vec::<Launch>::new(), Part::Head);
-    for line in text.lines().map(str::trim) {
+    for (index, line) in text.lines().map(str::trim).enumerate() {
+        let at = |problem: String| format!("line {}: {problem}", index + 1);
         if line.starts_with("mdtest-") && line.contains("was launched with") {
             head(line, &mut found);
             launches.push(Launch { tasks: tasks(line), ..Launch::default() });
             part = Part::Head;
-        } else if let Some(rest) = line.strip_prefix("SUMMARY rate: (of ") {
-            let launch = last(&mut launches);
-            launch.iterations = rest.split_whitespace().next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        } else if line.starts_with("SUMMARY rate") {
+            last(&mut launches).iterations =
+                iterations(line).ok_or_else(|| at("it has no number of iterations".into()))?;
             part = Part::Rates;
-        } else if line.starts_with("SUMMARY time:") {
+        } else if line.starts_with("SUMMARY time") {
             part = Part::Times;
         } else if line.starts_with("-- finished") {
             part = Part::Head;
-        } else if let Some((operation, values)) = row(line) {
+        } else if let Some(complaint) = Complaint::of(line) {
+            match complaint {
+                Complaint::Invalidates => last(&mut launches).fault = Some(printable(line)),
+                Complaint::Warns => found.caveats.push(format!("mdtest warns: {}", printable(line))),
+            }
+        } else if part != Part::Head
+            && let Some((operation, values)) = row(line).map_err(at)?
+        {
             let launch = last(&mut launches);
-            match part {
-                Part::Rates => drop(launch.rates.insert(operation, values)),
-                Part::Times => drop(launch.times.insert(operation, values)),
-                Part::Head => {}
+            let table = if part == Part::Rates { &mut launch.rates } else { &mut launch.times };
+            if table.insert(operation, values).is_some() {
+                return Err(at("this operation has a row already: import each run by itself".into()));
             }
         }
     }
-    for (number, launch) in launches.iter().enumerate() {
-        check(launch)?;
-        let several = (launches.len() > 1).then_some(number);
-        add(launch, several, &mut found);
-    }
-    if found.measurements.is_empty() {
+    if launches.iter().all(|launch| launch.rates.is_empty()) {
         return Err("it has no table 'SUMMARY rate'; it is not what mdtest prints".into());
+    }
+    for (number, launch) in launches.iter().enumerate() {
+        rules::check(&RULES, launch)?;
+        let several = (launches.len() > 1).then_some(number);
+        match &launch.fault {
+            Some(fault) => found.caveats.push(format!("launch {number}: its numbers do not count: {fault}")),
+            None => add(launch, several, &mut found),
+        }
     }
     Ok(found)
 }
@@ -71,51 +153,42 @@ fn last(launches: &mut Vec<Launch>) -> &mut Launch {
     launches.last_mut().expect("there is one")
 }
 
+/// `SUMMARY rate (in ops/sec): (of 2 iterations)`
+fn iterations(line: &str) -> Option<usize> {
+    line.split_once("(of ")?.1.split_whitespace().next()?.parse().ok().filter(|count| *count > 0)
+}
+
 /// `mdtest-4.0.0 was launched with 10 total task(s) on 2 node(s)`
 fn tasks(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    words.iter().position(|word| *word == "total").map_or_else(String::new, |at| words[at - 1].to_string())
+    words.windows(2).find(|two| two[1] == "total").map_or_else(String::new, |two| printable(two[0]))
 }
 
 fn head(line: &str, found: &mut Found) {
-    found.environment.put("mdtest.version", line.split_whitespace().next().unwrap_or_default());
+    found.environment.put("mdtest.version", printable(line.split_whitespace().next().unwrap_or_default()));
 }
 
-/// `File creation : 439.763 404.632 422.661 14.357`; the colon went with version 4.
-fn row(line: &str) -> Option<(String, Statistics)> {
+/// `File creation : 439.763 404.632 422.661 14.357`; the colon went with version 4. With `--show-perrank-statistics` largest,
+/// least and mean of the ranks stand before those of the iterations.
+fn row(line: &str) -> Result<Option<(String, Statistics)>, String> {
     let words: Vec<&str> = line.split_whitespace().filter(|word| *word != ":").collect();
-    let (names, numbers) = words.split_at_checked(words.len().checked_sub(4)?)?;
-    let mut values = [0.0; 4];
-    for (value, word) in values.iter_mut().zip(numbers) {
-        *value = word.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
+    let is_name = |word: &&&str| word.starts_with(char::is_alphabetic) && word.parse::<f64>().is_err();
+    let (names, numbers) = words.split_at(words.iter().take_while(is_name).count());
+    let name = printable(names.join(" ").trim_end_matches(':').trim()).to_lowercase();
+    if !["directory", "file", "tree"].iter().any(|kind| name.starts_with(kind)) {
+        return Ok(None);
     }
-    let name = names.join(" ");
-    (!name.is_empty()).then(|| (name.trim_end_matches(':').trim().to_lowercase(), values))
-}
-
-/// Least, mean and largest in their order; one iteration has one value; rate times time is the same number of items in all tables.
-fn check(launch: &Launch) -> Result<(), String> {
-    for (operation, [most, least, mean, deviation]) in &launch.rates {
-        let slack = most * 1e-6 + 0.001;
-        if *least > mean + slack || *mean > most + slack || *deviation > most - least + slack {
-            return Err(format!(
-                "{operation}: least {least}, mean {mean}, largest {most}, deviation {deviation} cannot be"
-            ));
-        }
-        if launch.iterations == 1 && most - least > ROUNDING * most {
-            return Err(format!("{operation}: one iteration, and rates from {least} to {most}"));
-        }
-    }
-    let items = |operation: &str| {
-        let (rate, time) = (launch.rates.get(operation)?, launch.times.get(operation)?);
-        (launch.iterations == 1 && rate[2] > 0.0).then_some(rate[2] * time[2])
+    let of_iterations = match numbers.len() {
+        4 => numbers,
+        7 => &numbers[3..],
+        count => return Err(format!("'{name}' has {count} numbers, and 4 or 7 are known")),
     };
-    if let (Some(created), Some(removed)) = (items("file creation"), items("file removal"))
-        && !agrees(created, removed, ROUNDING)
-    {
-        return Err(format!("rates and times tell of {created:.0} created and {removed:.0} removed files"));
+    let mut values = [0.0; 4];
+    for (value, word) in values.iter_mut().zip(of_iterations) {
+        let number = word.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        *value = number.ok_or_else(|| format!("'{name}': '{}' cannot be", printable(word)))?;
     }
-    Ok(())
+    Ok(Some((name, values)))
 }
 
 fn add(launch: &Launch, number: Option<usize>, found: &mut Found) {

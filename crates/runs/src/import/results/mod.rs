@@ -1,11 +1,13 @@
-//! Results of other benchmarks whose files say little more than numbers: hyperfine, IOR, mdtest.
+//! Results of other benchmarks whose files say little more than numbers: hyperfine, IOR, mdtest, and any table.
 
 mod hyperfine;
 mod ior;
 mod mdtest;
 mod present;
+mod printed;
+pub mod table;
 
-use super::{ImportedFile, Importer, read_text};
+use super::{ImportedFile, Importer, finish, read_text};
 use crate::run::{Imported, ImportedRun, NoEvent, Recorded, import};
 use senesce_core::{Analysis, Environment, Failure, Measurement};
 use serde::{Deserialize, Serialize};
@@ -55,15 +57,22 @@ impl Importer for Format {
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
         let text = read_text(source)?;
         let found = (self.read)(&text).map_err(|problem| Failure::usage(format!("{}: {problem}", source.display())))?;
-        if found.measurements.is_empty() {
-            return Err(Failure::usage(format!("{}: it holds no valid result of {}", source.display(), self.name)));
-        }
-        let ImportedFile { source: name, crc32 } = ImportedFile::of(source, crc32fast::hash(text.as_bytes()));
-        let spec = Spec { format: self.name.into(), source: name, crc32 };
-        let Found { measurements, mut environment, caveats } = found;
-        super::date(&mut environment, source, None);
-        import::<Results>(out, Imported { spec, environment, events: Vec::new(), measurements, caveats })
+        record(found, source, &text, self.name, Vec::new(), out)
     }
+}
+
+/// Writes what a file says.
+fn record(found: Found, source: &Path, text: &str, format: &str, map: Vec<String>, out: &Path) -> Result<(), Failure> {
+    let Found { measurements, mut environment, caveats } = found;
+    let nothing_counts = measurements.is_empty();
+    if nothing_counts && caveats.is_empty() {
+        return Err(Failure::usage(format!("{}: it holds no valid result of {format}", source.display())));
+    }
+    let ImportedFile { source: name, crc32 } = ImportedFile::of(source, crc32fast::hash(text.as_bytes()));
+    let spec = Spec { format: format.into(), source: name, crc32, map };
+    super::date(&mut environment, source, None);
+    import::<Results>(out, Imported { spec, environment, events: Vec::new(), measurements, caveats })?;
+    finish(source, out, nothing_counts)
 }
 
 /// The reader of the records.
@@ -73,12 +82,15 @@ pub struct Results;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// The program that measured: `hyperfine`, `ior`, `mdtest`.
+    /// The program that measured: `hyperfine`, `ior`, `mdtest`; `table`: unknown.
     pub format: String,
     /// Name of the file.
     pub source: String,
     /// CRC-32 of its bytes, in hexadecimal.
     pub crc32: String,
+    /// Which columns of a table are what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub map: Vec<String>,
 }
 
 impl ImportedRun for Results {
@@ -89,11 +101,6 @@ impl ImportedRun for Results {
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         Ok(present::analysis(spec, recorded))
     }
-}
-
-/// Whether two numbers are the same within a share of the larger one.
-fn agrees(ours: f64, theirs: f64, share: f64) -> bool {
-    (ours - theirs).abs() <= share * ours.abs().max(theirs.abs())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Tables and figures of imported results, from their values alone.
 
+use super::table::TABLE;
 use super::{Results, Spec};
 use crate::run::Recorded;
 use senesce_core::analysis::*;
@@ -20,18 +21,26 @@ pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
         conditions.entry(one.condition_text()).or_default().push(one);
     }
     let count = recorded.measurements().count();
+    let measurer = if spec.format == TABLE { "another program" } else { &spec.format };
     Analysis {
         title: format!("{}: {}", spec.format, spec.source),
-        summary: format!("{count} values that {} measured.", spec.format),
-        figures: metrics.iter().enumerate().map(|(index, (metric, of))| figure(index, spec, *metric, of)).collect(),
+        summary: format!("{count} values that {measurer} measured."),
+        figures: figures(&metrics, spec),
         tables: vec![table(&metrics)],
         findings: Vec::new(),
         caveats: vec![format!(
-            "imported: measured by {}, not by senesce; the environment is known only as far as the file tells",
-            spec.format
+            "imported: measured by {measurer}, not by senesce; the environment is known only as far as the file tells"
         )],
         result: json!({"format": spec.format, "source": spec.source, "values": recorded.measurements().collect::<Vec<_>>()}),
     }
+}
+
+/// A page of more figures is of no use.
+const MOST_FIGURES: usize = 40;
+
+fn figures(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>, spec: &Spec) -> Vec<Figure> {
+    let shown = metrics.iter().enumerate().take(MOST_FIGURES);
+    shown.map(|(index, (metric, of))| figure(index, spec, *metric, of)).collect()
 }
 
 fn values(of: &[&Measurement]) -> Vec<f64> {
