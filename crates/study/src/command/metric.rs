@@ -1,10 +1,11 @@
 //! What of a command's run is its result: the time, what fio says, or a number that it prints.
 
+use super::job_file::STONEWALLS;
 use regex::Regex;
 use senesce_core::analysis::Better;
 use senesce_core::{Measurement, NoValue};
-use senesce_runs::import::fio::format::{self, Direction, Job};
-use senesce_runs::import::fio::sum;
+use senesce_runs::import::fio::format::{self, Direction, Job, Options};
+use senesce_runs::import::fio::{impossible, sum};
 use senesce_runs::measurements::MODELLED;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -187,33 +188,55 @@ fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), Str
 /// Operations a second over all jobs and directions, over the longest runtime, with bandwidth and latency beside it.
 fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
     let output = format::parse(out)?;
-    if let Some(job) = output.jobs.iter().find(|job| job.error != 0) {
-        return Err(format!("fio: job '{}' ended with error {}", job.name, job.error));
+    for job in &output.jobs {
+        let name = &job.name;
+        if job.error != 0 {
+            return Err(format!("fio: job '{name}' ended with error {}", job.error));
+        }
+        if job.failed_operations > 0 {
+            return Err(format!("fio: {} operations of job '{name}' failed", job.failed_operations));
+        }
+        if let Some(criterion) = &job.not_steady {
+            return Err(format!("fio: job '{name}' is not steady: it did not attain {criterion}"));
+        }
     }
-    at_once(&output.jobs)?;
+    at_once(&output.jobs, &output.options)?;
+    impossible(&output).map_or(Ok(()), |problem| Err(format!("fio: {problem}")))?;
     let all: Vec<&Direction> = output.jobs.iter().flat_map(|job| &job.directions).collect();
     let Some(whole) = sum(&all).filter(|whole| whole.operations > 0.0) else {
         return Err("fio did no operation".into());
     };
     plausible("runtime of fio", "ms", whole.runtime_ms, seconds)?;
-    let latency = whole.total_mean_ns.map(|ns| ("fio mean latency", "us", Better::Lower, ns / 1000.0));
+    let us = |name, ns: f64| (name, "us", Better::Lower, ns / 1000.0);
+    let latency = whole.total_mean_ns.map(|ns| us("fio mean latency", ns));
+    let syncs: Vec<&Direction> = output.jobs.iter().filter_map(|job| job.sync.as_ref()).collect();
+    let sync = sum(&syncs).and_then(|sync| Some((sync.total_mean_ns?, sync.operations)));
+    let sync_latency = sync.map(|(mean_ns, _)| us("fio mean sync latency", mean_ns));
+    let both = whole.total_mean_ns.zip(sync);
+    let with_syncs = both.map(|(mean_ns, (sync_ns, syncs))| {
+        us("fio mean latency with syncs", mean_ns + sync_ns * syncs / whole.operations)
+    });
     let values = [
         ("fio operations", "operations/s", Better::Higher, whole.iops),
         ("fio bandwidth", "MiB/s", Better::Higher, whole.bandwidth / f64::from(1 << 20)),
     ];
     let made =
         |(name, unit, better, value)| Measurement::new(name, unit, better, value).map_err(|error| error.to_string());
-    values.into_iter().chain(latency).map(made).collect()
+    values.into_iter().chain(latency).chain(sync_latency).chain(with_syncs).map(made).collect()
 }
 
-/// Rates of jobs that ran one after the other have no sum.
-fn at_once(jobs: &[Job]) -> Result<(), String> {
-    let waits = jobs.iter().find(|job| job.options.contains_key("wait_for"));
+/// Rates of jobs that ran one after the other have no sum. A group of its own (`new_group`) runs at the same time as the others.
+fn at_once(jobs: &[Job], global: &Options) -> Result<(), String> {
+    let waits = jobs.iter().find(|job| job.option(global, "wait_for").is_some());
     let groups = jobs.iter().filter_map(|job| job.group).collect::<BTreeSet<_>>().len();
-    let why = match waits {
-        Some(job) => format!("job '{}' waits for another (wait_for)", job.name),
-        None if groups > 1 => format!("its jobs are of {groups} groups (stonewall, new_group)"),
-        None => return Ok(()),
+    let stonewall =
+        jobs.iter().skip(1).find(|job| STONEWALLS.iter().any(|option| job.option(global, option).is_some()));
+    let is_apart = jobs.iter().skip(1).all(|job| job.group == jobs[0].group || job.options.contains_key("new_group"));
+    let why = match (waits, stonewall) {
+        (Some(job), _) => format!("job '{}' waits for another (wait_for)", job.name),
+        (None, Some(job)) => format!("job '{}' waits for those before it (stonewall)", job.name),
+        (None, None) if groups > 1 && !is_apart => format!("its jobs are of {groups} groups"),
+        _ => return Ok(()),
     };
     Err(format!("fio: {why}, so that their rates did not hold at the same time: give each group a workload of its own"))
 }
@@ -335,9 +358,27 @@ mod tests {
         let (one, other) = (("a", 0, 100.0, 10.0, ""), ("b", 1, 300.0, 10.0, ""));
         let groups = fio_of(&[one, other]).unwrap_err();
         assert!(groups.contains("of 2 groups") && groups.contains("workload of its own"), "{groups}");
+        let apart = ("b", 1, 300.0, 10.0, ", \"job options\": {\"new_group\": \"1\"}");
+        assert_eq!(fio_of(&[one, apart]).unwrap()[0], 400.0, "a reporting group runs with the others");
+        let stonewall = ("b", 1, 300.0, 10.0, ", \"job options\": {\"stonewall\": \"\"}");
+        assert!(fio_of(&[one, stonewall]).unwrap_err().contains("job 'b' waits for those before it"));
         let waiting = ("b", 0, 300.0, 10.0, ", \"job options\": {\"wait_for\": \"a\"}");
         assert!(fio_of(&[one, waiting]).unwrap_err().contains("job 'b' waits for another"));
         assert_eq!(fio_of(&[one, ("b", 0, 300.0, 10.0, "")]).unwrap()[0], 400.0);
+    }
+
+    #[test]
+    fn time_of_syncs_is_part_of_an_operation_and_unsteady_jobs_do_not_count() {
+        let plain = "{\"fio version\": \"fio-3.33\", \"jobs\": [{\"jobname\": \"a\", \"error\": 0, MORE \"write\": {\"total_ios\": \
+                     1000, \"io_bytes\": 1000000, \"bw_bytes\": 1000000, \"iops\": 1000, \"runtime\": 1000, \"clat_ns\": {\"mean\": \
+                     8000}}, \"sync\": {\"total_ios\": 0, \"lat_ns\": {\"min\": 1, \"max\": 1900000, \"mean\": 950000, \"N\": 500}}}]}";
+        let found = spec("metric = 'fio'").read(2.0, &plain.replace("MORE", ""), "").unwrap();
+        let of = |name: &str| found.iter().find(|one| one.metric == name).map(|one| one.value.get());
+        assert_eq!(of("fio mean latency"), Some(8.0));
+        assert_eq!((of("fio mean sync latency"), of("fio mean latency with syncs")), (Some(950.0), Some(483.0)));
+        let unsteady = "\"steadystate\": {\"ss\": \"iops:1%\", \"attained\": 0},";
+        let refused = spec("metric = 'fio'").read(2.0, &plain.replace("MORE", unsteady), "").unwrap_err();
+        assert!(refused.contains("not steady"), "{refused}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A workload that is a program of the user's: run in the mounted volume, measured by its time or by what it prints.
 
 pub mod files;
+mod job_file;
 pub mod metric;
 pub mod process;
 
@@ -78,6 +79,9 @@ impl Program {
         }
         let metric = spec.metric.clone().unwrap_or(MetricSpec::Named(Named::Time));
         metric.check().map_err(Failure::usage)?;
+        if metric == MetricSpec::Named(Named::Fio) && is_fio(&spec.command[0]) {
+            job_file::check(&spec.command).map_err(Failure::usage)?;
+        }
         Ok(Some(Self {
             command: for_fio(spec.command.clone(), &metric),
             prepare: spec.prepare.clone(),
