@@ -161,7 +161,6 @@ fn choose(devices: &BTreeMap<String, u64>, wanted: Option<&str>, path: &Path) ->
 /// The trace, from its first request on.
 fn finish(rows: Vec<Row>, device: &str, pattern: &Pattern, counts: &Counts) -> Result<Columns, String> {
     let start = rows.iter().map(|row| row.time_ns).min().unwrap_or(0);
-    let total = rows.len();
     let issued = |row: Row| {
         let issue_ns = u64::try_from(row.time_ns - start).map_err(|_| "its times are centuries apart".to_string())?;
         Ok(Request { issue_ns, ..row.request })
@@ -179,7 +178,7 @@ fn finish(rows: Vec<Row>, device: &str, pattern: &Pattern, counts: &Counts) -> R
         (if has_latency { counts.without_latency } else { 0 }, "requests have no latency"),
     ];
     let some = said.into_iter().filter(|(count, _)| *count > 0);
-    let mut caveats: Vec<String> = some.map(|(count, what)| format!("{count} of {total} {what}")).collect();
+    let mut caveats: Vec<String> = some.map(|(count, what)| format!("{count} {what}")).collect();
     if !has_latency {
         caveats.push("the file has no latencies".into());
     }
@@ -207,9 +206,6 @@ fn request(pattern: &Pattern, line: &str) -> Result<Line, String> {
     let sectors = u32::try_from(sectors).map_err(|_| format!("size {size} bytes is more than a request can have"))?;
     let mut request = Request::new(operation, first, sectors);
     request.latency_ns = pattern.latency_ns(&cells)?;
-    if request.is_nowhere() {
-        return Err(format!("no device has sector {first}"));
-    }
     let is_aligned = is_flush || (offset.is_multiple_of(SECTOR_BYTES) && size.is_multiple_of(SECTOR_BYTES));
     let time_ns = if pattern.has(Field::Time) { pattern.time_ns(&cells, Field::Time)? } else { 0 };
     Ok(Line::Request(cells.device(), Row { time_ns, is_aligned, request }))

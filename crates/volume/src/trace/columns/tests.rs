@@ -32,7 +32,7 @@ fn public_formats_are_read() {
     let two = "fio version 2 iolog\n/dev/sdb add\n/dev/sdb open\n/dev/sdb read 0 512\n/dev/sdb close\n";
     assert_eq!(requests(two, "fio-iolog"), [(0, None, Read, 0, 1)]);
     let caveats = read(two, "fio-iolog", None).unwrap().caveats.join("\n");
-    assert!(caveats.contains("no times") && caveats.contains("3 of 1 lines"), "{caveats}");
+    assert!(caveats.contains("no times") && caveats.contains("3 lines"), "{caveats}");
 }
 
 #[test]
@@ -45,7 +45,6 @@ fn a_line_that_is_no_request_is_refused_with_its_number() {
         ("1,hm,0,Read,0,512,-5", "latency is '-5'"),
         ("1,hm,0,Erase,0,512,5", "op is 'Erase'"),
         ("1,hm,0,Read,18446744073709551615,512,5", "no device reaches"),
-        ("1,hm,0,Read,18446744073709551000,1,5", "no device has sector"),
         ("1,hm,0,Read,0,99999999999999,5", "more than a request"),
         ("1,hm,0,Read", "ends before the column 'offset'"),
         ("1,hm,0,\u{1b}[2J,0,512,5", "\\u001b[2J"),
