@@ -13,6 +13,7 @@ use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Mean, Ratio, Rule, Unit, Untestable};
+use senesce_volume::TargetSpec;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,7 @@ pub fn compare_until_decided(
             let (plan, name) = [(reference, "reference"), (sample, "sample")][side];
             let out = directory.join(run_name(name, number));
             let seed = reference.seed.child(&format!("compare/round/{number}"));
-            both[side] = Some(run_once(registry, plan, seed, &out, how)?);
+            both[side] = Some(run_once(registry, plan, word_for(plan, [reference, sample], how), seed, &out, how)?);
         }
         let [Some(reference), Some(sample)] = both else { break };
         asked.keep(directory)?;
@@ -90,8 +91,24 @@ fn runs_in(directory: &Path, side: &str, rounds: usize) -> Vec<PathBuf> {
     (0..rounds).map(|round| directory.join(run_name(side, round))).collect()
 }
 
+/// The word of `--erase` for the target of one of two plans.
+fn word_for(plan: &Plan, both: [&Plan; 2], how: &Conduct<'_>) -> Option<String> {
+    let target = |plan: &Plan| plan.spec.get("target")?.as_str()?.parse::<TargetSpec>().ok()?.path().map(PathBuf::from);
+    let Some(own) = target(plan) else { return how.erase.clone() };
+    let all: Vec<PathBuf> = both.into_iter().filter_map(target).collect();
+    let all: Vec<&Path> = all.iter().map(PathBuf::as_path).collect();
+    senesce_volume::guard::word_for(how.erase.as_deref(), &own, &all).map(str::to_string)
+}
+
 /// One run of a plan. Rounds repeat it, so that a benchmark in it repeats nothing itself.
-fn run_once(registry: &Registry, plan: &Plan, seed: Seed, out: &Path, how: &Conduct<'_>) -> Result<Record, Failure> {
+fn run_once(
+    registry: &Registry,
+    plan: &Plan,
+    erase: Option<String>,
+    seed: Seed,
+    out: &Path,
+    how: &Conduct<'_>,
+) -> Result<Record, Failure> {
     let mut plan = Plan { seed, ..plan.clone() };
     let repetitions = plan.spec.get_mut("how").and_then(|how| how.get_mut("reps"));
     if let Some(repetitions) = repetitions {
@@ -101,7 +118,7 @@ fn run_once(registry: &Registry, plan: &Plan, seed: Seed, out: &Path, how: &Cond
         out: Some(out.into()),
         runs: how.runs.clone(),
         again: false,
-        erase: how.erase.clone(),
+        erase,
         scale: plan.scale,
         only: None,
         progress: how.progress,

@@ -214,6 +214,13 @@ impl ClaimedDrive {
         left: Option<&Leftover>,
     ) -> Result<(), ZonedError> {
         let allowed = erase.is_some_and(|word| identities.iter().any(|identity| identity == word));
+        if let Some(word) = erase.filter(|_| !allowed && !self.is_ours) {
+            return Err(ZonedError::Refused {
+                target: identities[0].clone(),
+                found: format!("--erase {word} does not name it"),
+                remedy: format!("repeat its identity: --erase {}", identities.join(" or --erase ")),
+            });
+        }
         let mut device = open_on(&self.path, self.way, true, self.epoch, RingOptions::default())?;
         if !device.geometry().zoned {
             // A conventional drive has been looked at through its block device, or not at all.

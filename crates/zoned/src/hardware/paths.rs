@@ -74,8 +74,19 @@ pub(super) fn identity_of(path: &Path) -> String {
 }
 
 /// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
-/// here: nobody can tell who uses it.
+/// here: nobody can tell who uses it. An empty list is not an answer: a machine has block devices.
 pub(super) fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(), ZonedError> {
+    let is_listing = class.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if block_name(&path.canonicalize().unwrap_or_default()).is_some() && !is_listing {
+        return Err(ZonedError::Refused {
+            target: target.into(),
+            found: format!(
+                "{} lists no block device, so whether the drive is in use cannot be determined",
+                class.display()
+            ),
+            remedy: "mount it (mount -t sysfs sysfs /sys), or name the block device".into(),
+        });
+    }
     match hidden_block_device(path, class) {
         None => Ok(()),
         Some(name) => Err(ZonedError::Refused {
@@ -129,5 +140,7 @@ mod tests {
                 assert_eq!(check_visible(&path, &class, "drive").is_err(), hidden.is_some());
             }
         }
+        let nothing = room.path().join("nothing");
+        assert!(check_visible(&room.path().join("ng8n1"), &nothing, "drive").is_err(), "no list is not an answer");
     }
 }
