@@ -1,5 +1,6 @@
 //! Tests of the core as a whole, over doubles of memory and cold store.
 
+mod bits;
 mod corruption;
 mod corruption_bytes;
 mod corruption_directed;
