@@ -74,9 +74,9 @@ GEOMETRIES = [
     (f"{BTRFS} -m raid1 -d raid0", [160, 320], [HALF], False),
     (f"{BTRFS} -m raid1 -d single", [128, 160, 256], [HALF], False),
     (f"{BTRFS} -m raid1c3 -d raid1c3", [130, 160, 300], [FRESH], False),
-    (f"{BTRFS} -m raid10 -d raid10", [120, 120, 160, 160], [HALF], False),
+    (f"{BTRFS} -m raid10 -d raid10", [160, 160, 200, 200], [HALF], False),
     (f"{BTRFS} -m raid1 -d raid5", [130, 160, 240], [FRESH], False),
-    (f"{BTRFS} -m raid1c4 -d raid6", [120, 160, 160, 240], [FRESH], False),
+    (f"{BTRFS} -m raid1c4 -d raid6", [160, 160, 200, 240], [FRESH], False),
     (f"{BTRFS} -m dup -d single", [128, 400], [HALF], False),
 ]
 
