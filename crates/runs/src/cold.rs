@@ -3,6 +3,7 @@
 use crate::tree::Tree;
 use rustix::io::Errno;
 use senesce_core::failure::{Classify, errno_message};
+use senesce_core::heartbeat::{Lost, watched};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::extent::SCORE_BLOCK;
@@ -43,6 +44,12 @@ pub struct ColdAccount {
     pub content_bytes: Option<u64>,
     /// Whether the files lie in memory, where nothing can be cold.
     pub in_memory: bool,
+    /// Bytes of the image file that the page cache held when the read began. None: there is no such file, or the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_cached_bytes: Option<u64>,
+    /// Time that the read lost to a stop or to other guests of the host, if that is too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
 }
 
 /// Why the time of a read is not that of a cold read.
@@ -66,6 +73,17 @@ pub enum NotCold {
         read: Bytes,
         /// Bytes of them that have content.
         content: Bytes,
+    },
+    /// The process or the machine stood still.
+    #[error("{0}")]
+    Lost(#[from] Lost),
+    /// The image is in memory.
+    #[error(
+        "{cached} of the image file are in the page cache, where another process maps, locks or reads it: end that process"
+    )]
+    ImageCached {
+        /// Bytes in memory.
+        cached: Bytes,
     },
     /// A file system in memory.
     #[error("the files lie in memory: nothing is read from a device")]
@@ -95,8 +113,15 @@ impl ColdAccount {
     /// # Errors
     /// [`NotCold`]: with what was delivered instead, when it was not.
     pub fn judge(&self, read: &ColdRead) -> Result<Option<&'static str>, NotCold> {
+        if let Some(lost) = self.lost {
+            return Err(lost.into());
+        }
         if self.in_memory {
             return Err(NotCold::InMemory);
+        }
+        let cached = self.image_cached_bytes.unwrap_or(0);
+        if cached as f64 > read.bytes_read as f64 * (1.0 - LEAST) {
+            return Err(NotCold::ImageCached { cached: Bytes(cached) });
         }
         let content = self.content_bytes.unwrap_or(read.bytes_read);
         if read.bytes_read == 0 || (content as f64) < read.bytes_read as f64 * LEAST_CONTENT {
@@ -165,8 +190,10 @@ pub fn read<D: Rooted>(
     if let Some(device) = device.as_ref().filter(|_| is_ours) {
         DeviceStat::of(device)?;
     }
+    let image_cached_bytes = target.cached_of_image().map(|bytes| bytes.0);
     let before = Counts::now(device.as_ref());
-    let read = cold_read(root, progress, interrupt)?;
+    let (read, lost) = watched(|| cold_read(root, progress, interrupt));
+    let read = read?;
     let after = Counts::now(device.as_ref());
     let content = content(root)?;
     let extent_bytes = content.map(|content| content.delivered);
@@ -181,7 +208,10 @@ pub fn read<D: Rooted>(
         _ => (by_device.map(|stat| stat.read_bytes), by_device.map(|stat| stat.reads)),
     };
     let in_memory = is_in_memory(root);
-    Ok((read, ColdAccount { device_bytes, device_requests, extent_bytes, content_bytes, in_memory }))
+    Ok((
+        read,
+        ColdAccount { device_bytes, device_requests, extent_bytes, content_bytes, in_memory, image_cached_bytes, lost },
+    ))
 }
 
 /// What was read until now.
@@ -277,6 +307,7 @@ fn content_of(extent: &Extent, file_bytes: u64) -> Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::heartbeat::Cause;
 
     fn read_of(bytes: u64) -> ColdRead {
         ColdRead { bytes_read: bytes, allocated_bytes: bytes, ..ColdRead::default() }
@@ -284,7 +315,16 @@ mod tests {
 
     fn account(device: Option<u64>, extents: Option<u64>) -> ColdAccount {
         let (device_requests, content_bytes) = (None, extents);
-        ColdAccount { device_bytes: device, device_requests, extent_bytes: extents, content_bytes, in_memory: false }
+        let (extent_bytes, in_memory, image_cached_bytes, lost) = (extents, false, None, None);
+        ColdAccount {
+            device_bytes: device,
+            device_requests,
+            extent_bytes,
+            content_bytes,
+            in_memory,
+            image_cached_bytes,
+            lost,
+        }
     }
 
     #[test]
@@ -305,6 +345,12 @@ mod tests {
         assert!(matches!(account(Some(0), Some(0)).judge(&read_of(0)), Err(NotCold::Nothing { .. })));
         let memory = ColdAccount { in_memory: true, ..account(Some(1000), Some(1000)) };
         assert_eq!(memory.judge(&read_of(1000)), Err(NotCold::InMemory));
+        let image = |bytes| ColdAccount { image_cached_bytes: Some(bytes), ..account(Some(1000), Some(1000)) };
+        assert_eq!(image(10).judge(&read_of(1000)), Ok(None));
+        assert_eq!(image(11).judge(&read_of(1000)), Err(NotCold::ImageCached { cached: Bytes(11) }));
+        let lost = Lost { cause: Cause::Stopped, lost_us: 1000, length_us: 2000 };
+        let stopped = ColdAccount { lost: Some(lost), ..account(Some(1000), Some(1000)) };
+        assert_eq!(stopped.judge(&read_of(1000)), Err(NotCold::Lost(lost)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::ready::Ready;
 use crate::spec::WorkloadSpec;
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_message;
+use senesce_core::heartbeat::Heartbeat;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Finite, Measurement, NoValue, Progress, Seed};
 use senesce_devmodel::replay::closed_loop_rate;
@@ -189,6 +190,24 @@ impl Subject {
         interrupt: &Interrupt,
         ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
     ) -> Result<Measured, Failure> {
+        let mut heartbeat = None;
+        let measured = self.measure(target, seed, progress, interrupt, |target| {
+            ready(target)?;
+            heartbeat = Some(Heartbeat::begin());
+            Ok(())
+        })?;
+        heartbeat.map_or(Ok(()), |heartbeat| heartbeat.end().check())?;
+        Ok(measured)
+    }
+
+    fn measure(
+        &self,
+        target: &mut MountedTarget,
+        seed: Seed,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+        ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
+    ) -> Result<Measured, Failure> {
         match self {
             Self::Workload(workload, time) => {
                 let bench = Bench::prepare(workload, target.directory(), options(seed, *time), progress, interrupt)?;
@@ -203,7 +222,7 @@ impl Subject {
             Self::FileOperation(name, time) => {
                 ready(target)?;
                 let asked = file_operation(name, *time, seed);
-                let result = file_ops(target.directory(), &asked, progress, interrupt)?;
+                let result = file_ops(target.directory(), &asked, progress, interrupt)?.valid()?;
                 let Some(one) = result.operations.first() else {
                     return Err(Failure::new(ExitCode::RunFailed, format!("'{name}' gave no result")));
                 };
@@ -304,6 +323,8 @@ mod tests {
                 extent_bytes: extents,
                 content_bytes: extents,
                 in_memory: false,
+                image_cached_bytes: None,
+                lost: None,
             };
             Measured::of_cold_read(&read, account).map(|measured| measured.caveat)
         };

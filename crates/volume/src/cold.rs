@@ -3,6 +3,8 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::holders::{Holder, Identity, holders, release_copies};
+use crate::loop_device;
+use senesce_core::Bytes;
 use senesce_sys::cache::cached_pages;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -85,3 +87,15 @@ pub(crate) fn drop_device_cache(device: &BlockDevice) -> Result<(), TargetError>
         }
     }
 }
+
+/// Bytes of the file below a loop device that are in memory.
+pub(crate) fn cached_of_backing(device: &BlockDevice) -> Option<Bytes> {
+    let file = loop_device::backing_file_of(device)?;
+    let in_memory =
+        rustix::fs::fstatfs(&file).is_ok_and(|found| MEMORY_MAGIC.contains(&(found.f_type as u64 & 0xffff_ffff)));
+    let pages = cached_pages(&file).ok().flatten().filter(|_| !in_memory)?;
+    Some(Bytes(pages * rustix::param::page_size() as u64))
+}
+
+/// tmpfs and ramfs (include/uapi/linux/magic.h).
+const MEMORY_MAGIC: [u64; 2] = [0x0102_1994, 0x8584_58f6];

@@ -168,6 +168,15 @@ pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Re
     Ok(true)
 }
 
+/// The attached file, opened by its name; `None` where another file has that name here, or none.
+pub(crate) fn backing_file_of(device: &BlockDevice) -> Option<File> {
+    let path = Path::new("/dev").join(device.name());
+    let (info, name) = (status(&path)?, backing_file(&path)?);
+    let file = File::open(name.strip_suffix('\n').unwrap_or(&name)).ok()?;
+    let found = rustix::fs::fstat(&file).ok()?;
+    (found.st_ino == info.inode && found.st_dev == info.device).then_some(file)
+}
+
 fn status(path: &Path) -> Option<Status> {
     calls::status(File::open(path).ok()?).ok()
 }

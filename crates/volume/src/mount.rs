@@ -128,9 +128,21 @@ impl Mount {
     }
 
     fn mount_known(&self, file_system: FileSystem) -> Result<(), TargetError> {
-        let (flags, data) = parse_options(&self.options)?;
         let name = file_system.name();
-        rustix::mount::mount(&self.device, &self.point, name, flags, data.as_deref()).map_err(|errno| match errno {
+        let tried = |options: &str| {
+            let (flags, data) = parse_options(options)?;
+            Ok::<_, TargetError>(rustix::mount::mount(&self.device, &self.point, name, flags, data.as_deref()))
+        };
+        let mut mounted = tried(&self.options)?;
+        if let (Err(Errno::INVAL), Some(options)) = (mounted, file_system.options_next_to_a_copy(&self.options)) {
+            // Where this was not the reason, the first answer stands.
+            mounted = tried(&options)?.or(mounted);
+        }
+        mounted.map_err(|errno| match errno {
+            Errno::NODEV if file_system.is_in_kernel() => TargetError::missing(
+                format!("a device that {name} on {} needs", self.device.display()),
+                "its log or real-time section lies on another device: name it (--mount-options logdev=DEVICE,rtdev=DEVICE)",
+            ),
             Errno::NODEV => TargetError::missing(
                 format!("the file system {name} in this kernel"),
                 format!("load its module (modprobe {name}), use another file system or run in the lab"),

@@ -153,6 +153,12 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
+    /// Bytes of the image file that are in the page cache of the file system it lies in, from where reads of the loop device would be
+    /// served. `None`: no image file, one in memory, or a kernel before 6.5, which does not count them.
+    pub fn cached_of_image(&self) -> Option<Bytes> {
+        cold::cached_of_backing(&self.block_device_info()?)
+    }
+
     /// Discards the free space of the file system. Returns the bytes discarded.
     ///
     /// # Errors

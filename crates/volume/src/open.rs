@@ -326,7 +326,10 @@ pub(crate) fn release_stale_loops(image: &File, known: &Known, path: &Path) -> R
             let holders: Vec<String> = holders(&Identity::of_device(&device)).iter().map(ToString::to_string).collect();
             return Err(TargetError::refused(
                 path.display(),
-                format!("it is attached to {}; {}", device.display(), holders.join("; ")),
+                match holders.is_empty() {
+                    true => format!("it is attached to {}", device.display()),
+                    false => format!("it is attached to {}; {}", device.display(), holders.join("; ")),
+                },
                 format!("unmount it and detach it first (losetup -d {})", device.display()),
             ));
         }

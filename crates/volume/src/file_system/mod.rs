@@ -38,6 +38,23 @@ impl FileSystem {
         operations as f64 * f64::from(self.entry().operation_ns) * 1e-9
     }
 
+    /// Mount options for a copy whose original is mounted, here or in another mount namespace. `None`: it needs no other than `options`.
+    pub(crate) fn options_next_to_a_copy(self, options: &str) -> Option<String> {
+        let of_copy = self.entry().copy_options;
+        let has = |word: &str| options.split(',').any(|one| one == word);
+        match (of_copy.is_empty() || has(of_copy), options.is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(of_copy.into()),
+            (false, false) => Some(format!("{options},{of_copy}")),
+        }
+    }
+
+    /// Whether the running kernel has it, built in or loaded.
+    pub(crate) fn is_in_kernel(self) -> bool {
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        known.lines().any(|line| line.split('\t').next_back() == Some(self.name()))
+    }
+
     /// The least size that its mkfs takes without options.
     pub fn least_size(self) -> Bytes {
         Bytes(self.entry().least_bytes)
