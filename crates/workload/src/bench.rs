@@ -165,6 +165,22 @@ impl Bench {
         found.map(|(name, _)| name.clone())
     }
 
+    /// Flowops whose `directio` has no effect, by name: an `openfile` or `createfile` without it opened their descriptor before.
+    pub fn buffered_in_spite_of_directio(workload: &Workload) -> Vec<String> {
+        use FlowopKind as K;
+        let opens = |kind| matches!(kind, K::OpenFile | K::CreateFile);
+        let programs = Programs::compile(workload);
+        let mut names: Vec<String> = Vec::new();
+        for program in &programs.list {
+            let is_buffered =
+                |fd| program.flowops().any(|one| opens(one.spec.kind) && one.spec.fd == fd && !one.spec.directio);
+            let found =
+                program.flowops().filter(|one| one.spec.directio && !opens(one.spec.kind) && is_buffered(one.spec.fd));
+            names.extend(found.map(|one| one.spec.name.clone()));
+        }
+        names
+    }
+
     /// The file sets as drawn.
     pub fn filesets(&self) -> Vec<FilesetSummary> {
         self.layouts.iter().map(summary).collect()
@@ -196,10 +212,27 @@ impl Bench {
         Ok(())
     }
 
+    /// A file set that is taken as it is must be there.
+    fn check_trusted(&self) -> Result<(), WorkloadError> {
+        let mut trusted = self.layouts.iter().zip(&self.roots).filter(|(layout, _)| layout.spec.trusttree);
+        match trusted.find(|(layout, root)| layout.existing.is_empty() && !root.exists()) {
+            None => Ok(()),
+            Some((layout, root)) => Err(WorkloadError::Missing {
+                what: format!(
+                    "file set '{}' ({}), which the workload trusts to exist,",
+                    layout.spec.name,
+                    root.display()
+                ),
+                remedy: "make it first, or remove 'trusttree' and add 'prealloc'".into(),
+            }),
+        }
+    }
+
     fn create_files(&mut self, progress: &dyn Progress, interrupt: &Interrupt) -> Result<(), WorkloadError> {
         if self.options.execution == Execution::Null || !self.populated.is_empty() {
             return Ok(());
         }
+        self.check_trusted()?;
         let content = crate::engine::memory::filled(1 << 20, 0x5e).map_err(WorkloadError::io(
             "allocate the content of files for",
             &self.roots[..].first().cloned().unwrap_or_default(),

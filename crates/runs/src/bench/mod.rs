@@ -17,7 +17,7 @@ use crate::trace::Summary;
 use crate::tree::Tree;
 use ranks::RankRepetitions;
 use senesce_cluster::Member;
-use senesce_core::{Analysis, ExitCode, Failure, Measurement, Plan, Seed};
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Measurement, Plan, Seed};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TraceSession, open};
 use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult, file_ops, measure_calls};
 use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, Finished, Options, Repetition, Workload};
@@ -188,6 +188,17 @@ impl Alone<'_, '_> {
 
     fn workload(&mut self, workload: &Workload, options: Options, number: u64) -> Result<(), Failure> {
         let (progress, interrupt) = (self.context.progress, self.context.interrupt);
+        let buffered = Prepared::buffered_in_spite_of_directio(workload);
+        if !buffered.is_empty() {
+            let message = format!(
+                "directio=1 has no effect on {}: the flowop that opens the file decides; add directio=1 there",
+                buffered.join(", ")
+            );
+            if number == 0 {
+                progress.say(&format!("warning: {message}"));
+            }
+            self.context.caveat(message);
+        }
         let prepared = Prepared::prepare(workload, self.target.directory(), options, progress, interrupt)?;
         let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds: prepared.populate_seconds };
         self.context.record_now(Event::Prepared(facts))?;
@@ -218,6 +229,10 @@ impl Alone<'_, '_> {
         } else if self.target.remount()? == Remounted::CachesDropped {
             let message = "the target is a directory: caches were dropped, the file system was not remounted";
             self.context.caveat(message);
+        } else if let Some(cached) = self.target.cached_of_image().filter(|cached| *cached > Bytes::mib(1)) {
+            self.context.caveat(format!(
+                "measured with {cached} of the image file in the page cache, where another process keeps it: not cold"
+            ));
         }
         Ok(())
     }

@@ -17,6 +17,14 @@ use std::sync::atomic::AtomicU32;
 /// Bytes of the buffer that directories are read with.
 const DIRECTORY_BUFFER: usize = 32 << 10;
 
+/// Directories are made or removed once each: without one left, the work is done.
+fn exhausted(stop: Stop) -> Stop {
+    match stop {
+        Stop::NoFile(why) => Stop::Exhausted(why),
+        other => other,
+    }
+}
+
 impl<'a, B: Backend> Worker<'a, B> {
     fn fileset(&self, flowop: &Flowop) -> Result<(u32, &'a ActiveFileset), Stop> {
         match flowop.spec.fileset {
@@ -248,7 +256,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     pub(super) fn make_directory(&mut self, flowop: &Flowop) -> Outcome {
         let (index, fileset) = self.fileset(flowop)?;
         let table = &fileset.leaf_directories;
-        let entry = self.pick(flowop, table, Which::Missing, &table.missing_rotor)?;
+        let entry = self.pick(flowop, table, Which::Missing, &table.missing_rotor).map_err(exhausted)?;
         let path = &fileset.leaf_directory_paths[entry as usize];
         let root = fileset.root.as_fd();
         let start = self.begin(flowop, SystemCall::Mkdirat, FileId { fileset: index, entry: 0 });
@@ -272,7 +280,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     pub(super) fn remove_directory(&mut self, flowop: &Flowop) -> Outcome {
         let (index, fileset) = self.fileset(flowop)?;
         let table = &fileset.leaf_directories;
-        let entry = self.pick(flowop, table, Which::Existing, &table.rotor)?;
+        let entry = self.pick(flowop, table, Which::Existing, &table.rotor).map_err(exhausted)?;
         let path = &fileset.leaf_directory_paths[entry as usize];
         let start = self.begin(flowop, SystemCall::Unlinkat, FileId { fileset: index, entry: 0 });
         let removed = self.shared.backend.rmdir(fileset.root.as_fd(), path);

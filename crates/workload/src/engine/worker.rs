@@ -22,6 +22,8 @@ pub enum Stop {
     Over,
     /// No file could be obtained.
     NoFile(String),
+    /// The thread has made or removed the last directory of a file set: that is all there was to do.
+    Exhausted(String),
     /// The workload wants the run to end.
     Finished(String),
     /// The run fails.
@@ -146,6 +148,10 @@ impl<'a, B: Backend> Worker<'a, B> {
             Stop::Over => {}
             Stop::Finished(why) => self.shared.end(Ending::Finished(why)),
             Stop::Failed(why) => self.shared.end(Ending::Failed(why)),
+            Stop::Exhausted(why) if self.shared.quit_mode != QuitMode::AllDone => {
+                self.shared.end(Ending::Finished(why))
+            }
+            Stop::Exhausted(_) => {}
             Stop::NoFile(why) => match self.shared.quit_mode {
                 QuitMode::AllDone => {}
                 QuitMode::FirstDone => self.shared.end(Ending::Finished(why)),
