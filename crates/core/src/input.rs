@@ -114,6 +114,9 @@ pub fn file_or_pipe(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
+/// The longest line of a text: parsers of TOML take more than linear time for a key or value.
+const MOST_LINE: Bytes = Bytes::kib(256);
+
 /// The text of a file or pipe that a user names, at most [`MOST_TEXT`].
 ///
 /// # Errors
@@ -123,6 +126,10 @@ pub fn text(path: &Path) -> io::Result<String> {
     File::open(path)?.take(MOST_TEXT.0 + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_TEXT.0 {
         return Err(io::Error::other(format!("it is longer than {MOST_TEXT}, the limit of a text")));
+    }
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    if let Some(number) = lines.position(|line| line.len() as u64 > MOST_LINE.0) {
+        return Err(io::Error::other(format!("line {} is longer than {MOST_LINE}, the limit of a line", number + 1)));
     }
     text_of(bytes)
 }
@@ -143,6 +150,9 @@ mod tests {
             assert!(regular(path).unwrap_err().to_string().contains("no regular file"), "{}", path.display());
         }
         assert!(text(&zero).unwrap_err().to_string().contains("longer than"));
+        fs::write(&whole, [&b"a = 1\n"[..], &[b'k'; 300 << 10]].concat()).unwrap();
+        assert!(text(&whole).unwrap_err().to_string().starts_with("line 2 "));
+        fs::write(&whole, "text").unwrap();
         assert_eq!((regular_text(&whole).unwrap(), text(&whole).unwrap()), ("text".into(), "text".into()));
         fs::write(&whole, b"\xff").unwrap();
         assert!(regular_text(&whole).is_err() && text(&whole).is_err());

@@ -197,9 +197,14 @@ impl RunDirectory {
     /// Removes its files and the folders that were made for them if nothing was recorded: what was refused leaves nothing behind,
     /// and a folder that was there before stays.
     pub fn discard_if_empty(self) {
-        let untouched = self.earlier.is_empty() && !self.finished;
-        let empty = self.events.metadata().is_ok_and(|found| found.len() == 0);
-        if untouched && empty {
+        if self.events.metadata().is_ok_and(|found| found.len() == 0) {
+            self.discard();
+        }
+    }
+
+    /// The same where what was recorded is of no use to anybody. What an earlier part of the run recorded stays.
+    pub fn discard(self) {
+        if self.earlier.is_empty() && !self.finished {
             for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
                 let _ = self.place.remove(name);
             }

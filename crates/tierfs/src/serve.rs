@@ -257,7 +257,10 @@ fn check_mount_point(path: &Path) -> Result<(), TierError> {
         Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
             return Err(refuse("a file system whose server has died is still mounted there; umount it first"));
         }
-        other => other.map_err(io_error("look at the mount point", path))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(refuse("it does not exist; make it with mkdir"));
+        }
+        other => other.map_err(io_error("read the mount point", path))?,
     };
     if !found.is_dir() {
         return Err(refuse("it is not a directory; make one with mkdir"));

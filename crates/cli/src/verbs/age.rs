@@ -24,6 +24,7 @@ use senesce_exp_aging::age::{
 use senesce_runs::run::{Conduct, Outcome, Run, conduct};
 use senesce_runs::write_order;
 use senesce_volume::{FileSystem, TargetSpec};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// A run that goes on has a plan, a target and a place. It takes limits, what may be lost, and how it is shown and shared.
@@ -245,11 +246,23 @@ impl Verb for Age {
         if self.plan_only {
             let value = plan_only(&spec, session.progress(), &interrupt)?;
             session.clear();
-            println!("{}", serde_json::to_string_pretty(&value).map_err(|error| output_failed(error.into()))?);
+            match self.json {
+                true => {
+                    println!("{}", serde_json::to_string_pretty(&value).map_err(|error| output_failed(error.into()))?)
+                }
+                false => print!("{}", numbers_of(&value)),
+            }
             return Ok(ExitCode::Done.into());
         }
         show(&self.begin(&spec, &how)?, self.json, session)
     }
+}
+
+/// The single values of a plan, one a line.
+fn numbers_of(plan: &Value) -> String {
+    let single = |(_, value): &(&String, &Value)| value.is_number() || value.is_string() || value.is_boolean();
+    let lines = plan.as_object().into_iter().flatten().filter(single);
+    lines.map(|(name, value)| format!("{:<26} {value}\n", name.replace('_', " "))).collect()
 }
 
 impl Age {

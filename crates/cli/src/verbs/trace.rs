@@ -124,7 +124,7 @@ impl Trace {
         if let Some(path) = &self.json {
             self.output.write(path, Format::Json, format!("{result:#}\n").as_bytes())?;
         } else {
-            eprintln!("{result:#}");
+            eprintln!("{}", traced.summary.text());
         }
         if let Some(path) = &self.save {
             self.output.write(path, Format::Text, &traced.trace.to_bytes())?;

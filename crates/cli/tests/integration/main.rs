@@ -16,6 +16,7 @@ mod lab;
 mod layout;
 mod ledger;
 mod limits;
+mod lost_time;
 mod objects;
 mod outputs;
 mod prognosis;

@@ -119,7 +119,7 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
     let mut child = senesce(directory.path())
         .args(["study", "study.toml"])
         .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
+        .stderr(std::fs::File::create(directory.path().join("messages")).expect("a file"))
         .spawn()
         .expect("start");
     let runs = || std::fs::read_dir(directory.path().join("senesce-runs")).into_iter().flatten().flatten();
@@ -130,9 +130,9 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
         runs().any(has_begun)
     });
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-    let output = child.wait_with_output().expect("wait");
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{message}");
+    let status = child.wait().expect("wait");
+    let message = std::fs::read_to_string(directory.path().join("messages")).expect("messages");
+    assert_eq!(status.code(), Some(130), "{message}");
     assert!(message.contains("continues it"), "{message}");
 }
 

@@ -2,7 +2,7 @@
 
 use super::analyse::{analyse, spec_of};
 use super::context::{Context, interrupted};
-use super::recorded::{Common, Done, Failed, Recorded};
+use super::recorded::{Common, Done, Entry, Failed, Recorded};
 use super::{Planned, Run};
 use senesce_cluster::Cluster;
 use senesce_core::circumstances::Watch;
@@ -144,7 +144,12 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
             State::Interrupted
         }
         Err(failure) => {
-            context.directory.discard_if_empty();
+            // Of images that were made and removed again nothing need be known.
+            let is_gone = |entry: &Entry<R::Event>| matches!(entry, Entry::Common(Common::OwnImage(image)) if !image.path.exists());
+            match context.recorded.entries.iter().all(|(_, entry)| is_gone(entry)) {
+                true => context.directory.discard(),
+                false => context.directory.discard_if_empty(),
+            }
             return Err(failure);
         }
     };

@@ -1,0 +1,163 @@
+//! Time that a measurement loses: it must not become a number.
+
+use crate::common::{json, run, start_until, temporary_directory, wait_for_event};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const READS: &str = "define fileset name=set, path=$dir, dirwidth=20, entries=40, size=4k, prealloc
+define process name=p { thread name=t, instances=2 {
+    flowop openfile name=open, filesetname=set, fd=1
+    flowop readwholefile name=read, fd=1, iosize=4k
+    flowop closefile name=close, fd=1 } }
+run 60
+";
+
+fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().expect("kill");
+    assert!(sent.success());
+}
+
+/// Benches in `record`. Once the file set is written, stops the process for `stop`, `times` times with as long a pause after each.
+fn bench_with_stops(folder: &Path, words: &[&str], times: u32, stop: Duration) -> Output {
+    let words = [&["bench", "target"], words, &["--keep-caches", "--create", "--json", "--out", "record"]].concat();
+    let started = start_until(folder, &words, "");
+    wait_for_event(&folder.join("record"), "prepared");
+    for _ in 0..times {
+        signal(started.id(), "STOP");
+        std::thread::sleep(stop);
+        signal(started.id(), "CONT");
+        std::thread::sleep(stop);
+    }
+    started.wait()
+}
+
+#[test]
+fn a_repetition_in_which_the_process_was_stopped_is_invalid() {
+    let directory = temporary_directory();
+    std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
+    let output =
+        bench_with_stop(directory.path(), &["reads.f", "--time", "2s"], "prepared", Duration::from_millis(1500));
+    let result = json(&output);
+    let repetition = &result["repetitions"][0];
+    assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
+    assert!(repetition["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+    assert_eq!(output.status.code(), Some(1));
+    let exported = run(directory.path(), &["export", "record", "--format", "csv"]);
+    assert!(!String::from_utf8_lossy(&exported.stdout).contains("throughput"), "an invalid repetition is not exported");
+}
+
+#[test]
+fn a_stop_in_the_warm_up_does_not_matter() {
+    let directory = temporary_directory();
+    std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
+    let words = ["reads.f", "--warm-up", "4s", "--time", "1s"];
+    let result = json(&bench_with_stops(directory.path(), &words, 1, Duration::from_millis(500)));
+    let repetition = &result["repetitions"][0];
+    let reason = repetition["reason"].as_str().unwrap_or_default();
+    assert!(repetition["valid"] == true || reason.contains("steal"), "{repetition}");
+}
+
+#[test]
+fn making_directories_until_none_is_left_is_a_result() {
+    let directory = temporary_directory();
+    let text = "define fileset name=dirs, path=$dir, size=0, leafdirs=200, dirwidth=100
+define process name=p { thread name=t, instances=4 { flowop makedir name=mk, filesetname=dirs } }
+run 60
+";
+    std::fs::write(directory.path().join("dirs.f"), text).expect("workload");
+    let output = run(directory.path(), &["bench", "target", "dirs.f", "--create", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let repetition = &json(&output)["repetitions"][0];
+    assert_eq!((&repetition["valid"], &repetition["ops"]), (&true.into(), &200.into()), "{repetition}");
+}
+
+#[test]
+fn a_trusted_file_set_that_is_missing_is_an_error_before_the_run() {
+    let directory = temporary_directory();
+    let text = "define file name=one, path=\"$dir/nowhere\", reuse, readonly, trusttree
+define process name=p { thread name=t { flowop read name=r, filename=one, iosize=4k, random } }
+run 2
+";
+    std::fs::write(directory.path().join("trusted.f"), text).expect("workload");
+    let output = run(directory.path(), &["bench", "target", "trusted.f", "--create"]);
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn directio_without_effect_is_a_caveat() {
+    let directory = temporary_directory();
+    let text = READS.replace("iosize=4k\n", "iosize=4k, directio=1\n");
+    std::fs::write(directory.path().join("direct.f"), text).expect("workload");
+    let result =
+        json(&run(directory.path(), &["bench", "target", "direct.f", "--operations", "100", "--create", "--json"]));
+    let notes = result["notes"].as_array().expect("notes");
+    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.contains("directio=1"))), "{notes:?}");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_cold_read_of_an_image_that_is_locked_in_memory_is_invalid() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let folder = directory.path();
+    let words =
+        ["age", "image:aged.img,size=64M", "--profile", "agrawal", "--data", "write", "--max-operations", "500"];
+    assert_eq!(run(folder, &words).status.code(), Some(0));
+    let cold = || json(&run(folder, &["bench", "image:aged.img", "cold-read", "--json"]))["repetitions"][0].clone();
+    assert_eq!(cold()["valid"], true, "{}", cold());
+    let image = std::fs::File::open(folder.join("aged.img")).expect("the image");
+    let length = image.metadata().expect("its length").len() as usize;
+    let locked = LockedFile::new(&image, length);
+    let read = cold();
+    assert_eq!(read["valid"], false, "{read}");
+    drop(locked);
+}
+
+/// A file whose pages stay in memory.
+struct LockedFile(*mut std::ffi::c_void, usize);
+
+impl LockedFile {
+    fn new(file: &std::fs::File, length: usize) -> Self {
+        use rustix::mm::{MapFlags, MlockFlags, ProtFlags};
+        // SAFETY: a new mapping that nobody refers to.
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0) };
+        let start = start.expect("map");
+        // SAFETY: the mapping is as long as that.
+        unsafe { rustix::mm::mlock_with(start, length, MlockFlags::empty()) }.expect("lock");
+        Self(start, length)
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's alone.
+        let _ = unsafe { rustix::mm::munmap(self.0, self.1) };
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn too_small_an_xfs_leaves_no_record() {
+    let directory = temporary_directory();
+    let output = run(
+        directory.path(),
+        &["age", "image:small.img,size=16M", "--fs", "xfs", "--profile", "agrawal", "--out", "record"],
+    );
+    assert!(matches!(output.status.code(), Some(2 | 4)), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!directory.path().join("record").exists());
+}
+
+#[test]
+fn a_plan_is_printed_as_json_only_when_asked() {
+    let directory = temporary_directory();
+    let plan = |words: &[&str]| {
+        let base = ["age", "--plan-only", "--size", "64M", "--profile", "agrawal", "--max-operations", "500"];
+        run(directory.path(), &[&base, words].concat())
+    };
+    assert!(serde_json::from_slice::<Value>(&plan(&["--json"]).stdout).is_ok());
+    let text = plan(&[]);
+    assert_eq!(text.status.code(), Some(0));
+    assert!(!text.stdout.is_empty() && serde_json::from_slice::<Value>(&text.stdout).is_err());
+}
