@@ -177,7 +177,7 @@ impl FileSystemSpace {
     /// # Errors
     /// It cannot be opened or asked.
     pub fn of(directory: &Path) -> Result<Self, LayoutError> {
-        let failed = |errno| LayoutError::io("look at", directory, errno);
+        let failed = |errno| LayoutError::io("cannot open", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(directory, flags, Mode::empty()).map_err(failed)?;
         let found = rustix::fs::fstatvfs(&root).map_err(failed)?;
@@ -217,7 +217,7 @@ impl FileSystemSpace {
 /// # Errors
 /// It cannot be asked.
 pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
-    let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("look at", directory, errno))?;
+    let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("cannot open", directory, errno))?;
     Ok(found.f_bfree)
 }
 
