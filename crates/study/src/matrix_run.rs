@@ -239,13 +239,14 @@ fn one<R: Run>(
     images.restore(&facts.key)?;
     let fs = &spec.file_system[id.on.fs];
     if let Some(device) = &fs.device {
-        senesce_volume::images::copy(&images.working(), device, senesce_volume::images::Extent::Used, context.erase())?;
+        let erase = word_for(spec, device, context.erase());
+        senesce_volume::images::copy(&images.working(), device, senesce_volume::images::Extent::Used, erase)?;
     }
     let exception = spec.exception(id.on.fs, id.on.state, &spec.workload[id.workload].name);
     let device_state = exception.device_state.unwrap_or_default();
     device_state.prepare(&images.working(), Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
     let mut target = match &fs.device {
-        Some(device) => on_device(fs, device, context.erase())?,
+        Some(device) => on_device(fs, device, word_for(spec, device, context.erase()))?,
         None => images.open_restored(fs)?,
     };
     if device_state == DeviceState::Discard {
@@ -285,6 +286,12 @@ pub const ESTIMATED: &str = "study.estimated_seconds";
 /// See [`ESTIMATED`].
 pub const TOOK: &str = "study.took_seconds";
 
+/// The word of `--erase` for one of the study's devices.
+fn word_for<'a>(spec: &StudySpec, device: &Path, erase: Option<&'a str>) -> Option<&'a str> {
+    let all: Vec<&Path> = spec.file_system.iter().filter_map(|fs| fs.device.as_deref()).collect();
+    senesce_volume::guard::word_for(erase, device, &all)
+}
+
 /// Mounts what was copied onto a device.
 fn on_device(fs: &FileSystemSpec, device: &Path, erase: Option<&str>) -> Result<MountedTarget, Failure> {
     let erase = erase.map(str::to_string);
@@ -298,6 +305,7 @@ fn refused_devices(spec: &StudySpec, erase: Option<&str>) -> Result<BTreeMap<usi
     let mut last = None;
     for (index, fs) in spec.file_system.iter().enumerate() {
         let Some(device) = &fs.device else { continue };
+        let erase = word_for(spec, device, erase);
         let claimed = ClaimedDevice::claim(device, erase).map_err(Failure::from).and_then(|claimed| {
             match claimed.size() < spec.size {
                 true => Err(Failure::usage(format!("{} is smaller than the study's {}", device.display(), spec.size))),

@@ -76,7 +76,7 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
 
 /// The word of `--erase` that is meant for one half: its path, or what is neither half's path.
 fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
-    let names = |half: &Path, word: &String| Path::new(word) == half;
+    let names = |half: &Path, word: &String| guard::names(word, half);
     let own = request.erase.iter().find(|word| names(path, word));
     let other = || request.erase.iter().find(|word| !names(&request.nvm, word) && !names(&request.cold, word));
     own.or_else(other).map(String::as_str)

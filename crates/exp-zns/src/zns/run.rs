@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
+use std::path::Path;
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -117,12 +118,16 @@ impl<S: ZnsStudy> Run for Zns<S> {
         let points = fitting.points.into_iter().map(|point| (point.key.clone(), point)).collect();
         context.add_environment(&drives.facts())?;
         let mut sessions = BTreeMap::new();
+        let names: Vec<String> =
+            std::iter::once(&drives.zoned).chain(&drives.conventional).map(|drive| drive.name.clone()).collect();
+        let paths: Vec<&Path> = names.iter().map(Path::new).collect();
         for drive in std::iter::once(&drives.zoned).chain(&drives.conventional) {
             let left = context.recorded().events().rev().find_map(|event| match event {
                 Event::Left { device, zones } if *device == drive.name => Some(zones.clone()),
                 _ => None,
             });
-            sessions.insert(drive.name.clone(), Session::new(drive.name.parse()?, context.erase(), left));
+            let erase = senesce_volume::guard::word_for(context.erase(), Path::new(&drive.name), &paths);
+            sessions.insert(drive.name.clone(), Session::new(drive.name.parse()?, erase, left));
         }
         Ok(Self { points, zoned: drives.zoned, sessions, study: PhantomData })
     }
