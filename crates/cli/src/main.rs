@@ -93,6 +93,7 @@ fn main() -> std::process::ExitCode {
     let _ = senesce_sys::signal::survive_file_size_limit();
     senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
+    let _ = senesce_core::interrupt::end_on_signals();
     CompleteEnv::with_factory(command).var(verbs::completions::VARIABLE).complete();
     let matches = match understood() {
         Ok(matches) => matches,
@@ -130,7 +131,11 @@ fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitC
         Err(failure) => {
             session.clear();
             eprintln!("senesce: {failure}");
-            code(failure.exit_code())
+            // What fails after a signal fails because of it: a program that was ended, a step that was not done.
+            match failure.exit_code() {
+                ExitCode::RunFailed if senesce_core::interrupt::requested() => code(ExitCode::Interrupted),
+                exit => code(exit),
+            }
         }
     }
 }

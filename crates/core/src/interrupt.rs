@@ -1,10 +1,20 @@
-//! Ctrl-C, SIGTERM and a closed terminal as a flag that every loop looks at.
+//! Ctrl-C, SIGTERM and a closed terminal.
+//!
+//! A verb that can stop in its middle asks for the flag ([`Interrupt::on_signals`]) and reads it in its loops. Every other verb ends
+//! at once, and so does one that has not read the flag within a second: the guardian undoes what it set up, as after `kill -9`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Signals that come closer together are one.
 const ONE_WISH_MILLISECONDS: u64 = 1000;
+
+/// How long the flag may stay unread before the process ends.
+const UNREAD_LIMIT: Duration = Duration::from_millis(800);
+
+/// The exit code of [`crate::ExitCode::Interrupted`].
+const INTERRUPTED: i32 = 130;
 
 /// Since some moment, never 0.
 fn milliseconds() -> u64 {
@@ -14,6 +24,58 @@ fn milliseconds() -> u64 {
 /// A shared flag: set once by a signal (or by a test), read by every loop that can stop.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
+
+/// What the handlers know. They take no locks.
+#[derive(Default)]
+struct Signals {
+    flag: Interrupt,
+    /// When the first signal came; 0: none has come.
+    first: AtomicU64,
+    /// A verb reads the flag.
+    is_heeded: AtomicBool,
+    /// A launcher such as mpirun signals several times.
+    has_launcher: AtomicBool,
+    /// The flag was read after it was set.
+    was_read: AtomicBool,
+    holds: AtomicU32,
+}
+
+static SIGNALS: OnceLock<Signals> = OnceLock::new();
+
+impl Signals {
+    fn arrived(&self) {
+        if !self.is_heeded.load(Ordering::Relaxed) {
+            end();
+        }
+        let now = milliseconds();
+        match self.first.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {
+                self.flag.request();
+                if !self.has_launcher.load(Ordering::Relaxed) {
+                    senesce_sys::alarm::send_after(UNREAD_LIMIT);
+                }
+            }
+            Err(_) if self.has_launcher.load(Ordering::Relaxed) => {}
+            Err(then) if now >= then + ONE_WISH_MILLISECONDS => end(),
+            Err(_) => {}
+        }
+    }
+
+    fn alarm_rang(&self) {
+        if self.first.load(Ordering::Relaxed) > 0
+            && !self.was_read.load(Ordering::Relaxed)
+            && self.holds.load(Ordering::Relaxed) == 0
+        {
+            end();
+        }
+    }
+}
+
+/// Ends the process with a message, in a signal handler.
+fn end() -> ! {
+    let _ = rustix::io::write(rustix::stdio::stderr(), b"senesce: interrupted\n");
+    signal_hook::low_level::exit(INTERRUPTED)
+}
 
 /// SIGINT, SIGTERM and, unless nohup(1) or a shell has it ignored, SIGHUP.
 fn ending_signals() -> Vec<i32> {
@@ -27,51 +89,99 @@ fn ending_signals() -> Vec<i32> {
     signals
 }
 
+/// Has SIGINT, SIGTERM and SIGHUP end the process with exit code 130 until somebody asks for the flag.
+///
+/// # Errors
+/// Those of sigaction(2).
+pub fn end_on_signals() -> std::io::Result<()> {
+    let signals = SIGNALS.get_or_init(Signals::default);
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    if INSTALLED.set(()).is_err() {
+        return Ok(());
+    }
+    for signal in ending_signals() {
+        // SAFETY: atomics, clock_gettime, setitimer, write and _exit may be used in a signal handler (signal-safety(7)).
+        unsafe { signal_hook::low_level::register(signal, || signals.arrived()) }?;
+    }
+    // SAFETY: as above.
+    unsafe { signal_hook::low_level::register(signal_hook::consts::SIGALRM, || signals.alarm_rang()) }?;
+    Ok(())
+}
+
+/// Whether a signal asks this process to stop.
+pub fn requested() -> bool {
+    SIGNALS.get().is_some_and(|signals| signals.flag.requested())
+}
+
+/// While it lives a signal only sets the flag, however long nobody reads it: what is done now is not left half done.
+#[derive(Debug)]
+pub struct Hold(());
+
+impl Hold {
+    /// From now on.
+    #[must_use]
+    pub fn new() -> Self {
+        SIGNALS.get_or_init(Signals::default).holds.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        SIGNALS.get_or_init(Signals::default).holds.fetch_sub(1, Ordering::Relaxed);
+        if requested() {
+            senesce_sys::alarm::send_after(UNREAD_LIMIT);
+        }
+    }
+}
+
 impl Interrupt {
     /// A flag that nothing sets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that SIGINT, SIGTERM and SIGHUP set. Another signal a second or more after the first ends the process at once; one
-    /// that comes earlier is the same wish told twice, as `timeout` does, which signals its child and its group.
+    /// The flag that SIGINT, SIGTERM and SIGHUP set. Another signal a second or more after the first ends the process at once; one
+    /// that comes earlier is the same wish repeated, as `timeout` does, which signals its child and its group.
     ///
     /// # Errors
     /// Those of sigaction(2).
     pub fn on_signals() -> std::io::Result<Self> {
-        let flag = Self::new();
-        let first = Arc::new(AtomicU64::new(0));
-        for signal in ending_signals() {
-            let (flag, first) = (flag.clone(), first.clone());
-            let action = move || {
-                let now = milliseconds();
-                match first.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => flag.request(),
-                    Err(then) if now >= then + ONE_WISH_MILLISECONDS => signal_hook::low_level::exit(130),
-                    Err(_) => {}
-                }
-            };
-            // SAFETY: atomics, clock_gettime and _exit may be used in a signal handler (signal-safety(7)).
-            unsafe { signal_hook::low_level::register(signal, action) }?;
-        }
-        Ok(flag)
+        end_on_signals()?;
+        let signals = SIGNALS.get_or_init(Signals::default);
+        signals.is_heeded.store(true, Ordering::Relaxed);
+        Ok(signals.flag.clone())
     }
 
-    /// A flag that SIGINT, SIGTERM and SIGHUP set however often they come: a launcher such as mpirun sends several at once.
+    /// The same flag however often the signals come: a launcher such as mpirun sends several at once.
     ///
     /// # Errors
     /// Those of sigaction(2).
     pub fn on_signals_of_a_launcher() -> std::io::Result<Self> {
-        let flag = Self::new();
-        for signal in ending_signals() {
-            signal_hook::flag::register(signal, flag.0.clone())?;
-        }
-        Ok(flag)
+        SIGNALS.get_or_init(Signals::default).has_launcher.store(true, Ordering::Relaxed);
+        Self::on_signals()
     }
 
     /// Whether the run should stop.
     pub fn requested(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let requested = self.0.load(Ordering::Relaxed);
+        if requested {
+            self.was_read();
+        }
+        requested
+    }
+
+    #[cold]
+    fn was_read(&self) {
+        if let Some(signals) = SIGNALS.get().filter(|signals| Arc::ptr_eq(&signals.flag.0, &self.0)) {
+            signals.was_read.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Asks the run to stop.

@@ -35,6 +35,11 @@ pub fn monotonic_and_boot() -> (Duration, Duration) {
     (before, read(ClockId::Boottime))
 }
 
+/// Time since the machine was started, sleep included (`CLOCK_BOOTTIME`).
+pub fn since_boot() -> Duration {
+    read(ClockId::Boottime)
+}
+
 fn read(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)

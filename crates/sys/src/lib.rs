@@ -4,6 +4,7 @@
 //! device is the caller's to answer for, what it does to memory is settled here. A number of the kernel's headers stands in this
 //! crate alone.
 
+pub mod alarm;
 pub mod block;
 pub mod btrfs;
 pub mod cache;
