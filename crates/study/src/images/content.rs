@@ -2,8 +2,8 @@
 
 use crate::matrix::{ImageId, aging_plan, is_planned};
 use crate::spec::{StateKind, StudySpec};
-use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure};
+use senesce_volume::images::content_hash;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -60,11 +60,7 @@ fn program(executable: &Path) -> Result<String, Failure> {
 }
 
 fn hash_of(path: &Path) -> Result<String, Failure> {
-    let failed = |error| Failure::new(ExitCode::Usage, format!("read {}: {}", path.display(), errno_message(&error)));
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let mut hasher = blake3::Hasher::new();
-    std::io::copy(&mut file, &mut hasher).map_err(failed)?;
-    Ok(hasher.finalize().to_hex().to_string())
+    content_hash(path).map_err(|error| Failure::new(ExitCode::Usage, error.to_string()))
 }
 
 #[cfg(test)]

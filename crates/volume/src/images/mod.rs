@@ -6,5 +6,5 @@ pub mod pack;
 pub mod store;
 
 pub use copy::{CopyReport, Extent, copy, copy_in_order};
-pub use pack::{PackManifest, PackReport, pack, unpack};
+pub use pack::{PackManifest, PackReport, content_hash, pack, unpack};
 pub use store::{Entry, ImageStore, cache_folder};

@@ -7,6 +7,7 @@ use crate::{guard, lock, signature};
 use senesce_core::Bytes;
 use senesce_core::input::open_regular;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -135,6 +136,25 @@ fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Na
     Ok(part.file.metadata().map_err(failed)?.len())
 }
 
+/// BLAKE3 of the size of a file and of where it holds which bytes; blocks of zeroes and holes are alike, and holes are not read.
+///
+/// # Errors
+/// Those of reading the file.
+pub fn content_hash(path: &Path) -> Result<String, TargetError> {
+    let file = File::open(path).map_err(TargetError::io("open", path))?;
+    let size = file.metadata().map_err(TargetError::io("read the size of", path))?.len();
+    let source = Named { file: &file, path };
+    let ranges = used_ranges(source, size)?;
+    let places: Vec<_> = ranges.iter().map(|range| (range.start, range.length())).collect();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(hash_of_places(size, &places).as_bytes());
+    each_chunk(source, &ranges, |chunk| {
+        hasher.update(chunk);
+        Ok(())
+    })?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
 /// The ranges that hold data, without their blocks of zeroes (4 KiB).
 fn used_ranges(source: Named, size: u64) -> Result<Vec<Range>, TargetError> {
     let mut used: Vec<Range> = Vec::new();
@@ -227,7 +247,6 @@ fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, par
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::fs::File;
 
     fn image(directory: &Path) -> std::path::PathBuf {
         let path = directory.join("a.img");
@@ -248,6 +267,21 @@ mod tests {
         assert_eq!(unpack(&to, &back).unwrap().blake3, report.blake3);
         assert!(std::fs::read(&from).unwrap() == std::fs::read(&back).unwrap());
         assert!(matches!(unpack(&to, &back), Err(TargetError::Refused { .. })));
+    }
+
+    #[test]
+    fn a_content_hash_reads_no_holes_and_knows_zeroes_for_holes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = image(directory.path());
+        let file = File::options().write(true).open(&path).unwrap();
+        let hash = content_hash(&path).unwrap();
+        file.write_all_at(&[0; 1 << 20], 8 << 20).unwrap();
+        assert_eq!(content_hash(&path).unwrap(), hash);
+        file.write_all_at(&[5], 9 << 20).unwrap();
+        assert_ne!(content_hash(&path).unwrap(), hash);
+        // To read so large a hole takes an hour.
+        file.set_len(4 << 40).unwrap();
+        assert_ne!(content_hash(&path).unwrap(), hash, "the size counts");
     }
 
     #[test]

@@ -54,3 +54,16 @@ fn holes_are_zeroes_also_where_the_order_of_writes_is_given() {
     drop((device, disk));
     is_the_image(directory.path());
 }
+
+/// To read so large a hole takes an hour.
+#[test]
+fn holes_of_a_copied_file_are_not_read() {
+    let directory = temporary_directory();
+    let (from, to) = (directory.path().join("image"), directory.path().join("copy"));
+    let image = File::create(&from).unwrap();
+    image.set_len(4 << 40).unwrap();
+    image.write_all_at(&[5; 9000], 3 << 40).unwrap();
+    let report = copy(&from, &to, Extent::Used, None).unwrap();
+    assert!(report.verified && report.copied_bytes < MIB, "{report:?}");
+    assert_eq!(to.metadata().unwrap().len(), 4 << 40);
+}
