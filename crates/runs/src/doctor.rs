@@ -2,7 +2,7 @@
 
 use crate::cold_self_test::cold_self_test;
 use senesce_volume::trace::self_test;
-use senesce_volume::{BlockDevice, FileSystem};
+use senesce_volume::{BlockDevice, FileSystem, guardian};
 use std::path::Path;
 
 /// Whether something works.
@@ -51,6 +51,7 @@ pub fn examine() -> Vec<Check> {
         fact("memory limits", "runs with --memory", cgroups(), "mount a cgroup hierarchy with the memory controller"),
         fact("drop caches", "cold reads", is_root() && exists("/proc/sys/vm/drop_caches"), "run as root"),
     ];
+    checks.push(left_by_other_boots());
     checks.push(cold_reads());
     for file_system in FileSystem::ALL {
         let known = kernel_knows(file_system.name());
@@ -65,6 +66,13 @@ pub fn examine() -> Vec<Check> {
     }
     checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
     checks
+}
+
+fn left_by_other_boots() -> Check {
+    let count = guardian::left_by_other_boots().len();
+    let check =
+        fact("scratch directories", "space", count == 0, "senesce doctor --sweep removes those of earlier boots");
+    Check { found: if count == 0 { String::new() } else { format!("{count} of other boots") }, ..check }
 }
 
 fn fact(what: &str, needed_for: &str, works: bool, remedy: &str) -> Check {

@@ -4,11 +4,13 @@ mod shown;
 
 use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use crate::simulated::{self, Held};
-use senesce_core::{Analysis, Environment, ExitCode, Failure, failure::errno_message};
+use senesce_core::failure::{errno_message, failed};
+use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
-    BlockDevice, BlockTrace, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSessions, VisitedDirectory, visit,
+    BlockDevice, BlockTrace, CommandGroup, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSessions,
+    VisitedDirectory, visit,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,6 +34,8 @@ pub struct CommandLine {
     pub words: Vec<String>,
     /// Send its standard output to standard error, because ours carries something else.
     pub output_to_stderr: bool,
+    /// Let what it leaves running continue; otherwise that ends with it, because the mount goes away.
+    pub spares: bool,
 }
 
 /// What is traced.
@@ -215,7 +219,9 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         target.drop_caches()?;
     }
     let session = TraceSessions::start(&devices)?;
-    let exit_status = run_command(&request.command, target.mount_point())?;
+    // What runs on in the user's own directory does not hold a mount of ours.
+    let spares = request.command.spares || matches!(request.target, TargetSpec::Directory(_));
+    let exit_status = run_command(&CommandLine { spares, ..request.command.clone() }, target.mount_point())?;
     if !request.read_only {
         target.sync()?;
     }
@@ -244,28 +250,32 @@ fn environment(target: &MountedTarget<VisitedDirectory>) -> Environment {
     facts
 }
 
-/// Runs a command with `{}` and [`MOUNT_VARIABLE`] set to the mount point, its input and outputs untouched.
+/// Runs a command with `{}` and [`MOUNT_VARIABLE`] set to the mount point, its input and outputs untouched. When the user stops this
+/// process the command is ended.
 ///
 /// # Errors
-/// A usage error without a command, or for one that cannot be started.
+/// A usage error without a command, or for one that cannot be started; a process that it left does not end.
 pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Failure> {
     let mount = mount_point.to_string_lossy();
     let words: Vec<OsString> = command.words.iter().map(|word| word.replace("{}", &mount).into()).collect();
     let [program, arguments @ ..] = words.as_slice() else {
         return Err(Failure::usage("no command was given: write it behind --"));
     };
+    let group = CommandGroup::of(mount_point)?;
     let mut process = Command::new(program);
     process.args(arguments).env(MOUNT_VARIABLE, mount_point);
     if command.output_to_stderr {
         process.stdout(Stdio::from(std::io::stderr()));
     }
-    let status = process.status().map_err(|error| {
+    let status = group.run(&mut process).map_err(|error| {
         Failure::usage(format!(
             "start {}: {}; check the command behind --",
             program.to_string_lossy(),
             errno_message(&error)
         ))
     })?;
+    let ended = if command.spares { group.release() } else { group.end() };
+    ended.map_err(failed("end the processes of the command on", mount_point))?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8)
 }
 

@@ -4,12 +4,12 @@ use crate::spec::WorkloadSpec;
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Seed};
-use senesce_volume::{MountedTarget, ScratchDirectory};
+use senesce_volume::{CommandGroup, MountedTarget, ScratchDirectory};
 use senesce_workload::Repetition;
 use serde::Deserialize;
 use serde_json::Value;
 use std::io;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// How the ranks of a cell are started, and what they run.
@@ -64,7 +64,8 @@ impl Launched {
     ) -> Result<Repetition, Failure> {
         let directory = ScratchDirectory::large("launched")?;
         let program = std::env::current_exe().map_err(|error| self.failed(&error))?;
-        let output = Command::new(&self.launcher[0])
+        let mut command = Command::new(&self.launcher[0]);
+        command
             .args(&self.launcher[1..])
             .arg(program)
             .arg("bench")
@@ -81,8 +82,12 @@ impl Launched {
             ])
             .arg("--out")
             .arg(directory.path().join("run"))
-            .output()
-            .map_err(|error| self.failed(&error))?;
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let group = CommandGroup::of(target.mount_point())?;
+        let output = group.output(&mut command).map_err(|error| self.failed(&error))?;
+        group.end().map_err(|error| self.failed(&error))?;
         // A terminal sends its Ctrl-C to the launcher too.
         if interrupt.requested() {
             return Err(Failure::new(ExitCode::Interrupted, "interrupted"));

@@ -29,6 +29,8 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    // It stays mounted when the command that started it ends.
+    senesce_volume::command_group::exempt(&mut command);
     // SAFETY: setsid is safe between fork and exec.
     unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
     let mut server = command.spawn().map_err(io_error("start", &program))?;

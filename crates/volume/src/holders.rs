@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What tells a mounted file system apart.
@@ -152,7 +153,7 @@ impl Namespace {
 /// What `action` gives inside a mount namespace. It runs in a thread of its own that ends there: a thread is taken into another
 /// mount namespace alone once it shares neither root nor working directory (setns(2)).
 /// `root` is then its root, so that paths mean what they mean to the process whose root it is.
-fn inside<T: Send>(namespace: &Path, root: Option<&Path>, action: impl FnOnce() -> T + Send) -> Option<T> {
+pub(crate) fn inside<T: Send>(namespace: &Path, root: Option<&Path>, action: impl FnOnce() -> T + Send) -> Option<T> {
     let file = File::open(namespace).ok()?;
     let root = root.map(File::open).transpose().ok()?;
     let enter = || {
@@ -203,6 +204,12 @@ fn namespaces() -> Vec<Namespace> {
         mounts: None,
     }));
     found
+}
+
+/// A file by which the mount namespace with this number can be entered; `None`: none is found.
+pub(crate) fn file_of_namespace(number: u64) -> Option<PathBuf> {
+    let is_it = |found: &Namespace| found.file.metadata().is_ok_and(|file| file.ino() == number);
+    namespaces().into_iter().find(is_it).map(|found| found.file)
 }
 
 /// How a process uses files of a file system, also of one that was unmounted while it did.

@@ -7,6 +7,7 @@
 pub mod block_device;
 pub mod claim;
 pub mod cold;
+pub mod command_group;
 pub mod custom;
 pub mod device_stat;
 pub mod environment;
@@ -46,6 +47,7 @@ mod zones;
 
 pub use block_device::{BlockDevice, drop_caches};
 pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
+pub use command_group::CommandGroup;
 pub use custom::CustomFileSystem;
 pub use device_stat::DeviceStat;
 pub use error::TargetError;

@@ -158,7 +158,7 @@ fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError
 }
 
 /// The group of this process in one hierarchy (`NUMBER:CONTROLLERS:PATH`, cgroups(7)); version 2 has no controllers there.
-fn current_group(controller: &str) -> String {
+pub(crate) fn current_group(controller: &str) -> String {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let found = text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

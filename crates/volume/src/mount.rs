@@ -4,16 +4,20 @@ use crate::cold;
 use crate::custom::{Beneath, CustomFileSystem};
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
-use crate::guardian::{self, Guardian};
+use crate::guardian::{self, Guardian, unmount_tree};
 use crate::holders::{Identity, release_copies, users};
 use crate::loop_device::needs_root;
 use crate::{guard, runtime, scratch_directory};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// The directory on which a file system is mounted. It lies in an empty file system of its own that nothing can be written to, so
+/// that a program which is still there after the unmount fills no disk of the host.
+pub(crate) const FILE_SYSTEM: &str = "fs";
 
 /// How long an unmount may be busy, for programs that look at every new mount.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
@@ -30,7 +34,7 @@ pub struct Mount {
     beneath: Option<Beneath>,
     /// What was unmounted here and is not known to have ended.
     ending: Option<Identity>,
-    guardian: Guardian,
+    _guardian: Guardian,
     _lock: Option<File>,
 }
 
@@ -63,7 +67,7 @@ impl Mount {
 
     fn of(device: &Path, file_system: Kind, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
-        let (point, guardian) = scratch_directory::mount_point(&name, |point| match &file_system {
+        let (directory, guardian) = scratch_directory::mount_point(&name, |point| match &file_system {
             Kind::Custom(custom) if !custom.unmount.trim().is_empty() => {
                 Guardian::of_custom_mount(point, device, &custom.unmount)
             }
@@ -71,13 +75,13 @@ impl Mount {
         })?;
         let mut mount = Self {
             device: device.into(),
-            point,
+            point: unwritable_point(&directory)?,
             file_system,
             options: options.into(),
             mounted: None,
             beneath: None,
             ending: None,
-            guardian,
+            _guardian: guardian,
             _lock: lock,
         };
         mount.mount()?;
@@ -190,6 +194,7 @@ impl Mount {
     }
 
     fn detach(&mut self, identity: &Identity) -> Result<(), TargetError> {
+        self.unmount_below()?;
         // Where its command left it mounted, umount(2) follows.
         if let (Kind::Custom(custom), Some(beneath)) = (&self.file_system, self.beneath)
             && custom.unmount(&self.device, &self.point, beneath)?
@@ -213,6 +218,32 @@ impl Mount {
     }
 }
 
+impl Mount {
+    /// What a command mounted below would keep the file system busy.
+    fn unmount_below(&self) -> Result<(), TargetError> {
+        let below = || {
+            let mut mounts = guardian::mounts()?;
+            mounts.retain(|line| line.mount_point != self.point);
+            Ok(mounts)
+        };
+        unmount_tree(&self.point, below).map(drop).map_err(TargetError::io("unmount what lies below", &self.point))
+    }
+}
+
+/// Makes the directory on which a file system is mounted, in one that is empty and read-only. ramfs is in every kernel.
+fn unwritable_point(directory: &Path) -> Result<PathBuf, TargetError> {
+    let point = directory.join(FILE_SYSTEM);
+    let failed = |errno: Errno| match errno {
+        Errno::PERM => needs_root(),
+        errno => TargetError::errno("make a mount point in", directory)(errno),
+    };
+    let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
+    rustix::mount::mount("senesce", directory, "ramfs", flags, None).map_err(failed)?;
+    rustix::fs::mkdir(&point, rustix::fs::Mode::RWXU).map_err(failed)?;
+    rustix::mount::mount_remount(directory, flags | MountFlags::RDONLY, "").map_err(failed)?;
+    Ok(point)
+}
+
 impl Drop for Mount {
     fn drop(&mut self) {
         if let Some(identity) = self.mounted.clone()
@@ -220,8 +251,7 @@ impl Drop for Mount {
         {
             let _ = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
         }
-        let _ = fs::remove_dir(&self.point);
-        self.guardian.dismiss();
+        // The guardian, dropped next, unmounts and removes what lies below.
     }
 }
 
@@ -249,7 +279,6 @@ pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
             Ok(()) | Err(Errno::INVAL) => {}
             Err(errno) => return Err(TargetError::errno("unmount", &line.mount_point)(errno)),
         }
-        let _ = fs::remove_dir(&line.mount_point);
         release_copies(&identity);
     }
     // Its guardian may have unmounted it here, and not in other mount namespaces.
@@ -295,6 +324,22 @@ fn parse_options(options: &str) -> Result<(MountFlags, Option<CString>), TargetE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn nothing_can_be_written_below_a_mount() {
+        let (directory, guardian) = scratch_directory::mount_point("test", Guardian::of_mount).unwrap();
+        let point = unwritable_point(&directory).unwrap();
+        rustix::mount::mount("test", &point, "tmpfs", MountFlags::empty(), None).unwrap();
+        std::fs::write(point.join("file"), "above").unwrap();
+        rustix::mount::unmount(&point, UnmountFlags::DETACH).unwrap();
+        for path in [point.join("file"), directory.join("file")] {
+            let refused = std::fs::write(path, "below").unwrap_err();
+            assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        }
+        drop(guardian);
+        assert!(!directory.exists());
+    }
 
     #[test]
     fn options_are_split_into_flags_and_data() {

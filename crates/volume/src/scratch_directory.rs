@@ -61,6 +61,8 @@ impl ScratchDirectory {
             make_unique(&parent, &format!("{PREFIX}{purpose}-{}-", Owner::current()), Guardian::of_tree)?;
         // The directory is looked at through its descriptor: it is ours, and no link.
         let handle = runtime::private(&path)?;
+        // Another kernel on a shared file system may see the lock, and not this process.
+        let _ = rustix::fs::flock(&handle, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         Ok(Self { path, handle, _guardian: guardian })
     }
 

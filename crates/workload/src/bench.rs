@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use senesce_core::{Bytes, Seed};
-use senesce_volume::ClaimedDirectory;
+use senesce_volume::{ClaimedDirectory, CommandGroup};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -90,6 +90,8 @@ pub struct Bench {
     pub populated: Vec<Populated>,
     /// Seconds that writing took.
     pub populate_seconds: f64,
+    /// What its commands started in the background ends with it.
+    commands: Vec<CommandGroup>,
 }
 
 /// What a run gives.
@@ -127,7 +129,7 @@ impl Bench {
                 Step::CreateFiles => bench.create_files(progress, interrupt)?,
                 Step::Echo(text) => progress.say(text),
                 Step::Sleep(seconds) => std::thread::sleep(Duration::from_secs(*seconds)),
-                Step::System(command) => shell(command, target, progress)?,
+                Step::System(command) => bench.commands.push(shell(command, target, progress)?),
             }
         }
         Ok(bench)
@@ -152,7 +154,15 @@ impl Bench {
             directory.check_beneath(&if entered { root.join("any") } else { root.clone() })?;
         }
         let workload = workload.clone();
-        Ok(Self { workload, layouts, roots, options, populated: Vec::new(), populate_seconds: 0.0 })
+        Ok(Self {
+            workload,
+            layouts,
+            roots,
+            options,
+            populated: Vec::new(),
+            populate_seconds: 0.0,
+            commands: Vec::new(),
+        })
     }
 
     /// The first flowop that creates or deletes files or directories, by name: several processes cannot run it on one
@@ -415,13 +425,14 @@ fn raise_descriptor_limit(programs: &Programs) -> Vec<String> {
     if failed { vec![note] } else { Vec::new() }
 }
 
-fn shell(command: &str, target: &Path, progress: &dyn Progress) -> Result<(), WorkloadError> {
+fn shell(command: &str, target: &Path, progress: &dyn Progress) -> Result<CommandGroup, WorkloadError> {
     progress.say(&format!("running '{command}'"));
-    let status =
-        std::process::Command::new("/bin/sh").args(["-c", command]).stdin(std::process::Stdio::null()).status();
+    let group = CommandGroup::of(target)?;
+    let mut shell = std::process::Command::new("/bin/sh");
+    let status = group.run(shell.args(["-c", command]).stdin(std::process::Stdio::null()));
     let status = status.map_err(WorkloadError::io("run /bin/sh for", target))?;
     if !status.success() {
         progress.say(&format!("'{command}' ended with {status}"));
     }
-    Ok(())
+    Ok(group)
 }

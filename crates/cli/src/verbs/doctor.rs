@@ -73,6 +73,9 @@ fn print_found(found: &[Found], as_json: bool) -> io::Result<()> {
             Outcome::Gone => "was gone already".into(),
             Outcome::InUse => format!("in use by process {}", one.process),
             Outcome::OtherNamespace => format!("of process {} in another container: not touched", one.process),
+            Outcome::OtherKernel => {
+                "written under another boot: not touched; another kernel may share the directory".into()
+            }
             Outcome::Unclaimed => "nobody claims it: not touched; remove it by hand if nothing uses it".into(),
             Outcome::Failed(why) => format!("FAILED: {why}"),
         };

@@ -232,7 +232,8 @@ fn stitch(options: &Stitch, session: &Session) -> Result<Exit, Failure> {
         }
         return Ok(ExitCode::Interrupted.into());
     }
-    let status = run_command(&CommandLine { words: options.command.clone(), output_to_stderr: false }, path)?;
+    let status =
+        run_command(&CommandLine { words: options.command.clone(), output_to_stderr: false, spares: false }, path)?;
     Ok(if interrupt.requested() { ExitCode::Interrupted.into() } else { Exit::Command(status) })
 }
 

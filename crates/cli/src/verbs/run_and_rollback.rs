@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::rollback::{HowMuch, exit_of, text_of};
 use clap::Args;
+use senesce_core::interrupt::Hold;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::trace::{CommandLine, Summary, run_command};
@@ -52,7 +53,9 @@ impl Verb for RunAndRollback {
         self.output.check(self.json.as_deref(), Format::Json, b"")?;
         let interrupt = session.interrupt()?;
         let mut snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
-        let command = CommandLine { words: self.command.clone(), output_to_stderr: false };
+        let command = CommandLine { words: self.command.clone(), output_to_stderr: false, spares: false };
+        // A rollback that has begun is completed.
+        let _hold = Hold::new();
         let traced =
             snapshots.run_and_rollback(&self.name, &self.mount_options, self.verify.into(), |mount_point| {
                 Ok(run_command(&command, mount_point))

@@ -74,7 +74,7 @@ impl Verb for Trace {
             mount_options: self.mount_options.clone(),
             read_only: self.read_only,
             warm: self.warm,
-            command: CommandLine { words: self.command.clone(), output_to_stderr },
+            command: CommandLine { words: self.command.clone(), output_to_stderr, spares: false },
             models,
         };
         let traced = trace::trace_command(&request)?;

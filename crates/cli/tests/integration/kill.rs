@@ -20,9 +20,28 @@ pub fn guardian_of(process: u32) -> Option<u32> {
     })
 }
 
+/// The server of a `tier mount` that works in a folder.
+pub fn server_in(folder: &Path) -> Option<u32> {
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let serves = String::from_utf8_lossy(&line).contains("\0--foreground");
+        let works_there = fs::read_link(entry.path().join("cwd")).is_ok_and(|place| place == folder);
+        (serves && works_there).then(|| entry.file_name().to_str()?.parse().ok())?
+    })
+}
+
 /// What is still there of a process that was killed: in the ledger, and by name in all shared places.
 pub fn traces_of(process: u32) -> Vec<PathBuf> {
-    let places = ["/run/senesce/owners", "/run/senesce", "/dev/shm", "/tmp", "/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let places = [
+        "/run/senesce/owners",
+        "/run/senesce",
+        "/dev/shm",
+        "/tmp",
+        "/sys/fs/cgroup/memory",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/freezer",
+        "/sys/fs/cgroup",
+    ];
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let number = format!("{process}-");
     let is_its = |name: &str| {

@@ -120,14 +120,13 @@ fn live_runs(folder: &Path) -> Vec<Started> {
         "age image:live.img,size=64M --profile agrawal --fullness 0.3 --truncate-sizes=drop --overwrites 1 --out r";
     done(folder, aged);
     let served = start_until(folder, &words("tier mount --nvm n --cold c mnt --foreground"), "mounted on");
-    let command = "trace live.img -- sh -c 'echo $$ >command; echo begun >&2; exec sleep 100000'";
+    let command = "trace live.img -- sh -c 'echo begun >&2; exec sleep 100000'";
     vec![served, start_until(folder, &words(command), "begun")]
 }
 
-/// Ends these runs, and the command of the traced one, which outlives it and has its pipes.
-fn end(living: Vec<Started>, folder: &Path) {
+/// Ends these runs. The command of the traced one has its pipes, and ends with it.
+fn end(living: Vec<Started>) {
     living.iter().for_each(|run| kill(run.id()));
-    kill(fs::read_to_string(folder.join("command")).unwrap().trim().parse().unwrap());
     living.into_iter().for_each(|run| drop(run.wait()));
 }
 
@@ -211,7 +210,7 @@ fn a_hundred_kills_leave_nothing() {
         }
         clean(folder);
     }
-    end(living, other.path());
+    end(living);
     run(folder, &["doctor", "--sweep"]);
     assert_eq!(leftovers(other.path()), Vec::<String>::new());
     let Tally { alive, holding, with_guardian, held } = tally;

@@ -25,7 +25,8 @@ impl Owed {
         self.text("kind")
     }
 
-    fn text(&self, name: &str) -> &str {
+    /// A word of the entry.
+    pub fn text(&self, name: &str) -> &str {
         self.0[name].as_str().unwrap_or_default()
     }
 
@@ -33,10 +34,13 @@ impl Owed {
     pub fn is_there(&self) -> bool {
         let path = Path::new(self.text("path"));
         match self.kind() {
-            "mount" | "custom-mount" => is_mounted(self.text("point")) || Path::new(self.text("point")).exists(),
+            "mount" | "custom-mount" => {
+                is_mounted(self.text("point")) || Path::new(self.text("point")).symlink_metadata().is_ok()
+            }
             "fuse-mount" => is_mounted(self.text("point")),
             "tree" | "directory" | "control-group" => path.symlink_metadata().is_ok(),
-            "process" | "group" => self.is_running(),
+            "process" => self.is_running(),
+            "commands" => self.has_members(),
             "loop" => self.is_attached(path),
             // `ours` is what the process had set; without it, or where it was so before, nobody can tell whose the value is.
             "value" => self.0["ours"].as_str().is_some_and(|ours| ours != self.text("value") && chosen(path) == ours),
@@ -51,6 +55,17 @@ impl Owed {
         let Some((_, rest)) = text.rsplit_once(')') else { return false };
         let fields: Vec<&str> = rest.split_whitespace().collect();
         !matches!(fields[0], "Z" | "X") && fields[19].parse().ok() == self.0["start_ticks"].as_u64()
+    }
+
+    /// A control group, or a process with the mark in its environment.
+    fn has_members(&self) -> bool {
+        let mark = format!("SENESCE_COMMAND_GROUP={}", self.text("mark"));
+        let has_mark = |entry: &fs::DirEntry| {
+            let text = fs::read(entry.path().join("environ")).unwrap_or_default();
+            text.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        self.0["control_group"].as_str().is_some_and(|path| Path::new(path).exists())
+            || fs::read_dir("/proc").unwrap().flatten().any(|entry| has_mark(&entry))
     }
 
     fn is_attached(&self, device: &Path) -> bool {

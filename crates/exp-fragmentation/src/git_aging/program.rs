@@ -4,6 +4,7 @@ use senesce_core::failure::{errno_message, failed};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::tree::check;
+use senesce_volume::guardian;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,8 +95,8 @@ impl Git {
 }
 
 fn finish(mut command: Command, arguments: &[&str], folder: &Path) -> Result<String, Failure> {
-    let output = command
-        .output()
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = guardian::output(&mut command)
         .map_err(|error| Failure::new(ExitCode::Missing, format!("run git: {}; install git", errno_message(&error))))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

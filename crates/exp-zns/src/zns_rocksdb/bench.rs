@@ -7,8 +7,8 @@ use crate::on_model::{HostSpeed, Place, Recording, now_ns};
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_runs::run::Context;
-use senesce_volume::ScratchDirectory;
 use senesce_volume::guest::Guest;
+use senesce_volume::{CommandGroup, ScratchDirectory};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -236,13 +236,13 @@ fn run_program(
 ) -> Result<Output, Failure> {
     let (reader, writer) = io::pipe().map_err(failed("make a pipe for", Path::new(program)))?;
     let errors = writer.try_clone().map_err(failed("make a pipe for", Path::new(program)))?;
-    let mut child = Command::new(program)
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(writer)
-        .stderr(errors)
-        .spawn()
-        .map_err(|error| missing(program, &error))?;
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(writer).stderr(errors);
+    // It would continue to write when this process is killed.
+    let group = CommandGroup::marked()?;
+    let mut child = group.start(&mut command).map_err(|error| missing(program, &error))?;
+    // Its ends of the pipe.
+    drop(command);
     let (output, ended) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| Output::read(reader, benchmark));
         let ended = wait_for(&mut child, program, context);

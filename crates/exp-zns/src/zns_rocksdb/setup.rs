@@ -5,7 +5,7 @@ use crate::on_model::Role;
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::guest::{Wanted, find};
 use senesce_volume::{
-    BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open,
+    BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, guardian, open,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -157,7 +157,9 @@ fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Datab
         "--finish_threshold=20".into(),
         "--force".into(),
     ];
-    let output = Command::new(&program).args(&words).stdin(Stdio::null()).output().map_err(|error| {
+    let mut command = Command::new(&program);
+    command.args(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = guardian::output(&mut command).map_err(|error| {
         let words = senesce_core::failure::errno_message(&error);
         let remedy = "ZenFS's own program zenfs must lie beside the db_bench given with --db-bench";
         Failure::new(ExitCode::Missing, format!("run {}: {words}; {remedy}", program.display()))

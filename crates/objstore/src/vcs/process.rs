@@ -5,7 +5,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use senesce_core::interrupt::Interrupt;
 use senesce_sys::usage::{self, Usage};
-use senesce_volume::Guardian;
+use senesce_volume::CommandGroup;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
@@ -44,7 +44,7 @@ pub struct Ran {
 }
 
 /// How long a command may go on after SIGTERM before SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Runs a command in a process group of its own. After `limit`, or on an interrupt, the group gets SIGTERM, then SIGKILL.
 ///
@@ -56,15 +56,14 @@ pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Res
     let mut output = tempfile().map_err(io("make a temporary file for the output of", &program))?;
     let copy = |file: &std::fs::File| file.try_clone().map_err(io("duplicate the output of", &program));
     command.stdin(Stdio::null()).stdout(copy(&output)?).stderr(copy(&output)?).process_group(0);
+    // It would continue to write into the target when this process is killed.
+    let group = CommandGroup::marked()?;
     let started = Instant::now();
-    let mut child = command.spawn().map_err(io("run", &program))?;
-    // It would go on writing into the target when this process is killed.
-    let mut guardian = Guardian::of_group(&mut child)?;
+    let child = group.start(command).map_err(io("run", &program))?;
     let pid = Pid::from_child(&child);
     let waited = wait(pid, started + limit, interrupt);
     let (status, usage, timed_out) = waited.map_err(io("wait for", &program))?;
     let seconds = started.elapsed().as_secs_f64();
-    guardian.dismiss();
     let outcome = if timed_out {
         Outcome::TimedOut
     } else {

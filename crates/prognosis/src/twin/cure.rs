@@ -9,7 +9,7 @@ use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_layout::names::shown;
 use senesce_volume::file_system::{Defragmenter, TwinBy};
-use senesce_volume::{TargetError, guardian};
+use senesce_volume::{CommandGroup, TargetError, guardian};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -109,6 +109,7 @@ fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Resu
     for batch in paths.chunks(BATCH) {
         laboratory.check()?;
         run(tool.command, batch, tool)?;
+        laboratory.check()?;
     }
     let after = look(laboratory, trial.directory())?;
     trial.end()?;
@@ -127,14 +128,13 @@ pub(super) fn try_command(
     ready_for_data(laboratory, &mut trial)?;
     let place = trial.directory().to_string_lossy().into_owned();
     let arguments: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
-    let status = Command::new(&arguments[0])
-        .args(&arguments[1..])
-        .current_dir(trial.directory())
-        .env("SENESCE_TWIN", &place)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .map_err(PrognosisError::io("run", &arguments[0]))?;
+    let group = CommandGroup::of(trial.directory())?;
+    let mut process = Command::new(&arguments[0]);
+    process.args(&arguments[1..]).current_dir(trial.directory()).env("SENESCE_TWIN", &place);
+    process.stdin(Stdio::null()).stdout(Stdio::null());
+    let status = group.run(&mut process).map_err(PrognosisError::io("run", &arguments[0]))?;
+    group.end().map_err(PrognosisError::io("end the processes of", &arguments[0]))?;
+    laboratory.check()?;
     if !status.success() {
         let failed =
             TargetError::Program { command: command.join(" "), status: status.to_string(), output: String::new() };

@@ -76,12 +76,15 @@ fn a_record_is_not_traced_again() {
 
 #[test]
 fn a_command_is_told_its_mount_point_and_its_status_comes_back() {
-    let command =
-        |script: &str| CommandLine { words: ["sh", "-c", script].map(String::from).to_vec(), output_to_stderr: false };
+    let command = |script: &str| CommandLine {
+        words: ["sh", "-c", script].map(String::from).to_vec(),
+        output_to_stderr: false,
+        spares: false,
+    };
     let run = |script: &str| run_command(&command(script), Path::new("/some/where")).unwrap();
     assert_eq!(run(r#"[ "{}" = "$SENESCE_MNT" ] && [ "{}" = /some/where ]"#), 0);
     assert_eq!(run("exit 7"), 7);
     assert_eq!(run("kill -9 $$"), 137);
-    let missing = CommandLine { words: vec!["no-such-program".into()], output_to_stderr: false };
+    let missing = CommandLine { words: vec!["no-such-program".into()], output_to_stderr: false, spares: false };
     assert_eq!(run_command(&missing, Path::new("/")).unwrap_err().exit_code(), ExitCode::Usage);
 }

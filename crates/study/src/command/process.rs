@@ -9,11 +9,12 @@ use rustix::process::{
     set_child_subreaper, waitpid,
 };
 use senesce_core::interrupt::Interrupt;
-use senesce_volume::{Guardian, ScratchDirectory};
+use senesce_volume::{CommandGroup, ScratchDirectory};
 use std::collections::HashSet;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -52,7 +53,10 @@ pub struct Ended {
 pub const MOST_OUTPUT: u64 = 16 << 20;
 
 /// How long a program may go on after SIGTERM before SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long a process may take to end after SIGKILL.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long what it started may go on after its own end.
 const LINGER: Duration = Duration::from_millis(200);
@@ -92,9 +96,10 @@ fn watched(
 ) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let begun = Instant::now();
-    let mut child = command.spawn()?;
+    let place = command.get_current_dir().unwrap_or(Path::new("/")).to_path_buf();
+    let group = CommandGroup::of(&place).map_err(io::Error::other)?;
+    let mut child = group.start(command)?;
     let pid = Pid::from_child(&child);
-    let mut guardian = Guardian::of_group(&mut child).map_err(io::Error::other)?;
     let out = collect(child.stdout.take());
     let errors = collect(child.stderr.take());
     let waited = wait(pid, begun, limit, interrupt, tick);
@@ -103,8 +108,8 @@ fn watched(
     }
     let status = child.wait()?;
     let (seconds, asked) = (begun.elapsed().as_secs_f64(), waited?);
-    guardian.dismiss();
     let left = end_children(before, if asked.is_some() { Duration::ZERO } else { LINGER })?;
+    group.end()?;
     let how = asked.unwrap_or(How::Exited(status));
     Ok(Ended { how, seconds, out: text(out), errors: text(errors), left })
 }
@@ -168,7 +173,7 @@ fn end_children(before: &HashSet<Pid>, linger: Duration) -> io::Result<Vec<Strin
             if !ends_within(&handle, deadline.saturating_duration_since(Instant::now()))? {
                 left.push(format!("{} (process {})", name_of(pid), pid.as_raw_nonzero()));
                 let _ = kill_process(pid, Signal::KILL);
-                ends_within(&handle, GRACE)?;
+                ends_within(&handle, END_LIMIT)?;
             }
             if waitpid(Some(pid), WaitOptions::NOHANG)?.is_none() {
                 return Err(io::Error::other(format!("process {} does not end", pid.as_raw_nonzero())));

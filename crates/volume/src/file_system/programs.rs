@@ -1,6 +1,7 @@
 //! The programs of file systems: started in the C locale, and what they say.
 
 use crate::error::TargetError;
+use crate::guardian;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -26,19 +27,16 @@ impl Ended {
 /// Runs a program without input, with its output and errors collected, in the C locale.
 pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result<Ended, TargetError> {
     let words: Vec<&str> = program.iter().chain(arguments).copied().collect();
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .env("LC_ALL", "C")
-        .env("PATH", search_path())
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => TargetError::missing(
-                format!("the program {}", words[0]),
-                format!("install the package {package} (apt-get install {package})"),
-            ),
-            _ => TargetError::io("run", Path::new(words[0]))(error),
-        })?;
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("LC_ALL", "C").env("PATH", search_path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = guardian::output(&mut command).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => TargetError::missing(
+            format!("the program {}", words[0]),
+            format!("install the package {package} (apt-get install {package})"),
+        ),
+        _ => TargetError::io("run", Path::new(words[0]))(error),
+    })?;
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     Ok(Ended {

@@ -1,12 +1,15 @@
 //! The ledger: what each process must undo, written down before it is set up. A folder for each process, named after it, with
 //! a numbered file for each thing.
 
+use super::boots::is_older_than_this_boot;
+use super::namespace;
 use super::owed::Owed;
 use super::owner::{Life, Owner};
 use crate::error::TargetError;
 use crate::runtime;
 use rustix::fs::FlockOperation;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -47,10 +50,19 @@ pub enum Outcome {
     InUse,
     /// Its process lives in another container, or has ended there: nothing was done.
     OtherNamespace,
+    /// It may belong to a running process of another kernel that shares the directory: nothing was done.
+    OtherKernel,
     /// Nobody claims it; nothing was done.
     Unclaimed,
     /// It could not be undone.
     Failed(String),
+}
+
+impl Found {
+    /// The path of what was left, if it has one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        Some(Path::new(&self.what[self.what.find('/')?..]))
+    }
 }
 
 /// Where the ledger is.
@@ -68,7 +80,7 @@ impl Entry {
 
     fn write_in(own: &Path, number: u64, owed: Owed) -> Result<Self, TargetError> {
         let path = own.join(format!("{number:08}"));
-        let text = serde_json::to_vec(&owed).map_err(|error| {
+        let text = written(&owed).map_err(|error| {
             TargetError::Usage(format!("{owed} cannot be written down, to be undone: {error}; choose a name in UTF-8"))
         })?;
         // Two attempts: a thread that struck out the last entry may have removed the folder between the two calls.
@@ -93,6 +105,55 @@ impl Entry {
     }
 }
 
+/// The name of the mount namespace in an entry.
+const NAMESPACE: &str = "mount_namespace";
+
+fn written(owed: &Owed) -> serde_json::Result<Vec<u8>> {
+    let mut value = serde_json::to_value(owed)?;
+    value[NAMESPACE] = namespace::own().into();
+    serde_json::to_vec(&value)
+}
+
+/// An entry as it is read back.
+struct Written {
+    owed: Owed,
+    /// 0: a version that did not know it wrote the entry.
+    mount_namespace: u64,
+}
+
+impl Written {
+    fn read(text: &[u8]) -> Option<Self> {
+        let mut value: Value = serde_json::from_slice(text).ok()?;
+        let number = value.as_object_mut()?.remove(NAMESPACE);
+        let mount_namespace = number.and_then(|number| number.as_u64()).unwrap_or(0);
+        Some(Self { owed: Owed::deserialize(value).ok()?, mount_namespace })
+    }
+
+    /// Undoes it where it was set up.
+    fn undo(&self) -> Outcome {
+        let undone = match self.owed.is_of_a_mount_namespace() {
+            true => namespace::within(self.mount_namespace, || self.owed.undo()),
+            false => Some(self.owed.undo()),
+        };
+        match undone {
+            Some(Ok(true)) => Outcome::Undone,
+            Some(Ok(false)) => Outcome::Gone,
+            Some(Err(error)) => Outcome::Failed(senesce_core::failure::errno_message(&error)),
+            None => Outcome::OtherNamespace,
+        }
+    }
+
+    /// Of a process of another boot: what outlives a boot is undone when that is certainly over, everything else has ended.
+    fn undo_after_boot(&self, entry_is_older: bool) -> Outcome {
+        match &self.owed {
+            _ if !entry_is_older => Outcome::OtherKernel,
+            Owed::Tree { path } if path.exists() && !is_older_than_this_boot(path) => Outcome::OtherKernel,
+            Owed::Tree { .. } => self.undo(),
+            _ => Outcome::Gone,
+        }
+    }
+}
+
 /// Undoes what ended processes left and tells what was found. What belongs to living ones is not touched.
 pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
     let mut found = Vec::new();
@@ -105,12 +166,12 @@ pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
                     found.extend(undo_all(&folder.path(), &owner));
                 }
             }
-            Life::Unknown => found.extend(list(&folder.path()).into_iter().map(|(_, owed)| Found {
+            Life::Unknown => found.extend(list(&folder.path()).into_iter().map(|(_, written)| Found {
                 process: owner.process,
-                what: owed.map_or_else(|| "an unreadable entry".into(), |owed| owed.to_string()),
+                what: written.map_or_else(|| "an unreadable entry".into(), |written| written.owed.to_string()),
                 outcome: Outcome::OtherNamespace,
             })),
-            Life::Dead => found.extend(undo_all(&folder.path(), &owner)),
+            Life::Dead | Life::OtherBoot => found.extend(undo_all(&folder.path(), &owner)),
         }
     }
     found
@@ -125,7 +186,7 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 /// Waits for the end of a process that was killed, and lets go what holds it up; whether it has ended.
 pub(super) fn see_end(folder: &Path, owner: &Owner) -> bool {
     if wait_while_ending(owner, NATURAL_END) == Life::Ending {
-        list(folder).into_iter().rev().filter_map(|(_, owed)| owed).for_each(|owed| owed.let_go());
+        list(folder).into_iter().rev().filter_map(|(_, written)| written).for_each(|written| written.owed.let_go());
         wait_while_ending(owner, END_LIMIT);
     }
     owner.life() == Life::Dead
@@ -143,11 +204,15 @@ fn wait_while_ending(owner: &Owner, limit: Duration) -> Life {
 
 /// Undoes everything of one process that ended, the last thing first. Waits while another process is doing it.
 pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
+    let is_of_other_boot = owner.life() == Life::OtherBoot;
     let Some(_lock) = lock(folder) else { return Vec::new() };
-    let same_boot = owner.is_of_this_boot();
     let mut all = Vec::new();
-    for (path, owed) in list(folder).into_iter().rev() {
-        let Some(owed) = owed else {
+    for (path, written) in list(folder).into_iter().rev() {
+        let is_older = is_of_other_boot && is_older_than_this_boot(&path);
+        let Some(written) = written else {
+            if is_of_other_boot && !is_older {
+                continue;
+            }
             if is_cut_off(&path) {
                 let _ = fs::remove_file(path);
             } else {
@@ -157,21 +222,17 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
             }
             continue;
         };
-        if !same_boot && owed.ends_with_boot() {
-            let _ = fs::remove_file(path);
-            continue;
-        }
-        let outcome = match owed.undo() {
-            Ok(true) => Outcome::Undone,
-            Ok(false) => Outcome::Gone,
-            Err(error) => Outcome::Failed(senesce_core::failure::errno_message(&error)),
+        let outcome = match is_of_other_boot {
+            true => written.undo_after_boot(is_older),
+            false => written.undo(),
         };
+        let owed = &written.owed;
         match &outcome {
             Outcome::Failed(why) => tracing::warn!("{owed}, left by process {}: {why}", owner.process),
             Outcome::Undone => tracing::info!("undone: {owed}, left by process {}", owner.process),
             _ => {}
         }
-        if !matches!(outcome, Outcome::Failed(_)) {
+        if matches!(outcome, Outcome::Undone | Outcome::Gone) {
             let _ = fs::remove_file(path);
         }
         all.push(Found { process: owner.process, what: owed.to_string(), outcome });
@@ -188,11 +249,11 @@ fn is_cut_off(path: &Path) -> bool {
 }
 
 /// The entries of a folder in the order in which they were written.
-fn list(folder: &Path) -> Vec<(PathBuf, Option<Owed>)> {
+fn list(folder: &Path) -> Vec<(PathBuf, Option<Written>)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
-    let read = |path: &PathBuf| fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let read = |path: &PathBuf| fs::read(path).ok().and_then(|text| Written::read(&text));
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
 
@@ -201,8 +262,8 @@ pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     let mut owners = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
-        let owes = |owed: Option<Owed>| matches!(owed, Some(Owed::Mount { point: owed }) if owed == point);
-        if list(&folder.path()).into_iter().any(|(_, owed)| owes(owed)) {
+        let owes = |written: Written| matches!(written.owed, Owed::Mount { point: owed } if point.starts_with(&owed));
+        if list(&folder.path()).into_iter().any(|(_, written)| written.is_some_and(owes)) {
             owners.push(owner.life());
         }
     }
@@ -216,10 +277,10 @@ pub(super) fn of_the_living(ledger: &Path) -> Vec<Found> {
     for folder in folders {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
         if matches!(owner.life(), Life::Alive | Life::Ending) {
-            let owed = list(&folder.path()).into_iter().filter_map(|(_, owed)| owed);
-            found.extend(owed.map(|owed| Found {
+            let written = list(&folder.path()).into_iter().filter_map(|(_, written)| written);
+            found.extend(written.map(|written| Found {
                 process: owner.process,
-                what: owed.to_string(),
+                what: written.owed.to_string(),
                 outcome: Outcome::InUse,
             }));
         }
@@ -241,127 +302,4 @@ fn lock(folder: &Path) -> Option<File> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A ledger with the folder of a process that has ended, and one of this process.
-    fn ledger() -> (tempfile::TempDir, PathBuf, PathBuf) {
-        let directory = tempfile::tempdir().unwrap();
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let dead = Owner::of(child.id());
-        child.wait().unwrap();
-        let folder = |owner: &Owner| directory.path().join("owners").join(owner.to_string());
-        fs::create_dir(directory.path().join("owners")).unwrap();
-        let (dead, living) = (folder(&dead), folder(&Owner::current()));
-        (directory, dead, living)
-    }
-
-    fn tree(path: &Path) -> Owed {
-        fs::create_dir_all(path.join("content")).unwrap();
-        Owed::Tree { path: path.into() }
-    }
-
-    #[test]
-    fn what_the_dead_left_is_undone_in_reverse_and_the_living_are_spared() {
-        let (directory, dead, living) = ledger();
-        let path = |name: &str| directory.path().join(name);
-        // A value in a tree is put back before the tree goes.
-        Entry::write_in(&dead, 0, tree(&path("tree"))).unwrap();
-        let file = path("tree/value");
-        fs::write(&file, "ours").unwrap();
-        let value = Owed::Value { path: file, value: "before".into(), ours: Some("ours".into()) };
-        Entry::write_in(&dead, 1, value).unwrap();
-        Entry::write_in(&living, 0, tree(&path("live"))).unwrap();
-        let found = sweep(&path("owners"));
-        let outcomes: Vec<_> = found.iter().map(|one| &one.outcome).collect();
-        assert_eq!(outcomes, [&Outcome::Undone, &Outcome::Undone], "{found:?}");
-        assert!(found[0].what.starts_with("setting"), "{found:?}");
-        assert!(!path("tree").exists() && path("live/content").exists());
-        assert!(!dead.exists() && living.exists());
-        assert_eq!(sweep(&path("owners")), []);
-        assert_eq!(of_the_living(&path("owners")).len(), 1);
-    }
-
-    #[test]
-    fn what_a_process_left_that_was_just_killed_is_undone_by_the_first_sweep() {
-        for round in 0..30 {
-            let directory = tempfile::tempdir().unwrap();
-            fs::create_dir(directory.path().join("owners")).unwrap();
-            let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-            let folder = directory.path().join("owners").join(Owner::of(child.id()).to_string());
-            Entry::write_in(&folder, 0, tree(&directory.path().join("tree"))).unwrap();
-            child.kill().unwrap();
-            let found = sweep(&directory.path().join("owners"));
-            child.wait().unwrap();
-            assert!(matches!(found[..], [Found { outcome: Outcome::Undone, .. }]), "round {round}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn a_torn_entry_is_dropped_and_what_cannot_be_undone_stays_written_down() {
-        let (directory, dead, _) = ledger();
-        fs::create_dir(&dead).unwrap();
-        fs::write(dead.join("00000000"), "{\"kind\":\"tr").unwrap();
-        let busy = directory.path().join("busy");
-        fs::create_dir_all(busy.join("file")).unwrap();
-        Entry::write_in(&dead, 1, Owed::Directory { path: busy.clone() }).unwrap();
-        let found = sweep(&directory.path().join("owners"));
-        assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
-        assert_eq!(fs::read_dir(&dead).unwrap().count(), 1);
-        fs::remove_dir(busy.join("file")).unwrap();
-        assert_eq!(sweep(&directory.path().join("owners"))[0].outcome, Outcome::Undone);
-        assert!(!dead.exists() && !busy.exists());
-    }
-
-    #[test]
-    fn an_entry_of_a_newer_version_stays_and_a_path_that_cannot_be_written_is_an_error() {
-        use std::os::unix::ffi::OsStringExt;
-        let (directory, dead, _) = ledger();
-        fs::create_dir(&dead).unwrap();
-        fs::write(dead.join("00000000"), r#"{"kind":"of-tomorrow","path":"/x"}"#).unwrap();
-        let found = sweep(&directory.path().join("owners"));
-        assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
-        assert!(dead.join("00000000").exists());
-        let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff".to_vec()));
-        assert!(Entry::write_in(&dead, 1, Owed::Tree { path: odd }).is_err());
-        assert!(!dead.join("00000001").exists());
-    }
-
-    #[test]
-    fn another_boot_left_nothing_but_directories() {
-        let (directory, dead, _) = ledger();
-        let owner: Owner = dead.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        let before = directory.path().join("owners").join(owner.of_another_boot().to_string());
-        let setting = directory.path().join("setting");
-        fs::write(&setting, "new").unwrap();
-        Entry::write_in(&before, 0, Owed::Value { path: setting.clone(), value: "old".into(), ours: None }).unwrap();
-        Entry::write_in(&before, 1, tree(&directory.path().join("tree"))).unwrap();
-        assert_eq!(sweep(&directory.path().join("owners")).len(), 1);
-        assert_eq!(fs::read_to_string(setting).unwrap(), "new");
-        assert!(!directory.path().join("tree").exists() && !before.exists());
-    }
-
-    #[test]
-    fn a_mount_is_left_only_when_its_owner_has_ended() {
-        let (directory, dead, living) = ledger();
-        let left = |name: &str| is_left_mount(&directory.path().join("owners"), Path::new(name));
-        Entry::write_in(&dead, 0, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
-        Entry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
-        assert!(left("/mnt/dead"));
-        assert!(!left("/mnt/live"), "its run goes on");
-        assert!(!left("/mnt/unknown"), "nobody wrote it down");
-        Entry::write_in(&living, 1, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
-        assert!(!left("/mnt/dead"), "somebody else has the point too");
-    }
-
-    #[test]
-    fn struck_out_entries_leave_nothing() {
-        let (_directory, _, living) = ledger();
-        let one = Entry::write_in(&living, 0, Owed::Mapping { name: "x".into() }).unwrap();
-        let two = Entry::write_in(&living, 1, Owed::Mapping { name: "y".into() }).unwrap();
-        one.strike_out();
-        assert!(living.exists());
-        two.strike_out();
-        assert!(!living.exists());
-    }
-}
+mod tests;

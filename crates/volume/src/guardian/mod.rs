@@ -2,17 +2,23 @@
 //!
 //! Everything that must be undone is written down in a ledger before it is set up, and struck out when it was undone. When a
 //! process is killed, a second process that waits for its end does it at once; when that was killed too, the next start of any
-//! senesce does it. The living are told from the dead by process number, start time and boot.
+//! senesce does it. A process is alive when a process with its number and start time runs. What was written under another
+//! boot is undone when it is certainly older than this one.
 
+mod boots;
 mod ledger;
+mod namespace;
 mod owed;
 mod owner;
 mod watcher;
 
 pub use ledger::{Found, Outcome};
+pub(crate) use owed::{mounts, remove_group, unmount_tree};
+pub(crate) use owner::stat_of;
 pub use owner::{Life, Owner};
 pub use watcher::enter_if_guardian;
 
+use crate::command_group::{CommandGroup, Members};
 use crate::error::TargetError;
 use crate::{guard, runtime};
 use ledger::Entry;
@@ -30,7 +36,7 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Will unmount `point`, a directory of ours, and remove it. It need not be there yet, as with all the others.
+    /// Will unmount all on `point`, a directory of ours, and below it, and remove it. It need not be there yet, as with all the others.
     ///
     /// # Errors
     /// The ledger cannot be written, here and in all the others.
@@ -93,20 +99,17 @@ impl Guardian {
         Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
 
+    /// Will end commands with what they started.
+    pub(crate) fn of_commands(members: Members) -> Result<Self, TargetError> {
+        Self::of(Owed::Commands(members))
+    }
+
     /// Will end a child. One that cannot be written down is ended at once.
     ///
     /// # Errors
     /// As [`Self::of_directory`]; the child has ended then.
     pub fn of_child(child: &mut Child) -> Result<Self, TargetError> {
         or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
-    }
-
-    /// Will end a child that leads a process group, with all of the group.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`]; the child, though not what it started, has ended then.
-    pub fn of_group(child: &mut Child) -> Result<Self, TargetError> {
-        or_end(child, |process, start_ticks| Self::of(Owed::Group { process, start_ticks }))
     }
 
     /// Will detach a loop device while it has this file.
@@ -159,17 +162,12 @@ impl Guardian {
     }
 }
 
-/// Runs a program to its end and collects what it says where that is piped. It ends with this process, also by `kill -9`: it
-/// would go on writing to what nobody works on any more.
+/// Runs a program to its end and collects what it prints where that is piped. It ends with this process, also by `kill -9`.
 ///
 /// # Errors
-/// Those of starting it and waiting for it; where it cannot be written down it has ended.
+/// Those of the ledger, and of starting the program and waiting for it.
 pub fn output(command: &mut Command) -> std::io::Result<Output> {
-    let mut child = command.spawn()?;
-    let mut guardian = Guardian::of_child(&mut child).map_err(std::io::Error::other)?;
-    let output = child.wait_with_output();
-    guardian.dismiss();
-    output
+    CommandGroup::marked().map_err(std::io::Error::other)?.output(command)
 }
 
 /// Nobody would know of a child that is not in the ledger.
@@ -213,20 +211,40 @@ pub fn sweep_and_list() -> Result<Vec<Found>, TargetError> {
     let ledger = ledger::folder()?;
     let mut found = ledger::sweep(&ledger);
     let living = ledger::of_the_living(&ledger);
-    let known = |path: &Path| living.iter().any(|one| one.what.contains(&*path.to_string_lossy()));
+    let known = |path: &Path| living.iter().any(|one| one.path().is_some_and(|known| path.starts_with(known)));
     let unclaimed = |what: String| Found { process: 0, what, outcome: Outcome::Unclaimed };
     let own = runtime::folder()?;
     for line in guard::mounts()?.iter().filter(|line| line.mount_point.starts_with(&own) && !known(&line.mount_point)) {
         found.push(unclaimed(format!("mount {}", line.mount_point.display())));
     }
-    found.extend(
-        directories()
-            .into_iter()
-            .filter(|path| !known(path))
-            .map(|path| unclaimed(format!("directory {}", path.display()))),
-    );
+    found.extend(directories().into_iter().filter(|path| !known(path)).map(|path| without_entry(&path)));
     found.extend(living);
     Ok(found)
+}
+
+/// Scratch directories whose owner began in another boot.
+pub fn left_by_other_boots() -> Vec<PathBuf> {
+    let is_of_other_boot = |path: &PathBuf| {
+        let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
+        owner.is_some_and(|owner| owner.life() == Life::OtherBoot)
+    };
+    directories().into_iter().filter(is_of_other_boot).collect()
+}
+
+/// A scratch directory that is in no ledger, as after a boot that cleared /run.
+fn without_entry(path: &Path) -> Found {
+    let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
+    let owed = Owed::Tree { path: path.into() };
+    let outcome = match owner.as_ref().map(Owner::life) {
+        Some(Life::OtherBoot) if !boots::is_older_than_this_boot(path) => Outcome::OtherKernel,
+        Some(Life::OtherBoot) => match owed.undo() {
+            Ok(true) => Outcome::Undone,
+            Ok(false) => Outcome::Gone,
+            Err(error) => Outcome::Failed(senesce_core::failure::errno_message(&error)),
+        },
+        _ => Outcome::Unclaimed,
+    };
+    Found { process: owner.map_or(0, |owner| owner.process), what: owed.to_string(), outcome }
 }
 
 /// Scratch directories of this user in the places where they are made.
@@ -260,15 +278,11 @@ mod tests {
     #[test]
     fn a_program_is_written_down_while_it_runs() {
         let own = ledger::folder().unwrap().join(Owner::current().to_string());
-        // It may look before it is written down; with nothing ever written it gives up.
-        let script = r#"n=0; until grep -qsr "\"process\":$$," "$0" || [ $n = 9999 ]; do n=$((n+1)); done; echo $$ $n"#;
+        let script = r#"grep -lsr "\"$SENESCE_COMMAND_GROUP\"" "$0""#;
         let ran =
             output(Command::new("sh").args(["-c", script]).arg(&own).stdout(std::process::Stdio::piped())).unwrap();
-        let said = String::from_utf8(ran.stdout).unwrap();
-        let (process, looks) = said.trim().split_once(' ').unwrap();
-        assert!(ran.status.success() && looks != "9999", "{said}");
-        let entries = fs::read_dir(&own).into_iter().flatten().flatten();
-        let mut texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
-        assert!(!texts.any(|text| text.contains(&format!("\"process\":{process},"))), "struck out at its end");
+        let entry = String::from_utf8(ran.stdout).unwrap();
+        assert!(ran.status.success() && entry.lines().count() == 1, "{entry}");
+        assert!(!Path::new(entry.trim()).exists(), "struck out at its end");
     }
 }

@@ -1,6 +1,8 @@
 //! What must be undone when its process is gone, and how.
 
 use super::owner::stat_of;
+use crate::command_group::Members;
+use crate::mount::FILE_SYSTEM;
 use crate::{custom, guard, loop_device};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -21,9 +23,9 @@ const BUSY_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Owed {
-    /// A mount on a point of ours; the point is removed too.
+    /// What is mounted on a directory of ours and below it; the directory is removed too.
     Mount { point: PathBuf },
-    /// The same of a file system that has a command of its own for it.
+    /// The same when a file system below it has a command of its own for it.
     CustomMount { point: PathBuf, device: PathBuf, command: String },
     /// A FUSE mount on a directory of the user's. Once its server is dead nobody else can use it.
     FuseMount { point: PathBuf },
@@ -35,10 +37,10 @@ pub(super) enum Owed {
     ControlGroup { path: PathBuf, before: PathBuf },
     /// A file of the kernel's that gets a value. With `ours`: unless somebody else has changed it since.
     Value { path: PathBuf, value: String, ours: Option<String> },
+    /// Commands of the user's and of file systems, with what they started.
+    Commands(Members),
     /// A process that serves this one.
     Process { process: u32, start_ticks: u64 },
-    /// A process that leads a process group, with all of the group.
-    Group { process: u32, start_ticks: u64 },
     /// A loop device, while it has this file.
     Loop { path: PathBuf, device: u64, inode: u64 },
     /// A device of device mapper.
@@ -55,7 +57,8 @@ impl fmt::Display for Owed {
             Self::Tree { path } | Self::Directory { path } => write!(f, "directory {}", path.display()),
             Self::ControlGroup { path, .. } => write!(f, "control group {}", path.display()),
             Self::Value { path, value, .. } => write!(f, "setting {} (back to {value})", path.display()),
-            Self::Process { process, .. } | Self::Group { process, .. } => write!(f, "process {process}"),
+            Self::Commands(members) => write!(f, "{members}"),
+            Self::Process { process, .. } => write!(f, "process {process}"),
             Self::Loop { path, .. } => write!(f, "loop device {}", path.display()),
             Self::Mapping { name } => write!(f, "mapped device {name}"),
             Self::Frozen { point } => write!(f, "frozen file system {}", point.display()),
@@ -64,9 +67,16 @@ impl fmt::Display for Owed {
 }
 
 impl Owed {
-    /// Whether it belongs to this boot and means something else, or nothing, after the next.
-    pub(super) fn ends_with_boot(&self) -> bool {
-        !matches!(self, Self::Tree { .. })
+    /// Whether it means something in the mount namespace in which it was set up only.
+    pub(super) fn is_of_a_mount_namespace(&self) -> bool {
+        matches!(
+            self,
+            Self::Mount { .. }
+                | Self::CustomMount { .. }
+                | Self::FuseMount { .. }
+                | Self::Frozen { .. }
+                | Self::Tree { .. }
+        )
     }
 
     /// Ends what a killed process waits for: a request to a FUSE server that was a part of it can never be answered, and only
@@ -75,8 +85,9 @@ impl Owed {
         let (Self::FuseMount { point } | Self::Mount { point } | Self::CustomMount { point, .. }) = self else {
             return;
         };
-        let Some(line) =
-            guard::mounts().ok().and_then(|mounts| mounts.into_iter().find(|line| line.mount_point == *point))
+        let Some(line) = guard::mounts()
+            .ok()
+            .and_then(|mounts| mounts.into_iter().rfind(|line| line.mount_point.starts_with(point)))
         else {
             return;
         };
@@ -92,13 +103,10 @@ impl Owed {
     /// Undoes it; `false`: there was nothing left to undo.
     pub(super) fn undo(&self) -> io::Result<bool> {
         match self {
-            Self::Mount { point } => {
-                let mounted = unmount_all(point)?;
-                Ok(remove_directory(point)? || mounted)
-            }
+            Self::Mount { point } => remove_mount_point(point),
             Self::CustomMount { point, device, command } => {
-                let mounted = unmount_custom(point, device, command)?;
-                Ok(remove_directory(point)? || mounted)
+                let mounted = unmount_custom(&point.join(FILE_SYSTEM), device, command)?;
+                Ok(remove_mount_point(point)? || mounted)
             }
             Self::FuseMount { point } => match is_dead_fuse(point) {
                 true => unmount_all(point),
@@ -108,8 +116,8 @@ impl Owed {
             Self::Directory { path } => remove_directory(path),
             Self::ControlGroup { path, before } => remove_group(path, before),
             Self::Value { path, value, ours } => put_back(path, value, ours.as_deref()),
-            Self::Process { process, start_ticks } => end(*process, *start_ticks, false),
-            Self::Group { process, start_ticks } => end(*process, *start_ticks, true),
+            Self::Commands(members) => members.end(),
+            Self::Process { process, start_ticks } => end(*process, *start_ticks),
             Self::Loop { path, device, inode } => loop_device::detach(path, *device, *inode),
             Self::Mapping { name } => remove_mapping(name),
             Self::Frozen { point } => thaw(point),
@@ -137,7 +145,7 @@ fn thaw(point: &Path) -> io::Result<bool> {
 }
 
 /// All mounts. Where they cannot be read nothing is removed: a mount would be taken for a directory of ours.
-fn mounts() -> io::Result<Vec<guard::MountLine>> {
+pub(crate) fn mounts() -> io::Result<Vec<guard::MountLine>> {
     guard::mounts().map_err(io::Error::other)
 }
 
@@ -178,6 +186,21 @@ fn unmount_custom(point: &Path, device: &Path, command: &str) -> io::Result<bool
     Ok(true)
 }
 
+fn remove_mount_point(point: &Path) -> io::Result<bool> {
+    let mounted = unmount_tree(point, mounts)?;
+    Ok(remove_directory(point)? || mounted)
+}
+
+/// Unmounts what is mounted on a directory and below it, the last first.
+pub(crate) fn unmount_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine>>) -> io::Result<bool> {
+    let mut found = false;
+    while let Some(line) = mounts()?.into_iter().rfind(|line| line.mount_point.starts_with(path)) {
+        unmount_all(&line.mount_point)?;
+        found = true;
+    }
+    Ok(found)
+}
+
 /// An ordinary user's FUSE mounts go through the program that also made them.
 fn ask_helper(point: &Path) -> bool {
     let helper = |name| {
@@ -204,15 +227,11 @@ fn remove_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     }
-    let below =
-        |mounts: Vec<guard::MountLine>| mounts.into_iter().rev().find(|line| line.mount_point.starts_with(path));
-    while let Some(line) = below(mounts()?) {
-        unmount_all(&line.mount_point)?;
-    }
+    unmount_tree(path, mounts)?;
     fs::remove_dir_all(path).map(|()| true)
 }
 
-fn remove_group(path: &Path, before: &Path) -> io::Result<bool> {
+pub(crate) fn remove_group(path: &Path, before: &Path) -> io::Result<bool> {
     let deadline = Instant::now() + BUSY_LIMIT;
     loop {
         let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
@@ -243,7 +262,7 @@ fn put_back(path: &Path, value: &str, ours: Option<&str>) -> io::Result<bool> {
     }
 }
 
-fn end(process: u32, start_ticks: u64, with_group: bool) -> io::Result<bool> {
+fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(false) };
     let descriptor = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Ok(false),
@@ -253,10 +272,6 @@ fn end(process: u32, start_ticks: u64, with_group: bool) -> io::Result<bool> {
     let is_it = || stat_of(process).is_some_and(|(state, start)| start == start_ticks && !matches!(state, 'Z' | 'X'));
     if !is_it() {
         return Ok(false);
-    }
-    if with_group {
-        // The number cannot be another group's while its leader lives; where there is no such group the process goes alone.
-        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
     }
     match rustix::process::pidfd_send_signal(&descriptor, Signal::KILL) {
         Ok(()) | Err(Errno::SRCH) => {}
@@ -356,22 +371,6 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none());
         assert!(Owed::Process { process: child.id(), start_ticks }.undo().unwrap());
         assert!(!child.wait().unwrap().success());
-    }
-
-    #[test]
-    fn a_group_is_ended_with_its_leader() {
-        use std::io::Read;
-        use std::os::unix::process::CommandExt;
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 600 & echo begun; wait"]).process_group(0).stdout(Stdio::piped());
-        let mut leader = command.spawn().unwrap();
-        let mut output = leader.stdout.take().unwrap();
-        output.read_exact(&mut [0; 6]).unwrap();
-        let (_, start_ticks) = stat_of(leader.id()).unwrap();
-        assert!(Owed::Group { process: leader.id(), start_ticks }.undo().unwrap());
-        leader.wait().unwrap();
-        // The other one held the pipe too: it ends when both are gone.
-        assert_eq!(output.read(&mut [0; 6]).unwrap(), 0);
     }
 
     #[test]

@@ -26,8 +26,10 @@ pub enum Life {
     /// It was killed or exits, and has not ended yet: it gives its memory back, writes to a slow disk, or waits for an answer of
     /// a FUSE server that was killed with it.
     Ending,
-    /// It ended, or the machine was booted since.
+    /// It ended.
     Dead,
+    /// It began in another boot: before this one, or under another kernel that shares the directory with this one.
+    OtherBoot,
     /// It lives in another namespace of process numbers, where this process cannot see.
     Unknown,
 }
@@ -44,15 +46,10 @@ impl Owner {
         Self { process, start_ticks, namespace: namespace(), boot: boot() }
     }
 
-    /// Whether the machine runs since before it started.
-    pub(super) fn is_of_this_boot(&self) -> bool {
-        self.boot == boot()
-    }
-
     /// Whether it is still there; a zombie is not.
     pub fn life(&self) -> Life {
-        if !self.is_of_this_boot() {
-            return Life::Dead;
+        if self.boot != boot() {
+            return Life::OtherBoot;
         }
         if self.namespace != namespace() {
             return Life::Unknown;
@@ -118,6 +115,15 @@ impl fmt::Display for Owner {
     }
 }
 
+impl Owner {
+    /// That of a directory whose name ends with an owner and a random word.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let (rest, _random) = name.rsplit_once('-')?;
+        let from = rest.rmatch_indices('-').nth(3)?.0;
+        rest[from + 1..].parse().ok()
+    }
+}
+
 impl FromStr for Owner {
     type Err = ();
 
@@ -151,7 +157,7 @@ fn namespace() -> u64 {
 }
 
 /// State and start of a process.
-pub(super) fn stat_of(process: u32) -> Option<(char, u64)> {
+pub(crate) fn stat_of(process: u32) -> Option<(char, u64)> {
     let fields = fields(&format!("/proc/{process}/stat"))?;
     Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
 }
@@ -179,6 +185,8 @@ mod tests {
         assert_eq!(own.life(), Life::Alive);
         assert_eq!(own.to_string().parse(), Ok(own.clone()));
         assert!(own.to_string().len() < 60, "{own}");
+        assert_eq!(Owner::of_name(&format!("senesce-two-words-{own}-aB3")), Some(own));
+        assert_eq!(Owner::of_name("senesce-0"), None);
         assert!("1-2-3".parse::<Owner>().is_err() && "".parse::<Owner>().is_err());
     }
 
@@ -186,7 +194,7 @@ mod tests {
     fn a_number_that_is_used_again_is_another_process() {
         let own = Owner::current();
         assert_eq!(Owner { start_ticks: own.start_ticks + 1, ..own.clone() }.life(), Life::Dead);
-        assert_eq!(own.of_another_boot().life(), Life::Dead);
+        assert_eq!(own.of_another_boot().life(), Life::OtherBoot);
         assert_eq!(Owner { namespace: 1, ..own }.life(), Life::Unknown);
     }
 

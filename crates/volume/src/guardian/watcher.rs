@@ -2,6 +2,7 @@
 
 use super::ledger::{self, undo_all};
 use super::owner::{Life, Owner};
+use crate::command_group;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -88,6 +89,7 @@ fn start() -> std::io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
+    command_group::exempt(&mut command);
     // SAFETY: setsid and signal may be called between fork and exec (signal-safety(7)). What is ignored stays so over exec.
     unsafe {
         command.pre_exec(|| {

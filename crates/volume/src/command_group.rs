@@ -1,0 +1,397 @@
+//! Commands on a mount of ours, and all that they start: they end before the mount goes away, also after `kill -9`.
+//!
+//! Root runs them in a control group of their own (cgroups(7)): version 2, else the freezer of version 1. A program can leave it
+//! with root's help (systemd-run, pam_systemd), an ordinary user and some containers have none. So each of them also has a mark in
+//! its environment, which its children inherit. Without a control group, processes that started later and use the mount
+//! are ended too.
+
+use crate::error::TargetError;
+use crate::guardian::{Guardian, Owner, stat_of};
+use crate::{guard, runtime};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use senesce_core::interrupt;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The mark in the environment.
+const MARK: &str = "SENESCE_COMMAND_GROUP";
+
+/// How the names of control groups begin.
+const PREFIX: &str = "senesce-commands-";
+
+/// Hierarchies in which a group may be made, each with its controller in /proc/PID/cgroup.
+const HIERARCHIES: [(&str, &str); 3] =
+    [("/sys/fs/cgroup", ""), ("/sys/fs/cgroup/unified", ""), ("/sys/fs/cgroup/freezer", "freezer")];
+
+/// How long killed processes may take to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a command may take to end by itself after SIGTERM.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How often the wish to stop is read; the end of a command wakes at once.
+const BETWEEN_READS: Duration = Duration::from_millis(100);
+
+/// Clock ticks in a second (USER_HZ, 100 on all architectures of Linux but alpha and ia64).
+const TICKS_PER_SECOND: u128 = 100;
+
+/// By what the processes of a group are found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Members {
+    control_group: Option<PathBuf>,
+    mark: String,
+    /// What they work on; without a control group its users count too. `None`: only those with the mark do.
+    place: Option<PathBuf>,
+    /// They started at or after this time, in clock ticks since boot.
+    since_ticks: u64,
+}
+
+/// Commands that end together.
+#[derive(Debug)]
+pub struct CommandGroup {
+    members: Members,
+    /// Let what is left running continue, such as the server of a mount.
+    spares: bool,
+    guardian: Guardian,
+}
+
+impl Drop for CommandGroup {
+    fn drop(&mut self) {
+        if self.spares {
+            self.guardian.dismiss();
+        }
+    }
+}
+
+impl CommandGroup {
+    /// For commands that work in `place`.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn of(place: &Path) -> Result<Self, TargetError> {
+        if rustix::process::geteuid().is_root() {
+            for hierarchy in HIERARCHIES.iter().filter_map(|(root, controller)| own_group(root, controller)) {
+                let group = Self::new(Some(hierarchy.join(unique_name())), Some(place.into()))?;
+                if group.members.control_group.as_ref().is_some_and(|path| fs::create_dir(path).is_ok()) {
+                    return Ok(group);
+                }
+            }
+        }
+        Self::new(None, Some(place.into()))
+    }
+
+    /// For commands whose start is measured, or which may leave servers behind: they are only marked, which takes no time.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn marked() -> Result<Self, TargetError> {
+        let mut group = Self::new(None, None)?;
+        group.spares = true;
+        Ok(group)
+    }
+
+    fn new(control_group: Option<PathBuf>, place: Option<PathBuf>) -> Result<Self, TargetError> {
+        // Of a directory of the user's, others than the commands are users too.
+        let is_ours = |place: &PathBuf| runtime::folder().is_ok_and(|folder| place.starts_with(folder));
+        let place = place.filter(is_ours);
+        let since_ticks = (senesce_sys::clock::since_boot().as_millis() * TICKS_PER_SECOND / 1000) as u64;
+        let members = Members { control_group, mark: unique_name(), place, since_ticks };
+        Ok(Self { guardian: Guardian::of_commands(members.clone())?, members, spares: false })
+    }
+
+    /// Starts a command as a member.
+    ///
+    /// # Errors
+    /// Those of starting it.
+    pub fn start(&self, command: &mut Command) -> io::Result<Child> {
+        command.env(MARK, &self.members.mark);
+        if let Some(group) = &self.members.control_group {
+            enter(command, File::options().write(true).open(group.join("cgroup.procs"))?);
+        }
+        command.spawn()
+    }
+
+    /// Runs a command to its end, or until the user stops this process.
+    ///
+    /// # Errors
+    /// Those of starting it and waiting for it.
+    pub fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
+        let mut child = self.start(command)?;
+        self.wait(&child)?;
+        child.wait()
+    }
+
+    /// The same, and collects the outputs that are piped.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn output(&self, command: &mut Command) -> io::Result<Output> {
+        let child = self.start(command)?;
+        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.wait_for(&handle));
+            child.wait_with_output()
+        })
+    }
+
+    fn wait(&self, child: &Child) -> io::Result<()> {
+        self.wait_for(&pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
+    }
+
+    /// Waits for the end of a member; when the user stops this process all members get SIGTERM, then SIGKILL.
+    fn wait_for(&self, handle: &impl std::os::fd::AsFd) -> io::Result<()> {
+        while !ends_within(handle, BETWEEN_READS)? {
+            if interrupt::requested() {
+                self.members.signal(Signal::TERM);
+                if !ends_within(handle, GRACE)? {
+                    self.members.end()?;
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what the commands left running, with a warning.
+    ///
+    /// # Errors
+    /// A process does not end; the guardian then tries again.
+    pub fn end(mut self) -> io::Result<()> {
+        for process in self.members.list() {
+            tracing::warn!("ended {}, which a command left running", name_of(process));
+        }
+        self.guardian.undo()
+    }
+
+    /// Lets what the commands left running continue.
+    ///
+    /// # Errors
+    /// The control group cannot be removed.
+    pub fn release(mut self) -> io::Result<()> {
+        if let Some(group) = &self.members.control_group
+            && let Some(parent) = group.parent()
+        {
+            crate::guardian::remove_group(group, parent)?;
+        }
+        self.guardian.dismiss();
+        Ok(())
+    }
+}
+
+/// The program is a member before it begins. A group that was removed meanwhile takes no member, and nothing may start
+/// that its guardian has missed.
+fn enter(command: &mut Command, members: File) {
+    // SAFETY: write may be called between fork and exec (signal-safety(7)).
+    unsafe {
+        command.pre_exec(move || match (&members).write(b"0") {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Err(error),
+            _ => Ok(()),
+        });
+    }
+}
+
+/// Takes a command out of the groups of a program that runs this one: it serves or watches longer.
+pub fn exempt(command: &mut Command) {
+    command.env_remove(MARK);
+    for outer in HIERARCHIES.iter().filter_map(|(root, controller)| own_group(root, controller)) {
+        let is_ours = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+        let Some(outermost) = outer.ancestors().filter(|path| is_ours(path)).last().and_then(Path::parent) else {
+            continue;
+        };
+        if let Ok(members) = File::options().write(true).open(outermost.join("cgroup.procs")) {
+            enter(command, members);
+        }
+    }
+}
+
+fn unique_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("{PREFIX}{}-{}", Owner::current(), NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The control group of this process in a hierarchy that is there.
+fn own_group(root: &str, controller: &str) -> Option<PathBuf> {
+    let root = Path::new(root);
+    let marker = if controller.is_empty() { "cgroup.controllers" } else { "cgroup.procs" };
+    let path = root.join(crate::limits::current_group(controller).trim_start_matches('/'));
+    (root.join(marker).exists() && path.is_dir()).then_some(path)
+}
+
+impl std::fmt::Display for Members {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.control_group {
+            Some(group) => write!(f, "commands in {}", group.display()),
+            None => write!(f, "commands marked {}", self.mark),
+        }
+    }
+}
+
+impl Members {
+    /// Ends all of them and removes their control group; `false`: there were none.
+    pub(crate) fn end(&self) -> io::Result<bool> {
+        let deadline = Instant::now() + END_LIMIT;
+        let mut found = match &self.control_group {
+            Some(group) => end_control_group(group, deadline)?,
+            None => false,
+        };
+        loop {
+            let left = self.outside_the_control_group();
+            let Some(first) = left.first() else { return Ok(found) };
+            if Instant::now() > deadline {
+                return Err(io::Error::other(format!("{} does not end", name_of(*first))));
+            }
+            left.iter().for_each(|process| send(*process, Signal::KILL));
+            found = true;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.list().into_iter().for_each(|process| send(process, signal));
+    }
+
+    fn list(&self) -> Vec<u32> {
+        let mut all = self.control_group.as_deref().map(members_of).unwrap_or_default();
+        all.extend(self.outside_the_control_group());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn outside_the_control_group(&self) -> Vec<u32> {
+        let device = self.place.as_ref().filter(|_| self.control_group.is_none());
+        let device = device.and_then(|place| mounted_device(place));
+        let mark = format!("{MARK}={}", self.mark);
+        let is_member = |process: &u32| {
+            *process != std::process::id()
+                && (has_mark(*process, &mark)
+                    || device.is_some_and(|device| self.is_later(*process) && uses(*process, device)))
+        };
+        numbers(Path::new("/proc")).into_iter().filter(is_member).filter(|process| is_running(*process)).collect()
+    }
+
+    fn is_later(&self, process: u32) -> bool {
+        stat_of(process).is_some_and(|(_, start)| start >= self.since_ticks)
+    }
+}
+
+fn is_running(process: u32) -> bool {
+    stat_of(process).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+fn send(process: u32, signal: Signal) {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    if let Some(handle) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+        let _ = pidfd_send_signal(handle, signal);
+    }
+}
+
+fn has_mark(process: u32, mark: &str) -> bool {
+    let text = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    text.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+}
+
+/// The device of the file system that is mounted on a place itself: of a directory in another file system every user would count.
+fn mounted_device(place: &Path) -> Option<u64> {
+    let line = guard::mounts().ok()?.into_iter().rfind(|line| line.mount_point == place)?;
+    Some(rustix::fs::makedev(line.device.0, line.device.1))
+}
+
+/// Whether a process has its working directory, its root, its program or an open file there.
+fn uses(process: u32, device: u64) -> bool {
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let open = numbers(&folder.join("fd")).into_iter().map(|number| folder.join("fd").join(number.to_string()));
+    let named = ["cwd", "root", "exe"].map(|name| folder.join(name));
+    named.into_iter().chain(open).any(|path| path.metadata().is_ok_and(|found| found.dev() == device))
+}
+
+/// The entries of a directory that are numbers.
+fn numbers(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// `sleep 600 (process 4711)`
+fn name_of(process: u32) -> String {
+    let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+    let name = if line.trim().is_empty() { String::from_utf8_lossy(&read("comm")).into_owned() } else { line };
+    let shown: String = name.trim().chars().filter(|sign| !sign.is_control()).take(60).collect();
+    format!("{shown} (process {process})")
+}
+
+fn below(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+/// Those of the groups below it included.
+fn members_of(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let own = text.lines().filter_map(|line| line.parse().ok()).filter(|process| *process > 0);
+    own.chain(below(group).iter().flat_map(|group| members_of(group))).collect()
+}
+
+/// A group can be removed when nobody is in it: then nobody can come into it any more either.
+fn end_control_group(group: &Path, deadline: Instant) -> io::Result<bool> {
+    let mut found = false;
+    loop {
+        let members = !members_of(group).is_empty();
+        match remove(group) {
+            Ok(removed) => return Ok(found || removed && members),
+            Err(Errno::BUSY) if Instant::now() < deadline => kill_all(group),
+            Err(errno) => return Err(errno.into()),
+        }
+        found = true;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn remove(group: &Path) -> Result<bool, Errno> {
+    for group in below(group) {
+        remove(&group)?;
+    }
+    match rustix::fs::rmdir(group) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// cgroup.kill is of Linux 5.14 (Documentation/admin-guide/cgroup-v2.rst). Without it the members are frozen, so that none starts
+/// another, and killed one by one.
+fn kill_all(group: &Path) {
+    if fs::write(group.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    let freeze = |on: bool| {
+        let (version_2, version_1) = if on { ("1", "FROZEN") } else { ("0", "THAWED") };
+        let _ = fs::write(group.join("cgroup.freeze"), version_2)
+            .or_else(|_| fs::write(group.join("freezer.state"), version_1));
+    };
+    freeze(true);
+    members_of(group).into_iter().for_each(|process| send(process, Signal::KILL));
+    freeze(false);
+}
+
+fn ends_within(handle: &impl std::os::fd::AsFd, time: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
