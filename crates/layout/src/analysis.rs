@@ -28,7 +28,7 @@ pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
 }
 
 fn caveats(summary: &LayoutSummary) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = summary.reservations();
     if summary.free_space.is_none() {
         notes.push(format!("free space: {}", summary.free_space_note));
     }

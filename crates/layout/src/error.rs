@@ -49,6 +49,14 @@ pub enum LayoutError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Metadata cannot be read, for known reasons.
+    #[error("{source}; {}", reasons.join("; "))]
+    Unsound {
+        /// A journal that was not replayed, damage.
+        reasons: Vec<String>,
+        /// What cannot be read.
+        source: Box<LayoutError>,
+    },
     /// The image or device could not be looked at.
     #[error("cannot read {path}: {source}")]
     Target {
@@ -78,6 +86,7 @@ impl Classify for LayoutError {
             Self::Malformed { .. } => ExitCode::RunFailed,
             Self::Permission { .. } | Self::NoExtents { .. } => ExitCode::Missing,
             Self::Method { .. } => ExitCode::Usage,
+            Self::Unsound { source, .. } => source.exit_code(),
             Self::Target { source, .. } => source.exit_code(),
         }
     }

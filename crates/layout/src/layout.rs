@@ -2,6 +2,7 @@
 
 use crate::btrfs::{self, ExtentTree};
 use crate::collect::{Collected, Keep};
+use crate::condition::Condition;
 use crate::error::LayoutError;
 use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
@@ -85,7 +86,10 @@ impl Layout {
             .build()
             .map_err(|error| LayoutError::io("start threads to examine", target, std::io::Error::other(error)))?;
         let place = ShownDirectory::of(target)?;
-        let mut layout = pool.install(|| Examination::open(target, &place)?.run(options))?;
+        let mut layout = pool.install(|| {
+            let examination = Examination::open(target, &place)?;
+            examination.run(options).map_err(|error| examination.explained(error))
+        })?;
         layout.summary.elapsed_seconds = started.elapsed().as_secs_f64();
         layout.summary.peak_rss_bytes = senesce_sys::memory::peak_resident_bytes().unwrap_or(0);
         Ok(layout)
@@ -102,7 +106,7 @@ fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
 /// An open directory whose files are examined.
 struct Examination<'a> {
     shown: &'a Path,
-    view: String,
+    place: &'a ShownDirectory,
     root: OwnedFd,
     file_system: Mounted,
     device_number: u64,
@@ -120,7 +124,7 @@ enum Source {
 }
 
 impl<'a> Examination<'a> {
-    fn open(target: &'a Path, place: &ShownDirectory) -> Result<Self, LayoutError> {
+    fn open(target: &'a Path, place: &'a ShownDirectory) -> Result<Self, LayoutError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(place.directory(), flags, Mode::empty())
             .map_err(|errno| LayoutError::io("open directory", target, errno))?;
@@ -135,7 +139,7 @@ impl<'a> Examination<'a> {
         rustix::fs::syncfs(&root).map_err(|errno| LayoutError::io("write back", target, errno))?;
         Ok(Self {
             shown: target,
-            view: place.view(),
+            place,
             root,
             file_system,
             device_number: device,
@@ -147,6 +151,28 @@ impl<'a> Examination<'a> {
 
     fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
+    }
+
+    fn condition(&self) -> Condition {
+        Condition::of(self.place, self.root(), self.known())
+    }
+
+    /// An error with what is known to cause it.
+    fn explained(&self, error: LayoutError) -> LayoutError {
+        if !matches!(error, LayoutError::Io(_) | LayoutError::Malformed { .. }) {
+            return error;
+        }
+        match self.condition().reservations() {
+            reasons if reasons.is_empty() => error,
+            reasons => LayoutError::Unsound { reasons, source: Box::new(error) },
+        }
+    }
+
+    fn known(&self) -> Option<FileSystem> {
+        match self.file_system {
+            Mounted::Known(known) => Some(known),
+            Mounted::Other(_) | Mounted::Without(_) => None,
+        }
     }
 
     fn keep(&self, options: &Options) -> Keep {
@@ -209,7 +235,8 @@ impl<'a> Examination<'a> {
         let circumstances = Circumstances {
             target: self.shown.display().to_string(),
             file_system: self.file_system.name(),
-            view: self.view.clone(),
+            view: self.place.view(),
+            condition: self.condition(),
             method,
             free_space,
         };
@@ -270,6 +297,7 @@ impl<'a> Examination<'a> {
         match self.file_system.free_space() {
             FreeSpaceBy::Fsmap => match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {
                 Err(LayoutError::Permission { .. }) => Ok(Err("not available without root".into())),
+                Err(error) if self.condition().journal.replayed != Some(true) => Ok(Err(error.to_string())),
                 other => other.map(Ok),
             },
             FreeSpaceBy::TreeSearch if !is_root() => Ok(Err("not available without root".into())),

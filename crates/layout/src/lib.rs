@@ -6,6 +6,7 @@ pub mod btrfs_chunks;
 mod btrfs_free;
 mod btrfs_search;
 mod collect;
+mod condition;
 pub mod error;
 mod ext4;
 pub mod ext4_format;
@@ -25,6 +26,7 @@ pub mod summary;
 mod tree;
 pub mod xfs;
 
+pub use condition::{Condition, Journal, journals_data};
 pub use error::LayoutError;
 pub use extent::{Extent, ExtentKind};
 pub use fiemap::Fiemap;

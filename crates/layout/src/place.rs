@@ -70,6 +70,42 @@ impl ShownDirectory {
         }
     }
 
+    /// The mount that shows the directory, as the kernel lists it.
+    pub fn mount_line(&self) -> Option<MountLine> {
+        let path = self.directory().canonicalize().ok()?;
+        let found = Found::at(&path)?;
+        let is_it = |line: &MountLine| match found.is_btrfs {
+            true => line.file_system == "btrfs",
+            false => line.device == found.device,
+        };
+        let over = mounts().ok()?.into_iter().filter(|line| is_it(line) && path.starts_with(&line.mount_point));
+        over.max_by_key(|line| line.mount_point.components().count())
+    }
+
+    /// Errors that the kernel reported about what was mounted for this.
+    pub fn complaints(&self) -> Vec<String> {
+        let Self::Visited(target) = self else { return Vec::new() };
+        let is_error = |line: &String| ["error", "orrupt"].iter().any(|word| line.contains(word));
+        target
+            .kernel_warnings()
+            .into_iter()
+            .filter(is_error)
+            .map(|line| format!("the kernel reports: {line}"))
+            .collect()
+    }
+
+    /// Its block device; of btrfs one of them.
+    pub fn device(&self) -> Option<PathBuf> {
+        if let Self::Visited(target) = self {
+            return target.block_device().map(Path::to_path_buf);
+        }
+        let line = self.mount_line()?;
+        match BlockDevice::from_number(line.device) {
+            Some(device) => Some(device.path().to_path_buf()),
+            None => Some(line.source),
+        }
+    }
+
     /// The directory.
     pub fn directory(&self) -> &Path {
         match self {

@@ -1,6 +1,7 @@
 //! What there is to say about a layout, in the shape that `--json` prints.
 
 use crate::collect::Collected;
+use crate::condition::Condition;
 use crate::free::FreeSpace;
 use crate::method::Method;
 use crate::score::{Discontinuities, ExtentCount, SizeClass, Tally, tree_scores};
@@ -16,6 +17,9 @@ pub struct LayoutSummary {
     pub file_system: String,
     /// How it was seen: as mounted, or mounted read-only for the examination.
     pub view: String,
+    /// Its journal and damage. None in records that do not tell.
+    #[serde(flatten)]
+    pub condition: Option<Condition>,
     /// How the extents were read.
     pub method: Method,
     /// Regular files; of several hard links one.
@@ -74,11 +78,22 @@ pub(crate) struct Circumstances {
     pub target: String,
     pub file_system: String,
     pub view: String,
+    pub condition: Condition,
     pub method: Method,
     pub free_space: Result<FreeSpace, String>,
 }
 
 impl LayoutSummary {
+    /// Why its numbers are not those of the file system: changes that only the journal holds, damaged metadata.
+    pub fn reservations(&self) -> Vec<String> {
+        self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
+    }
+
+    /// Whether no damage was found.
+    pub fn is_sound(&self) -> bool {
+        self.condition.as_ref().is_none_or(|condition| condition.damage.is_empty())
+    }
+
     pub(crate) fn new(circumstances: Circumstances, tree: &Tree, collected: &Collected) -> Self {
         let totals = &collected.totals;
         let unknown = (0..tree.files.len()).filter(|index| collected.is_unknown(*index)).count() as u64;
@@ -100,6 +115,7 @@ impl LayoutSummary {
             target: circumstances.target,
             file_system: circumstances.file_system,
             view: circumstances.view,
+            condition: Some(circumstances.condition),
             method: circumstances.method,
             files: tree.files.len() as u64 - unknown,
             extents: scores.extents,

@@ -43,6 +43,10 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     if found.twin.is_none() && !found.creatable.is_empty() {
         notes.push("files that can be created are told by rules; --try lets the kernel create them on a twin".into());
     }
+    let advice = &found.defragmenter;
+    notes.extend(
+        advice.immovable.iter().map(|(reason, files)| format!("{files} files in pieces cannot be moved: {reason}")),
+    );
     let breaks = &found.breaks;
     let counts = [
         (breaks.shared_files, "files share extents (reflinks, snapshots): what is moved of them takes new space"),
@@ -55,9 +59,13 @@ fn caveats(found: &Prognosis) -> Vec<String> {
 
 fn reading(found: &Prognosis) -> Table {
     let title = format!(
-        "Reading {} files ({}) once in {} order on the modelled drive {}",
+        "Reading {} files ({}{}) once in {} order on the modelled drive {}",
         found.files,
         Bytes(found.bytes),
+        match found.unwritten.bytes {
+            0 => String::new(),
+            bytes => format!(" written, {} preallocated", Bytes(bytes)),
+        },
         found.order.name(),
         found.drive.name
     );

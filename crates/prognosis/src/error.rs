@@ -54,6 +54,16 @@ pub enum PrognosisError {
         /// What it said.
         output: String,
     },
+    /// A command on a twin failed.
+    #[error("{command} ended by {status}{}{output}", if output.is_empty() { "" } else { ": " })]
+    Ended {
+        /// The command.
+        command: String,
+        /// Its end.
+        status: std::process::ExitStatus,
+        /// Its last words.
+        output: String,
+    },
     /// Interrupted.
     #[error("interrupted; the original was not touched")]
     Interrupted,
@@ -78,7 +88,7 @@ impl Classify for PrognosisError {
             // What is there already is never replaced.
             Self::Io(failure) if failure.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
             Self::Io(failure) => failure.exit_code(),
-            Self::Unsound { .. } => ExitCode::RunFailed,
+            Self::Unsound { .. } | Self::Ended { .. } => ExitCode::RunFailed,
             Self::NeedsHistory { .. } => ExitCode::Usage,
             Self::NoTwin { .. } => ExitCode::Missing,
             Self::Interrupted => ExitCode::Interrupted,

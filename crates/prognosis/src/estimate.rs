@@ -1,5 +1,6 @@
 //! The prognosis of a target, by reading it alone.
 
+mod advice;
 mod parts;
 
 use crate::drive::{Drive, RANGE};
@@ -8,15 +9,15 @@ use crate::headroom::{self, Creatable, LongestFree, User};
 use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
+pub use advice::Advice;
 pub(crate) use parts::worst;
 use parts::{beyond, breaks, changed_share, cures, directories, notes, unseen_share};
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
 use senesce_layout::names::{shell_word, shown};
-use senesce_layout::{FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory, space};
-use senesce_volume::FileSystem;
-use senesce_volume::file_system::Defragmenter;
+use senesce_layout::score::Tally;
+use senesce_layout::{Condition, FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory, space};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
@@ -134,6 +135,9 @@ pub struct Prognosis {
     pub file_system: String,
     /// How it was seen.
     pub view: String,
+    /// Its journal and damage.
+    #[serde(flatten)]
+    pub condition: Option<Condition>,
     /// How extents were read.
     pub method: String,
     /// The result in plain words.
@@ -148,6 +152,8 @@ pub struct Prognosis {
     pub bytes: u64,
     /// Pieces of files.
     pub pieces: u64,
+    /// Space that was preallocated and not written: reading it costs no device I/O.
+    pub unwritten: Tally,
     /// Seconds of one full read as the files lie.
     pub now_seconds: f64,
     /// After an ideal defragmentation of files: a bound that no tool betters.
@@ -160,6 +166,8 @@ pub struct Prognosis {
     pub directories: Vec<Directory>,
     /// The most expensive files, worst first.
     pub worst: Vec<Worst>,
+    /// The tool that defragments, and whether it is advised.
+    pub defragmenter: Advice,
     /// What can be done.
     pub cures: Vec<Cure>,
     /// The fewest files worth moving.
@@ -223,9 +231,9 @@ impl Seen {
         Ok(Self { summary: layout.summary, files, order, costs })
     }
 
-    /// The files in pieces that an ideal defragmentation would speed up, best first.
-    fn ideal_moves(&self) -> Vec<Move> {
-        let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1);
+    /// The files in pieces that may be moved and that an ideal defragmentation would speed up, best first.
+    fn ideal_moves(&self, may_move: impl Fn(usize) -> bool) -> Vec<Move> {
+        let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1 && may_move(*file));
         let one =
             |file| Move { file: file as u32, bytes: self.bytes(file), gain_ns: self.gain_ns(&self.costs[1], file) };
         plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
@@ -270,15 +278,23 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let model = drive.parameters()?;
     space::write_back(directory)?;
     let (seen, space) = rayon::join(|| Seen::of(directory, &model, options), || FileSystemSpace::of(directory));
-    let (seen, space) = (seen?, space?);
+    let (mut seen, space) = (seen?, space?);
+    if let Some(condition) = &mut seen.summary.condition {
+        condition.add_complaints(place);
+    }
     let Seen { summary, files, order, costs } = &seen;
     let [now, ideal, rewritten] = costs;
-    let moves = seen.ideal_moves();
+    let advice = Advice::of(place, summary.file_system.parse().ok(), &seen, &space);
+    let moves = match advice.refused {
+        Some(_) => Vec::new(),
+        None => seen.ideal_moves(|file| advice.moves(file)),
+    };
     let models = if drive.known { Vec::new() } else { range(files, order)? };
     let mut found = Prognosis {
         target: target.display().to_string(),
         file_system: summary.file_system.clone(),
         view: place.view(),
+        condition: summary.condition.clone(),
         method: summary.method.name().into(),
         sentence: String::new(),
         drive,
@@ -286,12 +302,14 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         files: summary.files,
         bytes: seen.all_bytes(),
         pieces: (0..files.len()).map(|file| files.of(file).len() as u64).sum(),
+        unwritten: summary.unwritten,
         now_seconds: now.seconds,
         ideal_seconds: ideal.seconds,
         rewritten_seconds: rewritten.seconds,
         models,
         directories: directories(&seen),
         worst: worst(&seen),
+        defragmenter: advice,
         cures: Vec::new(),
         plan: plan::steps(&moves),
         plan_files: moves.iter().take(WORST).map(|one| shown(&files.path(one.file as usize))).collect(),
@@ -307,7 +325,10 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         twin: None,
         space,
     };
-    found.changed_share = changed_share(&found.space, space::free_blocks(directory)?);
+    // Where nothing can write, the kernel has found damage and counts less as free.
+    if !found.space.read_only && summary.is_sound() {
+        found.changed_share = changed_share(&found.space, space::free_blocks(directory)?);
+    }
     if found.changed_share > 0.0 {
         let percent = found.changed_share * 100.0;
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
@@ -326,11 +347,20 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
 }
 
 impl Prognosis {
-    /// The tool that defragments files of this file system, if there is one.
-    pub fn defragmenter(&self) -> Option<Defragmenter> {
-        let known: FileSystem = self.file_system.parse().ok()?;
-        // e4defrag preallocates the new place of a file.
-        known.entry().defragmenter.filter(|_| headroom::can_preallocate(&self.space))
+    /// Takes what the twin showed, which overrides what rules expected of the tool.
+    pub fn take_trial(&mut self, tried: crate::twin::Tried) {
+        if let (Some(shown), Some(advice)) = (&tried.defragmenter, self.advised_cure()) {
+            advice.verdict = shown.verdict.clone();
+        }
+        self.notes.extend(tried.failed.iter().map(ToString::to_string));
+        self.twin = Some(tried);
+        self.sentence = sentence::of(self);
+    }
+
+    /// The cure by the tool that rules advise.
+    fn advised_cure(&mut self) -> Option<&mut Cure> {
+        self.defragmenter.advised()?;
+        self.cures.first_mut()
     }
 
     /// What df suggests.

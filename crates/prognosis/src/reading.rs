@@ -42,18 +42,6 @@ impl Order {
     }
 }
 
-/// How the files are imagined to lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
-    /// As they lie.
-    AsTheyLie,
-    /// Every file that is in pieces is in one piece, directly behind the file that is read before it; the others stay where they
-    /// are. No defragmentation of files can do better.
-    FilesMended,
-    /// All in one sequence in the order of reading, from the lowest address that holds data.
-    InOrder,
-}
-
 /// What reading takes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cost {
@@ -107,8 +95,8 @@ impl Reader {
     }
 }
 
-/// What reading the files in this order takes.
-pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], placed: Placed) -> Cost {
+/// What reading the files in this order takes, when those that are `moved` lie in one piece behind the file read before them.
+pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn(usize) -> bool) -> Cost {
     let mut reader = Reader::new(model);
     let mut file_ns = vec![0; files.len()];
     let mut cursor = lowest(files);
@@ -116,10 +104,9 @@ pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], placed: Placed
     for &index in order {
         let runs = files.of(index as usize);
         let length: u64 = runs.iter().map(|run| run.length).sum();
-        let mended = placed == Placed::InOrder || placed == Placed::FilesMended && runs.len() > 1;
         match runs.last() {
             None => {}
-            Some(_) if mended => {
+            Some(_) if moved(index as usize) => {
                 reader.run(Run { start: cursor, length });
                 cursor += length;
             }
@@ -164,11 +151,12 @@ pub(crate) fn highest(files: &FileRuns) -> u64 {
     (0..files.len()).into_par_iter().filter_map(ends).max().unwrap_or(0)
 }
 
-/// The three placements, side by side.
+/// As they lie; with every file that is in pieces in one piece directly behind the file read before it, the others where they are,
+/// which no defragmentation of files betters; all in one sequence in the order of reading, from the lowest address that holds data.
 pub fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
-    let of = |placed| cost(model, files, order, placed);
-    let (now, (ideal, rewritten)) =
-        rayon::join(|| of(Placed::AsTheyLie), || rayon::join(|| of(Placed::FilesMended), || of(Placed::InOrder)));
+    let now = || cost(model, files, order, |_| false);
+    let ideal = || cost(model, files, order, |file| files.of(file).len() > 1);
+    let (now, (ideal, rewritten)) = rayon::join(now, || rayon::join(ideal, || cost(model, files, order, |_| true)));
     [now, ideal, rewritten]
 }
 

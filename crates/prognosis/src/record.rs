@@ -56,6 +56,9 @@ pub struct Kept {
     pub name_length: u64,
     /// Files that could be created.
     pub creatable: Vec<Creatable>,
+    /// A journal was not replayed, or metadata are damaged: it is no point of a trend.
+    #[serde(default)]
+    pub incomplete: bool,
 }
 
 fn default_name_length() -> u64 {
@@ -121,6 +124,7 @@ fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
     let (read, unreadable): (Vec<_>, Vec<_>) = lines.map(serde_json::from_slice::<Kept>).partition(|line| line.is_ok());
     let mut all: Vec<Kept> = read.into_iter().flatten().filter(|one| one.is_comparable(&kept)).collect();
     all.push(kept);
+    all.retain(|one| !one.incomplete);
     Ok(History { kept: all, unreadable: unreadable.len() })
 }
 
@@ -178,6 +182,7 @@ impl Kept {
             free_extents,
             name_length: found.name_length,
             creatable: found.creatable.clone(),
+            incomplete: found.condition.as_ref().is_some_and(|condition| !condition.reservations().is_empty()),
         }
     }
 }
@@ -249,7 +254,18 @@ mod tests {
             free_extents: Vec::new(),
             name_length: NAME_BYTES,
             creatable: Vec::new(),
+            incomplete: false,
         }
+    }
+
+    #[test]
+    fn what_was_read_without_its_journal_is_no_point_of_a_trend() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE);
+        append(&path, Kept { incomplete: true, ..kept(1.0, 10, 1.0) }).unwrap();
+        append(&path, kept(2.0, 10, 1.0)).unwrap();
+        let history = append(&path, Kept { incomplete: true, ..kept(3.0, 10, 1.0) }).unwrap();
+        assert_eq!((history.kept.len(), history.unreadable), (1, 0));
     }
 
     #[test]

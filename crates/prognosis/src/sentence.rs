@@ -38,9 +38,13 @@ pub fn of(prognosis: &Prognosis) -> String {
 }
 
 fn reading(prognosis: &Prognosis) -> String {
-    let Prognosis { now_seconds: now, ideal_seconds: ideal, rewritten_seconds: rewritten, .. } = *prognosis;
+    let Prognosis { now_seconds: now, rewritten_seconds: rewritten, .. } = *prognosis;
+    let unwritten = match prognosis.unwritten.bytes {
+        0 => String::new(),
+        bytes => format!(" {} are preallocated and not written: reading them costs no device I/O.", Bytes(bytes)),
+    };
     if prognosis.bytes == 0 {
-        return "There is nothing to read.".into();
+        return format!("There is nothing to read.{unwritten}");
     }
     let drive = match prognosis.drive.known {
         true => String::new(),
@@ -58,12 +62,28 @@ fn reading(prognosis: &Prognosis) -> String {
         }
     };
     let all = format!("{} to read it all now{drive}", seconds(now));
-    let defragment = match prognosis.defragmenter() {
-        Some(tool) => format!("{} at best {}, {}", tool.command[0], seconds(ideal), verdict(now, ideal)),
-        None => format!("every file in one piece {}, but no tool does that here", seconds(ideal)),
-    };
+    let defragment = defragmentation(prognosis);
     let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten));
-    format!("{all}; {defragment}; {rewrite}.")
+    format!("{all}; {defragment}; {rewrite}.{unwritten}")
+}
+
+/// What the tool did on the twin; without a trial what it may bring, or why it is not advised.
+fn defragmentation(prognosis: &Prognosis) -> String {
+    let advice = &prognosis.defragmenter;
+    if let Some(shown) = prognosis.twin.as_ref().and_then(|twin| twin.defragmenter.as_ref()) {
+        return match shown.seconds_after {
+            Some(after) => format!("{} on the twin {}, {}", shown.tool, seconds(after), shown.verdict),
+            None => format!("{} is not advised: {}", shown.tool, shown.verdict),
+        };
+    }
+    let one_piece = format!("every file in one piece {}, but no tool does that here", seconds(prognosis.ideal_seconds));
+    match (advice.advised(), prognosis.cures.first(), &advice.refused) {
+        (Some(tool), Some(cure), _) => {
+            format!("{} at best {}, {}", tool.command[0], seconds(cure.seconds_after), cure.verdict)
+        }
+        (_, _, Some(reason)) => format!("{one_piece} ({reason})"),
+        _ => one_piece,
+    }
 }
 
 fn space(prognosis: &Prognosis) -> Option<String> {

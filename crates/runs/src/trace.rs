@@ -7,6 +7,7 @@ use crate::simulated::{self, Held};
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
+use senesce_layout::Condition;
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
     BlockDevice, BlockTrace, CommandGroup, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSessions,
@@ -23,6 +24,9 @@ use std::process::{Command, Stdio};
 
 /// Name of the trace inside a run directory.
 pub const TRACE_FILE: &str = "trace.blocks";
+
+/// The fact of the environment that names a journal that was not replayed, and damaged metadata.
+pub const RESERVATIONS: &str = "target.reservations";
 
 /// The variable that tells a command where its target is mounted.
 pub const MOUNT_VARIABLE: &str = "SENESCE_MNT";
@@ -89,6 +93,9 @@ pub struct Summary {
     /// What the device completed by its own counters. `None`: recorded elsewhere.
     #[serde(default)]
     pub device_stat: Option<DeviceStat>,
+    /// Journal and damage of the traced file system. None where it is not known.
+    #[serde(flatten)]
+    pub condition: Option<Condition>,
     /// Why the trace is not valid; empty when it is.
     #[serde(default)]
     pub problems: Vec<Problem>,
@@ -110,6 +117,7 @@ impl Summary {
             ssd: time(DeviceModel::reference_ssd()?),
             models: BTreeMap::new(),
             device_stat: trace.device_stat(),
+            condition: None,
             problems: trace.problems().to_vec(),
         })
     }
@@ -132,6 +140,11 @@ impl Summary {
     /// Whether no request is known to be missing.
     pub fn is_valid(&self) -> bool {
         self.problems.is_empty() && self.measures.lost_events == 0
+    }
+
+    /// Why what was traced is not the whole file system, or not a sound one.
+    pub fn reservations(&self) -> Vec<String> {
+        self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
     }
 
     /// Why it is not valid, in words.
@@ -162,6 +175,8 @@ impl Summary {
             "valid": self.is_valid(),
             "reasons": self.reasons(),
             "device_stat": self.device_stat,
+            "journal": self.condition.as_ref().map(|condition| &condition.journal),
+            "damage": self.condition.as_ref().map(|condition| &condition.damage),
             "dynamic_layout_score": if_valid(json!(layout.score)),
             "discontinuities": if_valid(json!(layout.discontinuities)),
             "discontinuity_log2_blocks": if_valid(json!(layout.log2_blocks)),
@@ -226,10 +241,15 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         target.sync()?;
     }
     let trace = session.stop()?;
-    let environment = environment(&target);
+    let mut environment = environment(&target);
+    let condition = Condition::of_directory(target.mount_point()).ok();
+    let reservations = condition.as_ref().map_or_else(Vec::new, Condition::reservations);
+    if !reservations.is_empty() {
+        environment.put(RESERVATIONS, reservations.join("; "));
+    }
     let closed = target.close().map_err(Failure::from);
     Ok(Traced {
-        summary: Summary::on_models(&trace, &request.models)?,
+        summary: Summary { condition, ..Summary::on_models(&trace, &request.models)? },
         trace,
         device_number: device.number(),
         exit_status,
@@ -365,6 +385,7 @@ impl ImportedRun for BlockTraceRun {
         };
         analysis.summary = text_of(summary);
         analysis.caveats.extend(summary.reasons().iter().map(|reason| format!("invalid: {reason}")));
+        analysis.caveats.extend(summary.reservations());
         if summary.is_valid() && summary.device_stat.is_none() {
             analysis
                 .caveats

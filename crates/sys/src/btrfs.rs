@@ -7,6 +7,7 @@ const BTRFS_IOC_TREE_SEARCH_V2: Opcode = opcode::read_write::<SearchHead>(MAGIC,
 const BTRFS_IOC_SPACE_INFO: Opcode = opcode::read_write::<SpaceHead>(MAGIC, 20);
 const BTRFS_IOC_DEV_INFO: Opcode = opcode::read_write::<DeviceRequest>(MAGIC, 30);
 const BTRFS_IOC_FS_INFO: Opcode = opcode::read::<FileSystem>(MAGIC, 31);
+const BTRFS_IOC_GET_DEV_STATS: Opcode = opcode::read_write::<ErrorsRequest>(MAGIC, 52);
 const MAGIC: u8 = 0x94;
 /// Bytes of items that one search gives at most.
 const SEARCH_BYTES: usize = 256 << 10;
@@ -227,6 +228,39 @@ pub fn device(root: impl AsFd, number: u64) -> crate::Result<Device> {
     // SAFETY: the kernel reads and writes one structure of this type.
     unsafe { ioctl(root, Updater::<BTRFS_IOC_DEV_INFO, DeviceRequest>::new(&mut request)) }?;
     Ok(Device { used: request.used, total: request.total })
+}
+
+/// `struct btrfs_ioctl_get_dev_stats`.
+#[repr(C)]
+struct ErrorsRequest {
+    number: u64,
+    items: u64,
+    flags: u64,
+    values: [u64; 5],
+    unused: [u64; 121],
+}
+
+/// Errors that were counted on a device since the counters were last reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Errors {
+    /// Reads that failed.
+    pub read: u64,
+    /// Blocks with a wrong checksum.
+    pub corruption: u64,
+    /// Blocks of another generation.
+    pub generation: u64,
+}
+
+/// What the kernel counted on the device with a number.
+///
+/// # Errors
+/// As [`device`].
+pub fn device_errors(root: impl AsFd, number: u64) -> crate::Result<Errors> {
+    let mut request = ErrorsRequest { number, items: 5, flags: 0, values: [0; 5], unused: [0; 121] };
+    // SAFETY: the kernel reads and writes one structure of this type.
+    unsafe { ioctl(root, Updater::<BTRFS_IOC_GET_DEV_STATS, ErrorsRequest>::new(&mut request)) }?;
+    let [_, read, _, corruption, generation] = request.values;
+    Ok(Errors { read, corruption, generation })
 }
 
 #[cfg(test)]

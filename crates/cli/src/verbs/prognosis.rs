@@ -85,8 +85,16 @@ impl Verb for Prognosis {
         let options =
             Options { model: self.model.clone(), order, threads: self.threads, name_length: self.name_length };
         let mut found = estimate::prognosis(&target, &options)?;
+        let mut failure = None;
         if self.try_on_twin {
-            found.twin = Some(self.tried(&target, &options, &found, session)?);
+            match self.tried(&target, &options, &found, session) {
+                Ok(tried) => found.take_trial(tried),
+                Err(error) if error.exit_code() == ExitCode::RunFailed => {
+                    found.notes.push(format!("nothing was tried: {error}"));
+                    failure = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
         }
         session.clear();
         let trends = match &self.record {
@@ -104,7 +112,11 @@ impl Verb for Prognosis {
             self.output.write(file, Format::Html, self.page(&found, &trends)?.as_bytes())?;
         }
         self.print(&found, &trends)?;
-        Ok(ExitCode::Done.into())
+        match failure {
+            Some(failure) => Err(failure),
+            None if found.twin.as_ref().is_some_and(twin::Tried::has_failed) => Ok(ExitCode::RunFailed.into()),
+            None => Ok(ExitCode::Done.into()),
+        }
     }
 }
 
@@ -125,6 +137,7 @@ impl Prognosis {
         let laboratory = Laboratory {
             twin: &image,
             file_system: made.file_system,
+            mount_options: made.mount_options.clone(),
             options,
             model: &model,
             progress: session.progress(),

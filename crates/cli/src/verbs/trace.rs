@@ -79,6 +79,7 @@ impl Verb for Trace {
         };
         let traced = trace::trace_command(&request)?;
         self.write(&traced)?;
+        traced.summary.reservations().iter().for_each(|reason| eprintln!("note: {reason}"));
         let invalid = traced.trace.valid().err();
         if let Some(invalid) = &invalid {
             eprintln!("{invalid}");

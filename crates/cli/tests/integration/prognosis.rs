@@ -102,6 +102,15 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
     ] {
         assert!(!twin[key].is_null(), "{key} is missing in {twin}");
     }
+    let words = ["prognosis", &image, "--try", "--only", "cures", "--passes", "1", "--json", "--", "false"];
+    let failing = run(directory.path(), &words);
+    assert_eq!(failing.status.code(), Some(5));
+    let kept: serde_json::Value = serde_json::from_slice(&failing.stdout).unwrap();
+    assert_eq!(
+        (&kept["twin"]["failed"][0]["part"], &kept["twin"]["failed"][0]["status"]),
+        (&"command".into(), &1.into())
+    );
+    assert!(kept["now_seconds"].is_number() && !kept["twin"]["cures"].as_array().unwrap().is_empty(), "{kept}");
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
     assert!(leftovers(directory.path()).is_empty());
 }

@@ -28,7 +28,7 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
     let scratch = ScratchDirectory::in_memory("early-enospc")?;
     let image = scratch.path().join("twin");
     let made = twin::make(target.mount_point(), &image, true)?;
-    let trial = Trial::begin(&image, made.file_system)?;
+    let trial = Trial::begin(&image, made.file_system, &made.mount_options)?;
     let on_twin = twin::fill(trial.directory(), NewFiles::of(size), User::Root)?;
     trial.end()?;
     let fill = watch(spec, step, target.mount_point(), size, (on_twin.files, on_twin.ends_by), interrupt)?;

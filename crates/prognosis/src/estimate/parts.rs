@@ -124,7 +124,21 @@ pub(super) fn notes(summary: &LayoutSummary, space: &FileSystemSpace) -> Vec<Str
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
     ];
     let counts = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}"));
+    let free_space = (!summary.free_space_note.is_empty()).then(|| format!("free space: {}", summary.free_space_note));
+    let counts = free_space.into_iter().chain(counts);
+    let counts = summary.reservations().into_iter().chain(unwritten(summary)).chain(counts);
     counts.chain(limits(space).map(String::from)).collect()
+}
+
+fn unwritten(summary: &LayoutSummary) -> Option<String> {
+    let Tally { extents, bytes, .. } = summary.unwritten;
+    (extents > 0).then(|| {
+        format!(
+            "{} in {extents} extents are preallocated and not written: reading them costs no device I/O, and no time is modelled \
+             for them",
+            senesce_core::Bytes(bytes)
+        )
+    })
 }
 
 /// What cannot be said of such a file system.
@@ -149,8 +163,9 @@ pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
 
 /// What the cures bring at best.
 pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
-    let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
-    let moved: u64 = in_pieces.map(|file| seen.bytes(file)).sum();
+    let advice = &found.defragmenter;
+    let is_moved = |file: usize| seen.files.of(file).len() > 1 && advice.moves(file);
+    let moved: u64 = (0..seen.files.len()).filter(|file| is_moved(*file)).map(|file| seen.bytes(file)).sum();
     let rate = sequential_rate(model)?;
     let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
         verdict: sentence::verdict(found.now_seconds, after).into(),
@@ -162,10 +177,14 @@ pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Resu
         bound: true,
     };
     let mut cures = Vec::new();
-    if let Some(tool) = found.defragmenter() {
+    if let Some(tool) = advice.advised() {
         // Everything that is moved is read and written.
         let place = place_of_commands(&found.target);
-        cures.push(one(format!("{} {place}", tool.words().join(" ")), found.ideal_seconds, moved, 2.0));
+        let after = match advice.immovable.is_empty() {
+            true => found.ideal_seconds,
+            false => reading::cost(model, &seen.files, &seen.order, is_moved).seconds,
+        };
+        cures.push(one(format!("{} {place}", tool.words().join(" ")), after, moved, 2.0));
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));

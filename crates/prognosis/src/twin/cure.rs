@@ -2,7 +2,7 @@
 
 use super::fewest::{self, Whole};
 use super::trial::Trial;
-use super::{Laboratory, Tried};
+use super::{Laboratory, Shown, Tried};
 use crate::error::PrognosisError;
 use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
 use crate::sentence;
@@ -36,9 +36,9 @@ pub(super) fn try_tool(
     passes: u32,
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
-    let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
-    ready_for_data(laboratory, &mut trial)?;
     let tool = defragmenter(laboratory)?;
+    let mut trial = laboratory.begin()?;
+    ready_for_data(laboratory, &mut trial)?;
     let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
     laboratory.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
     let rate = sequential_rate(laboratory.model)?;
@@ -47,14 +47,24 @@ pub(super) fn try_tool(
     for pass in 1..=passes {
         laboratory.check()?;
         let state = last.as_ref().unwrap_or(before);
-        let complaint = run(&tool.words(), &[trial.directory().to_path_buf()], tool)?;
+        let complaint = match run(&tool.words(), &[trial.directory().to_path_buf()], tool) {
+            Err(PrognosisError::Ended { status, .. }) if pass == 1 => {
+                tried.defragmenter = Some(Shown::none(tool, format!("it ended by {status} on the twin")));
+                return Err(PrognosisError::Ended { command, status, output: String::new() });
+            }
+            other => other?,
+        };
         let after = look(laboratory, trial.directory())?;
         let bytes = moved_bytes(&state.files, &after.files);
         written += bytes;
         let (earlier, now) = (state.costs[0].seconds, after.costs[0].seconds);
         let mut cure = cure(&command, pass, tried.now_seconds, now, written, rate);
-        if let Some(complaint) = complaint.filter(|_| bytes == 0) {
-            cure.verdict = format!("the tool moved nothing: {complaint}");
+        if bytes == 0 && pass == 1 {
+            let reason = complaint.map_or_else(String::new, |complaint| format!(": {complaint}"));
+            cure.verdict = format!("the tool moved nothing{reason}");
+            tried.defragmenter = Some(Shown::none(tool, format!("it moved nothing on the twin{reason}")));
+        } else if tried.defragmenter.as_ref().is_none_or(|shown| shown.seconds_after.is_some()) {
+            tried.defragmenter = Some(Shown::of(tool, &cure));
         }
         tried.cures.push(cure);
         if pass == 1 {
@@ -101,7 +111,7 @@ fn carry_out(
 
 /// Runs the tool on these files alone.
 fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
-    let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
+    let mut trial = laboratory.begin()?;
     ready_for_data(laboratory, &mut trial)?;
     let paths: Vec<PathBuf> =
         files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
@@ -124,7 +134,7 @@ pub(super) fn try_command(
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
     laboratory.check()?;
-    let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
+    let mut trial = laboratory.begin()?;
     ready_for_data(laboratory, &mut trial)?;
     let place = trial.directory().to_string_lossy().into_owned();
     let arguments: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
@@ -136,9 +146,7 @@ pub(super) fn try_command(
     group.end().map_err(PrognosisError::io("end the processes of", &arguments[0]))?;
     laboratory.check()?;
     if !status.success() {
-        let failed =
-            TargetError::Program { command: command.join(" "), status: status.to_string(), output: String::new() };
-        return Err(failed.into());
+        return Err(PrognosisError::Ended { command: command.join(" "), status, output: String::new() });
     }
     let after = look(laboratory, trial.directory())?;
     trial.end()?;
@@ -180,8 +188,7 @@ fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Op
             match ran.status.signal() {
                 None => Ok(Some(format!("{}{}", ran.status, if last.is_empty() { last } else { format!(", {last}") }))),
                 Some(_) => {
-                    let (command, status) = (arguments.join(" "), ran.status.to_string());
-                    Err(TargetError::Program { command, status, output: last }.into())
+                    Err(PrognosisError::Ended { command: arguments.join(" "), status: ran.status, output: last })
                 }
             }
         }

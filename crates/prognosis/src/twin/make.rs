@@ -29,6 +29,8 @@ pub struct Made {
     pub size: u64,
     /// Bytes that it takes.
     pub bytes: u64,
+    /// Mount options of the original that shape what is written; trials are mounted with them.
+    pub mount_options: String,
     /// What copied the metadata.
     pub copied_by: String,
     /// Seconds that took.
@@ -78,6 +80,55 @@ impl Source {
             Err(_) => found.len(),
         };
         Ok(Self { shown: target.display().to_string(), file, path, size, mounted })
+    }
+
+    /// Mount options that shape what is written; none of what is not mounted.
+    fn mount_options(&self, file_system: FileSystem) -> String {
+        let wanted: &[&str] = match file_system {
+            FileSystem::Ext4 => &[
+                "data",
+                "delalloc",
+                "nodelalloc",
+                "dioread_lock",
+                "dioread_nolock",
+                "nodioread_nolock",
+                "stripe",
+                "auto_da_alloc",
+                "noauto_da_alloc",
+                "mb_optimize_scan",
+                "max_dir_size_kb",
+                "resuid",
+                "resgid",
+            ],
+            FileSystem::Xfs => &[
+                "allocsize",
+                "inode32",
+                "inode64",
+                "largeio",
+                "nolargeio",
+                "swalloc",
+                "noalign",
+                "sunit",
+                "swidth",
+                "filestreams",
+            ],
+            FileSystem::Btrfs => &[
+                "compress",
+                "compress-force",
+                "nodatacow",
+                "nodatasum",
+                "max_inline",
+                "ssd",
+                "nossd",
+                "ssd_spread",
+                "metadata_ratio",
+            ],
+            FileSystem::F2fs | FileSystem::Nilfs2 => &[],
+        };
+        let options = self.mounted.as_ref().map_or("", |line| line.options.as_str());
+        let name = |word: &str| word.split_once('=').map_or(word, |(name, _)| name).to_string();
+        let carried = options.split(',').filter(|word| wanted.contains(&name(word).as_str()));
+        carried.collect::<Vec<_>>().join(",")
     }
 
     fn is_writable(&self) -> bool {
@@ -169,7 +220,8 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     let copied_by = copied?;
     let seconds = begun.elapsed().as_secs_f64();
     let bytes = image.metadata().map_err(PrognosisError::io("look at", image))?.blocks() * 512;
-    let report = Trial::begin(image, file_system)?.check()?;
+    let mount_options = source.mount_options(file_system);
+    let report = Trial::begin(image, file_system, &mount_options)?.check()?;
     if let Some(report) = report.as_ref().filter(|report| !report.clean) {
         let output: Vec<&str> = report.output.lines().rev().take(4).collect();
         let output = output.into_iter().rev().collect::<Vec<_>>().join(" / ");
@@ -177,7 +229,17 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     }
     let checked_by = report.map(|report| report.command.split(" /").next().unwrap_or_default().to_string());
     let image = image.display().to_string();
-    Ok(Made { image, file_system, size: source.size, bytes, copied_by, seconds, frozen_seconds, checked_by })
+    Ok(Made {
+        image,
+        file_system,
+        size: source.size,
+        bytes,
+        mount_options,
+        copied_by,
+        seconds,
+        frozen_seconds,
+        checked_by,
+    })
 }
 
 /// The names of the file systems of which a twin can be made.

@@ -21,12 +21,14 @@ use crate::error::PrognosisError;
 use crate::estimate::{self, Cure, Options, Seen, Worst};
 use crate::headroom::{Creatable, NewFiles, SIZES, User};
 use crate::plan::Step;
-use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::{Failure, Progress};
 use senesce_devmodel::DeviceModel;
 use senesce_layout::FileSystemSpace;
 use senesce_volume::FileSystem;
+use senesce_volume::file_system::Defragmenter;
 use serde::Serialize;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 /// What was tried.
@@ -63,6 +65,63 @@ pub struct Executed {
     pub share_of_bytes: f64,
 }
 
+/// What the tool that defragments did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Shown {
+    /// The tool.
+    pub tool: String,
+    /// Seconds of a full read after its last pass; none: it moved nothing or did not end by itself.
+    pub seconds_after: Option<f64>,
+    /// In words.
+    pub verdict: String,
+}
+
+impl Shown {
+    fn of(tool: Defragmenter, cure: &Cure) -> Self {
+        Self { tool: tool.command[0].into(), seconds_after: Some(cure.seconds_after), verdict: cure.verdict.clone() }
+    }
+
+    fn none(tool: Defragmenter, verdict: String) -> Self {
+        Self { tool: tool.command[0].into(), seconds_after: None, verdict }
+    }
+}
+
+/// A part of the trial that has no result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Failed {
+    /// The part.
+    pub part: Part,
+    /// Exit status of its command.
+    pub status: Option<i32>,
+    /// Number of the signal that ended its command.
+    pub signal: Option<i32>,
+    /// In words.
+    pub reason: String,
+}
+
+/// A part of the trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Creating files until none fits.
+    Creations,
+    /// The tool that defragments.
+    Cure,
+    /// The command of the user.
+    Command,
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let part = match self.part {
+            Part::Creations => "creating files",
+            Part::Cure => "the cure",
+            Part::Command => "the command",
+        };
+        write!(formatter, "{part} failed on the twin: {}", self.reason)
+    }
+}
+
 /// What the twin showed.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
@@ -80,6 +139,10 @@ pub struct Tried {
     pub unseen_share: f64,
     /// The cures, pass by pass.
     pub cures: Vec<Cure>,
+    /// What the tool that defragments did; none: it was not tried.
+    pub defragmenter: Option<Shown>,
+    /// The parts that have no result.
+    pub failed: Vec<Failed>,
     /// The fewest files worth moving, by what the tool's first pass did to each.
     pub plan: Vec<Step>,
     /// The files that were moved when it was carried out, in the order of moving.
@@ -101,6 +164,8 @@ pub struct Laboratory<'a> {
     pub twin: &'a Path,
     /// What it holds.
     pub file_system: FileSystem,
+    /// Mount options of the original that shape what is written.
+    pub mount_options: String,
     /// How layouts are read.
     pub options: &'a Options,
     /// The drive.
@@ -111,14 +176,43 @@ pub struct Laboratory<'a> {
     pub interrupt: &'a Interrupt,
 }
 
+impl Tried {
+    /// Keeps what failed and lets the other parts go on; an interrupt ends all of them.
+    fn note(&mut self, part: Part, done: Result<(), PrognosisError>) -> Result<(), PrognosisError> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(PrognosisError::Interrupted) => Err(PrognosisError::Interrupted),
+            Err(error) => {
+                let ended = match &error {
+                    PrognosisError::Ended { status, .. } => Some(*status),
+                    _ => None,
+                };
+                self.failed.push(Failed {
+                    part,
+                    status: ended.and_then(|status| status.code()),
+                    signal: ended.and_then(|status| status.signal()),
+                    reason: Failure::from(error).chain(),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the command of the user failed, or nothing that was wanted has a result.
+    pub fn has_failed(&self) -> bool {
+        let nothing = self.cures.is_empty() && self.creatable.is_empty();
+        self.failed.iter().any(|failed| failed.part == Part::Command) || nothing && !self.failed.is_empty()
+    }
+}
+
 impl Laboratory<'_> {
-    /// Tries what is wanted. `target` names the original in commands.
+    /// Tries what is wanted. `target` names the original in commands. A part that fails is kept in `failed`.
     ///
     /// # Errors
-    /// The twin cannot be mounted, or a tool is missing.
+    /// The twin cannot be mounted or read; an interrupt.
     pub fn run(&self, target: &str, made: Made, wanted: &Wanted) -> Result<Tried, PrognosisError> {
         let begun = std::time::Instant::now();
-        let trial = Trial::begin(self.twin, self.file_system)?;
+        let trial = self.begin()?;
         let before = Seen::of(trial.directory(), self.model, self.options)?;
         trial.end()?;
         let mut tried = Tried {
@@ -129,6 +223,8 @@ impl Laboratory<'_> {
             worst: estimate::worst(&before),
             unseen_share: estimate::denied_share(&before.summary),
             cures: Vec::new(),
+            defragmenter: None,
+            failed: Vec::new(),
             plan: Vec::new(),
             plan_files: Vec::new(),
             executed: None,
@@ -137,13 +233,16 @@ impl Laboratory<'_> {
             elapsed_seconds: 0.0,
         };
         if wanted.create {
-            self.create(&mut tried)?;
+            let done = self.create(&mut tried);
+            tried.note(Part::Creations, done)?;
         }
         if wanted.passes > 0 {
-            cure::try_tool(self, target, &before, wanted.passes, &mut tried)?;
+            let done = cure::try_tool(self, target, &before, wanted.passes, &mut tried);
+            tried.note(Part::Cure, done)?;
         }
         if !wanted.command.is_empty() {
-            cure::try_command(self, &before, &wanted.command, &mut tried)?;
+            let done = cure::try_command(self, &before, &wanted.command, &mut tried);
+            tried.note(Part::Command, done)?;
         }
         tried.elapsed_seconds = begun.elapsed().as_secs_f64();
         Ok(tried)
@@ -159,7 +258,7 @@ impl Laboratory<'_> {
         self.progress.phase("create files on the twin until none fits", trials.len() as u64, "sizes");
         for (done, (size, user)) in trials.into_iter().enumerate() {
             self.check()?;
-            let trial = Trial::begin(self.twin, self.file_system)?;
+            let trial = self.begin()?;
             let new = NewFiles { size, name_bytes: self.options.name_length };
             let filled = fill::fill(trial.directory(), new, user)?;
             trial.end()?;
@@ -180,6 +279,11 @@ impl Laboratory<'_> {
             self.progress.position(done as u64 + 1, "");
         }
         Ok(())
+    }
+
+    /// Mounts the twin for one trial, as the original is mounted.
+    fn begin(&self) -> Result<Trial, PrognosisError> {
+        Trial::begin(self.twin, self.file_system, &self.mount_options)
     }
 
     pub(crate) fn check(&self) -> Result<(), PrognosisError> {
@@ -203,7 +307,7 @@ pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, Progn
 /// # Errors
 /// It cannot be mounted.
 pub fn space(twin: &Path, file_system: FileSystem) -> Result<FileSystemSpace, PrognosisError> {
-    let trial = Trial::begin(twin, file_system)?;
+    let trial = Trial::begin(twin, file_system, "")?;
     let space = FileSystemSpace::of(trial.directory())?;
     trial.end()?;
     Ok(space)

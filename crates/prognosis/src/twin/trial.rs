@@ -20,11 +20,11 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Mounts a twin for reading and writing; the image itself is only read.
+    /// Mounts a twin for reading and writing, with these options; the image itself is only read.
     ///
     /// # Errors
     /// Root, /dev/fuse or a loop device is missing, or it cannot be mounted.
-    pub fn begin(twin: &Path, file_system: FileSystem) -> Result<Self, PrognosisError> {
+    pub fn begin(twin: &Path, file_system: FileSystem, options: &str) -> Result<Self, PrognosisError> {
         let below = File::open(twin).map_err(PrognosisError::io("open", twin))?;
         let size = below.metadata().map_err(PrognosisError::io("look at", twin))?.len();
         let scratch = ScratchDirectory::large("trial")?;
@@ -40,7 +40,9 @@ impl Trial {
             OpenOptions::new().read(true).write(true).open(&image).map_err(PrognosisError::io("open", &image))?;
         let device = LoopDevice::attach(&file, "senesce twin", false)?;
         drop(file);
-        let mount = Mount::new(device.path(), file_system, file_system.entry().copy_options, None)?;
+        let copy_options = file_system.entry().copy_options;
+        let options = [copy_options, options].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(",");
+        let mount = Mount::new(device.path(), file_system, &options, None)?;
         Ok(Self { mount, device, session: Some(session), _fuse: fuse, _scratch: scratch })
     }
 

@@ -15,6 +15,8 @@ pub struct Image {
 pub fn mkfs(name: &str) -> &'static str {
     match name {
         "ext4" => "mkfs.ext4 -qF -E lazy_itable_init=0,lazy_journal_init=0",
+        "ext4 with bigalloc" => "mkfs.ext4 -qF -O bigalloc",
+        "ext4 with inline data" => "mkfs.ext4 -qF -O inline_data -I 256",
         "ext3" => "mkfs.ext3 -qF -b 4096",
         "btrfs with metadata once" => "mkfs.btrfs -qf -m single",
         "xfs" => "mkfs.xfs -qf",

@@ -26,7 +26,7 @@ fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     assert_eq!(image.digest(), before, "{name}: the original was altered");
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
     assert!(made.bytes < (mib << 20) / 2, "{name}: {made:?}");
-    let trial = twin::Trial::begin(&path, made.file_system).unwrap();
+    let trial = twin::Trial::begin(&path, made.file_system, &made.mount_options).unwrap();
     let on_twin = twin::fill(trial.directory(), NewFiles::of(size), User::Root).unwrap();
     trial.end().unwrap();
     image.mount("");
@@ -93,6 +93,7 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     let laboratory = Laboratory {
         twin: &path,
         file_system,
+        mount_options: made.mount_options.clone(),
         options: &options,
         model: &model,
         progress: &Silent,

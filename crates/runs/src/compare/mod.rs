@@ -154,6 +154,10 @@ pub fn compare(
     caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {
         format!("{} is partial: what follows holds for the part that was recorded", record.path.display())
     }));
+    caveats.extend(all.iter().filter_map(|record| {
+        let reservations = record.environment.0.get(crate::trace::RESERVATIONS)?;
+        Some(format!("{}: {reservations}", record.path.display()))
+    }));
     let emulated = all.iter().any(|record| measurements::is_emulated(record));
     if emulated {
         caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());

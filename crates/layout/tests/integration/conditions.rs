@@ -1,0 +1,228 @@
+//! What a layout reports of journals that were not replayed and of damaged metadata.
+
+use crate::common::{Image, grow_tree, run};
+use senesce_layout::{Condition, Layout, LayoutError};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+fn condition(target: &Path) -> Condition {
+    Layout::of(target).unwrap().condition.unwrap()
+}
+
+/// What is damaged, whether the examination could end or not.
+fn damage(target: &Path) -> Vec<String> {
+    match Layout::of(target) {
+        Ok(found) => found.condition.unwrap().damage,
+        Err(LayoutError::Unsound { reasons, .. }) => reasons,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Files that are durable only by the journal, and a copy of the image while they are.
+fn copy_with_pending_changes(image: &Image) -> PathBuf {
+    grow_tree(&image.mount_point(), 40);
+    run(&format!("sync -f {}", image.mount_point().display()));
+    for number in 0..40 {
+        let mut file = File::create(image.mount_point().join(format!("late{number}"))).unwrap();
+        file.write_all(&[1; 9000]).unwrap();
+        file.sync_all().unwrap();
+    }
+    copy(image, "pending")
+}
+
+fn copy(image: &Image, name: &str) -> PathBuf {
+    let copy = image.path().with_extension(name);
+    run(&format!("cp --sparse=always {} {}", image.path().display(), copy.display()));
+    copy
+}
+
+fn u32_at(path: &Path, at: u64) -> u32 {
+    let mut bytes = [0; 4];
+    File::open(path).unwrap().read_exact_at(&mut bytes, at).unwrap();
+    u32::from_le_bytes(bytes)
+}
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    File::options().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS, Btrfs"]
+fn a_journal_that_was_not_replayed_is_reported() {
+    for (mkfs, mib) in [
+        ("mkfs.ext4 -qF", 64),
+        ("mkfs.ext4 -qF -O fast_commit", 64),
+        ("mkfs.ext3 -qF", 64),
+        ("mkfs.xfs -qf -m rmapbt=1", 320),
+        ("mkfs.xfs -qf -l su=32k", 320),
+        ("mkfs.btrfs -qf", 128),
+    ] {
+        let mut image = Image::new(mkfs, mib);
+        let pending = copy_with_pending_changes(&image);
+        assert_eq!(condition(&image.mount_point()).journal.replayed, Some(true), "{mkfs}: mounted");
+        let journal = condition(&pending).journal;
+        assert!(journal.replayed == Some(false) && !journal.note.is_empty(), "{mkfs}: {journal:?}");
+        image.unmount();
+        let clean = condition(&image.path());
+        assert_eq!((clean.journal.replayed, clean.damage.len()), (Some(true), 0), "{mkfs}: {clean:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_copy_of_a_mounted_file_system_without_a_journal_is_reported() {
+    let mut image = Image::new("mkfs.ext2 -qF", 64);
+    let copied = copy_with_pending_changes(&image);
+    assert!(condition(&image.mount_point()).damage.is_empty());
+    assert!(!damage(&copied).is_empty());
+    image.unmount();
+    assert!(condition(&image.path()).damage.is_empty());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_mount_that_skips_the_journal_is_reported() {
+    let mut image = Image::new("mkfs.ext4 -qF", 64);
+    let pending = copy_with_pending_changes(&image);
+    image.unmount();
+    std::fs::rename(&pending, image.path()).unwrap();
+    image.mount("ro,noload");
+    assert_eq!(condition(&image.mount_point()).journal.replayed, Some(false));
+    assert_eq!(condition(&image.path()).journal.replayed, Some(false), "seen where it is mounted");
+    image.unmount();
+    image.mount("");
+    assert_eq!(condition(&image.mount_point()).journal.replayed, Some(true));
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_external_journal_is_reported_and_a_frozen_copy_has_an_empty_one() {
+    let journal = tempfile::NamedTempFile::new().unwrap();
+    journal.as_file().set_len(16 << 20).unwrap();
+    run(&format!("mke2fs -qF -b 4096 -O journal_dev {}", journal.path().display()));
+    let device = run(&format!("losetup -f --show {}", journal.path().display()));
+    let image = Image::new(&format!("mkfs.ext4 -qF -b 4096 -J device={}", device.trim()), 64);
+    let pending = copy_with_pending_changes(&image);
+    let point = image.mount_point();
+    run(&format!("fsfreeze -f {}", point.display()));
+    let frozen = copy(&image, "frozen");
+    run(&format!("fsfreeze -u {}", point.display()));
+    assert_eq!(condition(&pending).journal.replayed, Some(false));
+    assert_eq!(condition(&frozen).journal.replayed, Some(true));
+    drop(image);
+    run(&format!("losetup -d {}", device.trim()));
+}
+
+/// Files that are deleted and open are not in the journal of a frozen copy, and take space there.
+#[test]
+#[ignore = "needs loop devices"]
+fn deleted_files_that_are_open_are_reported_in_a_frozen_copy() {
+    for features in ["orphan_file", "^orphan_file"] {
+        let image = Image::new(&format!("mkfs.ext4 -qF -O {features}"), 64);
+        let point = image.mount_point();
+        let frozen = |name| {
+            run(&format!("fsfreeze -f {}", point.display()));
+            let copy = copy(&image, name);
+            run(&format!("fsfreeze -u {}", point.display()));
+            condition(&copy)
+        };
+        std::fs::write(point.join("file"), vec![1; 100_000]).unwrap();
+        assert_eq!(frozen("without").journal.replayed, Some(true), "{features}");
+        let open = File::open(point.join("file")).unwrap();
+        std::fs::remove_file(point.join("file")).unwrap();
+        assert_eq!(frozen("with").journal.replayed, Some(false), "{features}");
+        drop(open);
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS, Btrfs"]
+fn sound_file_systems_of_many_geometries_have_no_damage() {
+    for (mkfs, mib) in [
+        ("mkfs.ext4 -qF -b 1024", 100),
+        ("mkfs.ext4 -qF -b 4096", 300),
+        ("mkfs.ext4 -qF -O bigalloc", 300),
+        ("mkfs.ext4 -qF -O inline_data -I 256", 100),
+        ("mkfs.ext4 -qF -O ^metadata_csum,uninit_bg", 100),
+        ("mkfs.ext4 -qF -O ^flex_bg,^64bit", 100),
+        ("mkfs.ext4 -qF -O metadata_csum_seed,orphan_file", 100),
+        ("mkfs.ext4 -qF -O ^has_journal -N 50000", 100),
+        ("mkfs.ext2 -qF", 100),
+        ("mkfs.xfs -qf -m rmapbt=1", 320),
+        ("mkfs.xfs -qf -b size=4096 -s size=4096", 320),
+        ("mkfs.xfs -qf -m finobt=0,reflink=0 -l su=64k,sectsize=4096", 320),
+        ("mkfs.btrfs -qf", 128),
+    ] {
+        let mut image = Image::new(mkfs, mib);
+        grow_tree(&image.mount_point(), 600);
+        let mounted = condition(&image.mount_point());
+        image.unmount();
+        let unmounted = condition(&image.path());
+        assert_eq!((mounted.damage.len(), unmounted.damage.len()), (0, 0), "{mkfs}: {mounted:?} {unmounted:?}");
+        assert_eq!(unmounted.journal.replayed, Some(true), "{mkfs}: {unmounted:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn damaged_bitmaps_of_ext_are_reported() {
+    // Byte offset of the first group descriptor, with blocks of 1 KiB.
+    const DESCRIPTORS: u64 = 2048;
+    for mkfs in ["mkfs.ext4 -qF -b 1024", "mkfs.ext3 -qF -b 1024"] {
+        let mut image = Image::new(mkfs, 64);
+        grow_tree(&image.mount_point(), 200);
+        image.unmount();
+        for field in [0, 4] {
+            let damaged = copy(&image, "damaged");
+            let block = u32_at(&damaged, DESCRIPTORS + field);
+            overwrite(&damaged, u64::from(block) * 1024, &[0xFF; 600]);
+            assert!(!damage(&damaged).is_empty(), "{mkfs}: bitmap at {field}");
+        }
+        // The superblock of a later state.
+        image.mount("");
+        std::fs::write(image.mount_point().join("more"), vec![1; 1 << 20]).unwrap();
+        image.unmount();
+        let before = copy(&image, "before");
+        image.mount("");
+        std::fs::write(image.mount_point().join("most"), vec![1; 1 << 20]).unwrap();
+        image.unmount();
+        run(&format!(
+            "dd if={} of={} bs=1024 skip=1 seek=1 count=1 conv=notrunc status=none",
+            image.path().display(),
+            before.display()
+        ));
+        assert!(!damage(&before).is_empty(), "{mkfs}: superblock newer than its bitmaps");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn wrong_counts_of_xfs_groups_are_reported() {
+    let mut image = Image::new("mkfs.xfs -qf -m rmapbt=0", 320);
+    grow_tree(&image.mount_point(), 200);
+    image.unmount();
+    run(&format!("xfs_db -x -c 'agf 1' -c 'write -d freeblks 5' {}", image.path().display()));
+    let found = Layout::of(&image.path());
+    // Kernels differ in what they check of the header when they mount it.
+    assert!(found.as_ref().map_or(true, |found| found.condition.as_ref().unwrap().damage.len() == 1), "{found:?}");
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn blocks_of_btrfs_with_a_wrong_checksum_are_reported() {
+    let mut image = Image::new("mkfs.btrfs -qf -m dup", 160);
+    grow_tree(&image.mount_point(), 2000);
+    image.unmount();
+    // The second copy of the file tree stays sound: the kernel reads it without an error.
+    let leaf = run(&format!(
+        "btrfs inspect-internal dump-tree -t 5 {} | awk '/^leaf/ {{print $2; exit}}'",
+        image.path().display()
+    ));
+    let places = run(&format!("btrfs-map-logical -l {} {}", leaf.trim(), image.path().display()));
+    let first = places.lines().next().unwrap().split_whitespace().skip_while(|word| *word != "physical").nth(1);
+    overwrite(&image.path(), first.unwrap().parse().unwrap(), &[0xA5; 4096]);
+    let found = condition(&image.path());
+    assert_eq!(found.damage.len(), 1, "{found:?}");
+}
