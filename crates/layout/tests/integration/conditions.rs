@@ -62,9 +62,10 @@ fn a_journal_that_was_not_replayed_is_reported() {
         let mut image = Image::new(mkfs, mib);
         let pending = copy_with_pending_changes(&image);
         assert_eq!(condition(&image.mount_point()).journal.replayed, Some(true), "{mkfs}: mounted");
+        // btrfs mounts no copy of what is mounted.
+        image.unmount();
         let journal = condition(&pending).journal;
         assert!(journal.replayed == Some(false) && !journal.note.is_empty(), "{mkfs}: {journal:?}");
-        image.unmount();
         let clean = condition(&image.path());
         assert_eq!((clean.journal.replayed, clean.damage.len()), (Some(true), 0), "{mkfs}: {clean:?}");
     }
@@ -152,7 +153,7 @@ fn sound_file_systems_of_many_geometries_have_no_damage() {
         ("mkfs.ext2 -qF", 100),
         ("mkfs.xfs -qf -m rmapbt=1", 320),
         ("mkfs.xfs -qf -b size=4096 -s size=4096", 320),
-        ("mkfs.xfs -qf -m finobt=0,reflink=0 -l su=64k,sectsize=4096", 320),
+        ("mkfs.xfs -qf -m finobt=0,reflink=0 -l su=64k", 320),
         ("mkfs.btrfs -qf", 128),
     ] {
         let mut image = Image::new(mkfs, mib);
@@ -177,7 +178,7 @@ fn damaged_bitmaps_of_ext_are_reported() {
         for field in [0, 4] {
             let damaged = copy(&image, "damaged");
             let block = u32_at(&damaged, DESCRIPTORS + field);
-            overwrite(&damaged, u64::from(block) * 1024, &[0xFF; 600]);
+            overwrite(&damaged, u64::from(block) * 1024, &[0x5A; 1024]);
             assert!(!damage(&damaged).is_empty(), "{mkfs}: bitmap at {field}");
         }
         // The superblock of a later state.
