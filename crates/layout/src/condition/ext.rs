@@ -1,4 +1,5 @@
-//! ext2, ext3 and ext4: the journal, and the bitmaps against their checksums, their group descriptors and the superblock (kernel
+//! ext2, ext3 and ext4: the journal, and the bitmaps against their checksums and group descriptors. The kernel recounts the free blocks
+//! of the superblock at every mount (kernel
 //! documentation, filesystems/ext4/: "Super Block", "Block Group Descriptors", "Checksums").
 
 use super::bytes::{be32, crc32c, le16, le32, read};
@@ -10,7 +11,6 @@ use std::io;
 
 const COMPAT_HAS_JOURNAL: u32 = 0x4;
 const INCOMPAT_RECOVER: u32 = 0x4;
-const INCOMPAT_64BIT: u32 = 0x80;
 const INCOMPAT_CSUM_SEED: u32 = 0x2000;
 const RO_COMPAT_GDT_CSUM: u32 = 0x10;
 const RO_COMPAT_BIGALLOC: u32 = 0x200;
@@ -103,11 +103,7 @@ pub(super) fn damage(device: &File, live: bool) -> io::Result<Vec<String>> {
         let again = groups.wrong(device, wrong.iter().map(|(group, _)| *group))?;
         wrong.retain(|(group, _)| again.iter().any(|(other, _)| other == group));
     }
-    let sound = wrong.is_empty();
     found.extend(listed(wrong.into_iter().map(|(_, text)| text).collect()));
-    if !live && sound {
-        found.extend(groups.wrong_sums(device, &data)?);
-    }
     Ok(found)
 }
 
@@ -262,26 +258,6 @@ impl Groups {
         let free = bitmap.bits - used;
         Ok((free != bitmap.free)
             .then(|| format!("it has {free} free {}, and the group descriptor counts {}", bitmap.unit, bitmap.free)))
-    }
-
-    /// What the superblock counts against the descriptors.
-    fn wrong_sums(&self, device: &File, superblock: &[u8]) -> io::Result<Vec<String>> {
-        let (mut blocks, mut inodes) = (0, 0);
-        for group in 0..self.count {
-            let descriptor = self.descriptor(device, group)?;
-            blocks += self.number(&descriptor, 0xC, 0x2C, 2) << self.cluster_shift;
-            inodes += self.number(&descriptor, 0xE, 0x2E, 2);
-        }
-        let wide = le32(superblock, 0x60) & INCOMPAT_64BIT != 0;
-        let high = if wide { u64::from(le32(superblock, 0x158)) << 32 } else { 0 };
-        let compared = [
-            ("free blocks", u64::from(le32(superblock, 0xC)) | high, blocks),
-            ("free inodes", u64::from(le32(superblock, 0x10)), inodes),
-        ];
-        let wrong = compared.into_iter().filter(|(_, said, sum)| said != sum);
-        Ok(wrong
-            .map(|(what, said, sum)| format!("the superblock counts {said} {what}, and its groups count {sum}"))
-            .collect())
     }
 }
 
