@@ -3,9 +3,9 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: mpi lab demo test test-long build requirements dist book fmt lint lint-long docs bench clean
+.PHONY: mpi vm demo test test-long build requirements dist book fmt lint lint-long docs bench clean
 
-# What tests need; `scripts/requirements demo|lab` asks for less.
+# What tests need; `scripts/requirements demo|vm` asks for less.
 requirements:
 	@scripts/requirements test
 
@@ -22,27 +22,27 @@ mpi:
 demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
-# The lab's kernel, fetched once without installing it; tests that need it are ignored where that is not possible.
-SET_UP_LAB = target/debug/senesce lab setup || echo "the lab is not set up: the tests that need it are ignored" >&2
+# The guest's kernel, fetched once and not installed; without it, the tests that need it are ignored.
+SET_UP_VM = target/debug/senesce vm setup || echo "no guest kernel: the tests that need it are ignored" >&2
 
 # Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is told as ignored with its reason;
 # `make test LISTED=tests/ignored` fails when more are ignored than that file lists (`scripts/test --write-list FILE` writes one).
-# The first step also builds the program that sets up the lab:
+# The first step also builds the program that sets up the guest kernel:
 # built by itself, its dependencies would have fewer features, and all would be compiled twice.
 test: requirements
 	$(CARGO) test --workspace --no-run
-	@$(SET_UP_LAB)
+	@$(SET_UP_VM)
 	@scripts/test $(if $(LISTED),--listed $(LISTED)) --workspace
 
-lab:
-	@scripts/requirements lab
+vm:
+	@scripts/requirements vm
 	$(CARGO) build -p senesce-cli
-	@$(SET_UP_LAB)
+	@$(SET_UP_VM)
 
 # The long runs: other people's suites, kill -9 at many points, paper-scale checks.
 test-long: requirements build
 	$(CARGO) test --workspace --no-run
-	@$(SET_UP_LAB)
+	@$(SET_UP_VM)
 	@scripts/test --long --workspace
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
 

@@ -1,7 +1,11 @@
 //! Analyses as text for a terminal.
 
+use crate::Exit;
+use crate::output::output_failed;
+use crate::session::Session;
 use senesce_core::text::visible_line;
-use senesce_core::{Analysis, Table};
+use senesce_core::{Analysis, ExitCode, Failure, Plan, Table};
+use senesce_runs::run::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -37,6 +41,57 @@ pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Prints the result of a run, the path of its record, and how to complete it.
+pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
+    session.clear();
+    let path = outcome.path.display();
+    if outcome.state == State::WasDone {
+        eprintln!("already done; this is the result of {path} (to run again: --again)");
+    }
+    print_analysis(&outcome.analysis, json).map_err(output_failed)?;
+    Ok(show_record(outcome))
+}
+
+/// Prints the path of the record, and how to complete it.
+pub fn show_record(outcome: &Outcome) -> Exit {
+    let path = outcome.path.display();
+    match outcome.state {
+        State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.begins_anew)),
+        State::Failed(count) => {
+            eprintln!("senesce: {count} steps failed; see the record {path}; the same command repeats them");
+        }
+        State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
+    }
+    outcome.exit_code().into()
+}
+
+/// Prints a plan.
+pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(plan).map_err(|error| Failure::usage(error.to_string()))?);
+        return Ok(ExitCode::Done.into());
+    }
+    println!("{} (seed {})", plan.kind, plan.seed.0);
+    for (name, value) in &plan.spec {
+        println!("  {name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
+    }
+    println!("steps:");
+    for (number, step) in plan.steps.iter().enumerate() {
+        println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
+    }
+    println!("writes to its targets {}", plan.written_words(|bytes| senesce_core::Bytes(bytes).to_string()));
+    println!("estimated time {}", time_words(plan.estimated_seconds));
+    Ok(ExitCode::Done.into())
+}
+
+/// Seconds, and from half an hour on also hours.
+fn time_words(seconds: f64) -> String {
+    match seconds >= 1800.0 {
+        true => format!("{seconds:.0} s ({:.1} h)", seconds / 3600.0),
+        false => format!("{seconds:.0} s"),
+    }
 }
 
 /// Prints rows under heads, numbers to the right, no wider than the terminal; into pipes and files, as wide as they are.

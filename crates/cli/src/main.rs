@@ -18,8 +18,7 @@ macro_rules! println {
 
 mod arguments;
 mod display;
-mod groups;
-mod in_the_lab;
+mod in_the_guest;
 mod output;
 mod ranks;
 mod registry;
@@ -32,7 +31,6 @@ mod verbs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use clap_complete::CompleteEnv;
-use senesce_core::parameter::suggest;
 use senesce_core::{ExitCode, Failure, circumstances};
 use session::Session;
 
@@ -43,47 +41,53 @@ fn command() -> Command {
         .about("Ages file systems, measures them fresh and aged, and explains the difference by their layout")
         .help_template(format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}{{after-help}}",
-            groups::list()
+            table::list()
         ))
         .after_help(
-            "Exit codes: 0 done, 1 negative verdict, 2 usage, 3 refused for safety, 4 a requirement is missing, \
-             5 I/O failure (record kept), 125 the lab failed, 130 interrupted (record kept).\n\
-             Begin with `senesce demo`, then `senesce doctor` and `senesce VERB --help`.",
+            "Exit codes: 0 done, 1 negative verdict, 2 usage, 3 refused for safety,\n4 missing requirement, 5 I/O failure (record kept), 125 inconclusive or\nfailed guest, 130 interrupted (record kept).\n\n\
+             Examples:\n  senesce demo\n  senesce age --help\n  senesce help age",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .arg(flag("quiet", 'q', "No progress display"))
-        .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count))
+        .disable_help_subcommand(true)
+        .arg(flag("quiet", 'q', "Show no progress"))
+        .arg(flag("verbose", 'v', "Print more messages to standard error").action(ArgAction::Count))
         .arg(
-            // Before the verb alone: an experiment has a parameter of this name.
-            Arg::new(IN_THE_LAB)
-                .long("lab")
-                .help("Do it in the lab's guest, which needs no root here; its records are where they would be")
+            // Only before the verb: an experiment has a parameter of this name.
+            Arg::new(IN_A_GUEST)
+                .long("vm")
+                .help("Run the verb in a guest, which needs no root")
+                .help_heading(GLOBAL)
                 .action(ArgAction::SetTrue),
         )
         .arg(
-            // Before the verb alone, as above.
+            // Only before the verb, as above.
             Arg::new(USER)
                 .long("user")
                 .value_name("NAME")
-                .help("As root: do it without root's rights, as this user; for all that needs no root"),
+                .help("As root: drop privileges to this user")
+                .help_heading(GLOBAL),
         )
         .arg(
             Arg::new("label")
                 .long("label")
                 .value_name("TEXT")
-                .help("Name the runs of this command in their records")
+                .help("Label of the runs in their records")
+                .help_heading(GLOBAL)
                 .global(true),
         );
-    table::VERBS.iter().fold(root, |root, verb| root.subcommand((verb.command)()))
+    table::verbs().fold(root, |root, verb| root.subcommand((verb.command)()))
 }
 
 fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
-    Arg::new(name).long(name).short(short).help(help).global(true).action(ArgAction::SetTrue)
+    Arg::new(name).long(name).short(short).help(help).global(true).help_heading(GLOBAL).action(ArgAction::SetTrue)
 }
 
-/// Id of `--lab`.
-const IN_THE_LAB: &str = "in the lab";
+/// Heading of the options of every verb, which come last.
+const GLOBAL: &str = "Global options";
+
+/// Id of `--vm`.
+const IN_A_GUEST: &str = "in a guest";
 
 /// Id of `--user`.
 const USER: &str = "as another user";
@@ -112,17 +116,17 @@ fn main() -> std::process::ExitCode {
     }
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
     let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
-    let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {
+    let Some(verb) = table::verb(name) else {
         return code(ExitCode::Usage);
     };
     if let Err(failure) = has_processes() {
         eprintln!("senesce: {failure}");
         return code(failure.exit_code());
     }
-    if matches.get_flag(IN_THE_LAB) {
-        return ended(in_the_lab::run(name, arguments, &session), &session);
+    if matches.get_flag(IN_A_GUEST) {
+        return ended(in_the_guest::run(name, arguments, &session), &session);
     }
-    ended((verb.run)(arguments, &session).map_err(in_the_lab::hinted), &session)
+    ended((verb.run)(arguments, &session).map_err(in_the_guest::hinted), &session)
 }
 
 fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitCode {
@@ -144,8 +148,7 @@ fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitC
 fn understood() -> Result<ArgMatches, Failure> {
     command().try_get_matches().map_err(|error| match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) if is_verb_position(word) => {
-            let hint = suggest(word, table::VERBS.iter().map(|verb| verb.name));
-            Failure::usage(format!("there is no verb '{word}'{hint}; `senesce --help` lists them"))
+            Failure::usage(table::unknown_verb(word))
         }
         _ => error.exit(),
     })
@@ -172,7 +175,7 @@ fn code(exit: ExitCode) -> std::process::ExitCode {
 pub enum Exit {
     /// One of the documented codes.
     Code(ExitCode),
-    /// The exit status of the COMMAND of `trace`, `lab run` and the like.
+    /// The exit status of the COMMAND of `trace`, `vm run` and others.
     Command(u8),
 }
 

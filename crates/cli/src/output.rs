@@ -1,10 +1,9 @@
 //! Options of verbs that write a file of the user's.
 
-use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::output::{self, Format, OutputError, Replace};
 use senesce_core::text::Visible;
-use senesce_core::{Failure, RunDirectory};
+use senesce_core::{ExitCode, Failure, RunDirectory};
 use senesce_volume::{TargetSpec, guard};
 use std::collections::BTreeSet;
 use std::fmt::Arguments;
@@ -107,4 +106,12 @@ fn place_of(file: &Path) -> Option<PathBuf> {
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(folder.canonicalize().ok()?.join(file.file_name()?))
+}
+
+/// A failed write to standard output; ends the process quietly if the reader of a pipe has gone.
+pub fn output_failed(error: std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    Failure::new(ExitCode::RunFailed, format!("cannot write to standard output: {error}"))
 }

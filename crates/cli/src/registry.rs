@@ -16,7 +16,7 @@ pub const REGISTRY: Registry = Registry {
     verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS, senesce_study::VERBS],
 };
 
-/// Everything that `senesce import` knows.
+/// Everything that `senesce runs import` knows.
 pub const IMPORTERS: &[&[&'static dyn Importer]] = &[import::IMPORTERS, senesce_exp_zns::IMPORTERS];
 
 #[cfg(test)]

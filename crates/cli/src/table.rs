@@ -3,8 +3,11 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::verbs;
+use clap::builder::Styles;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use senesce_core::Failure;
+use senesce_core::parameter::suggest;
+use std::fmt::Write;
 
 /// One verb: its options and what it does with them. Parsing never acts.
 pub trait Verb: Args + FromArgMatches {
@@ -34,7 +37,10 @@ impl Entry {
 
 /// The options are made once the verb is asked for: those of all verbs cost more than most commands take.
 fn build<V: Verb>() -> Command {
-    Command::new(V::NAME).about(V::ABOUT).defer(|command| V::augment_args(command).about(V::ABOUT))
+    Command::new(V::NAME)
+        .about(V::ABOUT)
+        .disable_help_subcommand(true)
+        .defer(|command| V::augment_args(command).about(V::ABOUT))
 }
 
 fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
@@ -42,41 +48,137 @@ fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure
     options.run(session)
 }
 
-/// All verbs, in the order of the help.
-pub const VERBS: &[Entry] = &[
-    Entry::of::<verbs::demo::Demo>(),
-    Entry::of::<verbs::age::Age>(),
-    Entry::of::<verbs::verify::Verify>(),
-    Entry::of::<verbs::experiments::Experiments>(),
-    Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
-    Entry::of::<verbs::objects::Objects>(),
-    Entry::of::<verbs::advise::Advise>(),
-    Entry::of::<verbs::carry::Carry>(),
-    Entry::of::<verbs::runs::Runs>(),
-    Entry::of::<verbs::history::History>(),
-    Entry::of::<verbs::lab::Lab>(),
-    Entry::of::<verbs::bench::Bench>(),
-    Entry::of::<verbs::layout::Layout>(),
-    Entry::of::<verbs::prognosis::Prognosis>(),
-    Entry::of::<verbs::twin::Twin>(),
-    Entry::of::<verbs::trace::Trace>(),
-    Entry::of::<verbs::image::Image>(),
-    Entry::of::<verbs::snapshot::Snapshot>(),
-    Entry::of::<verbs::rollback::Rollback>(),
-    Entry::of::<verbs::run_and_rollback::RunAndRollback>(),
-    Entry::of::<verbs::device::Device>(),
-    Entry::of::<verbs::tier::Tier>(),
-    Entry::of::<verbs::profile::ProfileVerb>(),
-    Entry::of::<verbs::zns::Zns>(),
-    Entry::of::<verbs::zones::Zones>(),
-    Entry::of::<verbs::study::Study>(),
-    Entry::of::<verbs::report::Report>(),
-    Entry::of::<verbs::compare::Compare>(),
-    Entry::of::<verbs::export::Export>(),
-    Entry::of::<verbs::import::Import>(),
-    Entry::of::<verbs::bundle::Bundle>(),
-    Entry::of::<verbs::doc::Doc>(),
-    Entry::of::<verbs::doctor::Doctor>(),
-    Entry::of::<verbs::man::Man>(),
-    Entry::of::<verbs::completions::Completions>(),
+/// Verbs in the groups and the order of the help, the manual and the README.
+pub const GROUPS: &[(&str, &[Entry])] = &[
+    ("Start", &[Entry::of::<verbs::demo::Demo>(), Entry::of::<verbs::doctor::Doctor>()]),
+    (
+        "Age",
+        &[
+            Entry::of::<verbs::age::Age>(),
+            Entry::of::<verbs::verify::Verify>(),
+            Entry::of::<verbs::profile::ProfileVerb>(),
+        ],
+    ),
+    (
+        "Look",
+        &[
+            Entry::of::<verbs::layout::Layout>(),
+            Entry::of::<verbs::trace::Trace>(),
+            Entry::of::<verbs::diagnose::Diagnose>(),
+        ],
+    ),
+    (
+        "Measure",
+        &[
+            Entry::of::<verbs::bench::Bench>(),
+            Entry::of::<verbs::study::Study>(),
+            Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
+        ],
+    ),
+    (
+        "Compare",
+        &[
+            Entry::of::<verbs::compare::Compare>(),
+            Entry::of::<verbs::report::Report>(),
+            Entry::of::<verbs::runs::Runs>(),
+        ],
+    ),
+    (
+        "Devices and images",
+        &[
+            Entry::of::<verbs::device::Device>(),
+            Entry::of::<verbs::zoned::Zoned>(),
+            Entry::of::<verbs::image::Image>(),
+            Entry::of::<verbs::snapshot::Snapshot>(),
+        ],
+    ),
+    ("Guests", &[Entry::of::<verbs::vm::Vm>()]),
+    ("Subjects of experiments", &[Entry::of::<verbs::objects::Objects>(), Entry::of::<verbs::tier::Tier>()]),
+    ("Help", &[Entry::of::<verbs::help::Help>(), Entry::of::<verbs::completions::Completions>()]),
 ];
+
+/// All verbs.
+pub fn verbs() -> impl Iterator<Item = &'static Entry> {
+    GROUPS.iter().flat_map(|(_, verbs)| verbs.iter())
+}
+
+/// The verb of this name.
+pub fn verb(name: &str) -> Option<&'static Entry> {
+    verbs().find(|verb| verb.name == name)
+}
+
+/// Verbs of version 0.1 and the commands that replace them.
+const RENAMED: [(&str, &str); 16] = [
+    ("advise", "study --for` or `objects advise"),
+    ("bundle", "report --format zip"),
+    ("carry", "runs repeat"),
+    ("doc", "help"),
+    ("experiments", "reproduce --list"),
+    ("export", "report --format csv"),
+    ("history", "runs history"),
+    ("import", "runs import"),
+    ("lab", "vm"),
+    ("man", "help --man"),
+    ("prognosis", "diagnose"),
+    ("rollback", "snapshot restore"),
+    ("run-and-rollback", "snapshot run"),
+    ("twin", "image twin"),
+    ("zns", "zoned measure"),
+    ("zones", "zoned list"),
+];
+
+/// The message for a word that is not a verb.
+pub fn unknown_verb(word: &str) -> String {
+    match RENAMED.iter().find(|(old, _)| *old == word) {
+        Some((_, new)) => format!("unknown verb `{word}`: use `{new}`"),
+        None => {
+            let hint = suggest(word, verbs().map(|verb| verb.name));
+            format!("unknown verb `{word}`{hint}\nhint: senesce --help lists the verbs")
+        }
+    }
+}
+
+/// The list of verbs for the help.
+pub fn list() -> String {
+    let style = *Styles::styled().get_header();
+    let literal = *Styles::styled().get_literal();
+    let mut text = String::new();
+    for (title, verbs) in GROUPS {
+        let _ = writeln!(text, "{style}{title}:{style:#}");
+        for verb in *verbs {
+            let about = (verb.command)().get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{:<12}{literal:#}{about}", verb.name);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn verbs_are_unique_and_renamed_ones_are_gone() {
+        let names: BTreeSet<&str> = verbs().map(|verb| verb.name).collect();
+        assert_eq!(names.len(), verbs().count());
+        assert!(names.len() <= 23);
+        assert!(RENAMED.iter().all(|(old, _)| !names.contains(old)));
+    }
+
+    #[test]
+    fn lines_of_the_list_fit_80_columns() {
+        assert!(list().lines().all(|line| line.len() <= 80 || line.contains('\u{1b}')), "{}", list());
+        for verb in verbs() {
+            let about = (verb.command)().get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.len() <= 66, "{}: {about}", verb.name);
+        }
+    }
+
+    #[test]
+    fn renamed_verbs_name_their_replacement() {
+        assert_eq!(unknown_verb("zns"), "unknown verb `zns`: use `zoned measure`");
+        assert!(unknown_verb("lyout").contains("layout"));
+    }
+}

@@ -1,4 +1,4 @@
-"""Tables of runs. Measured values and claims come from ``senesce export``, which decides them from the records."""
+"""Tables of runs. Measured values and claims come from ``senesce report --format json``."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _HISTORY = ("run", "kind", "seed", "version", "complete", "command", "begun")
 
 
 def result(run: Run) -> Any:
-    """The result of a run, as ``senesce report RUN --json`` prints it."""
-    return json.loads(run_program("report", run, "--json").output)
+    """The result of a run, as ``senesce report --format json`` has it."""
+    return _exported(run)[0]["result"]
 
 
 def measurements(runs: Union[Run, Iterable[Run]], library: Library = "pandas") -> Any:
@@ -55,7 +55,7 @@ def _exported(runs: Union[Run, Iterable[Run]]) -> "List[dict[str, Any]]":
     paths = [runs] if isinstance(runs, (str, Path)) else list(runs)
     if not paths:
         return []
-    document = json.loads(run_program("export", *paths, "--json", "-").output)
+    document = json.loads(run_program("report", *paths, "--format", "json").output)
     if document.get("schema") != _SCHEMA:
         raise ValueError(f"this module reads {_SCHEMA} and the program wrote {document.get('schema')}")
     return list(document["runs"])

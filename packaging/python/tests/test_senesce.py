@@ -54,7 +54,7 @@ def test_measured_values_are_those_of_the_export(done: Path, library: senesce.Li
         rows = frame.to_dict("records")
     else:
         rows = frame.to_dicts() if library == "polars" else frame.to_pylist()
-    exported = json.loads(senesce.run("export", *runs, "--json").output)["runs"]
+    exported = json.loads(senesce.run("report", *runs, "--format", "json").output)["runs"]
     assert [row["value"] for row in rows] == [row["value"] for run in exported for row in run["measurements"]]
     assert {row["run"] for row in rows} == {"one", "two"}
 
@@ -64,7 +64,8 @@ def test_history_results_and_claims(done: Path) -> None:
     assert [(Path(row["run"]).name, row["kind"], row["complete"]) for row in rows] == [
         ("one", "zns", True), ("two", "zns", True),
     ]
-    assert senesce.result(done / "one") == json.loads(senesce.run("report", done / "one", "--json").output)
+    document = json.loads(senesce.run("report", done / "one", "--format", "json").output)
+    assert senesce.result(done / "one") == document["runs"][0]["result"]
     assert senesce.claims(done / "one", library="rows") == []
     assert senesce.measurements([], library="rows") == []
 

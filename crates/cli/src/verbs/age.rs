@@ -5,9 +5,9 @@ use crate::arguments;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::verbs::carry::show;
-use crate::verbs::report::output_failed;
-use crate::verbs::reproduce::print_plan;
+use crate::display::show;
+use crate::output::output_failed;
+use crate::display::print_plan;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_aging::parts::MOST_PARTS;
@@ -228,7 +228,7 @@ enum TruncateWord {
 
 impl Verb for Age {
     const NAME: &'static str = "age";
-    const ABOUT: &'static str = "Age a file system to a profile and prove that it got there";
+    const ABOUT: &'static str = "Age a file system to a profile, and prove the result";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.mpi {

@@ -5,9 +5,9 @@ mod ranks;
 use crate::Exit;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::verbs::carry::{show, show_record};
-use crate::verbs::report::output_failed;
-use crate::verbs::reproduce::print_plan;
+use crate::display::{show, show_record};
+use crate::output::output_failed;
+use crate::display::print_plan;
 use clap::{Args, ValueEnum};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed};
@@ -73,8 +73,7 @@ pub struct Bench {
 
 impl Verb for Bench {
     const NAME: &'static str = "bench";
-    const ABOUT: &'static str =
-        "Measure a workload (Filebench's language), file operations, writes by size, a cold read";
+    const ABOUT: &'static str = "Measure a workload, file operations, or a cold read";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.list {

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
@@ -71,7 +71,7 @@ pub struct Compare {
 
 impl Verb for Compare {
     const NAME: &'static str = "compare";
-    const ABOUT: &'static str = "Compare runs: what differs in their environments, then every metric in words";
+    const ABOUT: &'static str = "Compare runs, or gate on a regression";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let options = Options {

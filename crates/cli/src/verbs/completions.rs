@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::Args;
 use clap_complete::env::Shells;
 use senesce_core::{ExitCode, Failure};

@@ -5,7 +5,7 @@ use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::age::Age;
-use crate::verbs::carry::show;
+use crate::display::show;
 use crate::verbs::report;
 use clap::{Args, Command, FromArgMatches};
 use senesce_core::{Bytes, ExitCode, Failure, Level};
@@ -36,8 +36,7 @@ pub struct Demo {
 
 impl Verb for Demo {
     const NAME: &'static str = "demo";
-    const ABOUT: &'static str =
-        "Age something small in seconds, with whatever this machine allows, and write the report";
+    const ABOUT: &'static str = "Age something small in seconds and write the report";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.out.as_deref().map_or(Ok(()), report::check_default)?;

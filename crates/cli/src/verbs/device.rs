@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
@@ -176,7 +176,7 @@ fn text_of(outcome: &Outcome) -> String {
 
 impl Verb for Device {
     const NAME: &'static str = "device";
-    const ABOUT: &'static str = "Measure a device by reading it; list and show device models, and time traces on them";
+    const ABOUT: &'static str = "Measure drives by reads; list, show and simulate drive models";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let text = match self.action {

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::doctor::{State, examine};
@@ -24,8 +24,7 @@ pub struct Doctor {
 
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
-    const ABOUT: &'static str =
-        "Say what works on this machine and how to get what does not; clean up after killed runs";
+    const ABOUT: &'static str = "Check what works on this machine; clean up after killed runs";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if self.sweep {

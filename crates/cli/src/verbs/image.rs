@@ -1,11 +1,13 @@
 //! `senesce image`.
 
+mod twin;
+
 use crate::Exit;
 use crate::display::print_table;
 use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
@@ -84,6 +86,8 @@ enum Action {
     },
     /// Make a device of slices spread over a large one, for as long as a command runs
     Stitch(Stitch),
+    /// Copy the metadata of a file system, without its data, into a sparse image
+    Twin(twin::Twin),
     /// List the image store
     List {
         /// Print JSON
@@ -160,11 +164,11 @@ struct Stitch {
 
 impl Verb for Image {
     const NAME: &'static str = "image";
-    const ABOUT: &'static str =
-        "Copy, pack and unpack images; stitch a device of slices; list and clean the image store";
+    const ABOUT: &'static str = "Copy, pack, twin, stitch and store images";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
+            Action::Twin(twin) => return twin.run(session),
             Action::Copy { image, destination, full, order, history, steady_state, seed, erase, json } => {
                 let erase = erase.as_deref();
                 let report = match order {

@@ -5,7 +5,7 @@ use crate::display::print_analysis;
 use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
@@ -61,7 +61,7 @@ pub struct Layout {
 
 impl Verb for Layout {
     const NAME: &'static str = "layout";
-    const ABOUT: &'static str = "Show where files lie: extents, layout scores, free space, layout map; alters nothing";
+    const ABOUT: &'static str = "Show extents, layout scores, free space and a layout map";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let (map, dies) = (self.svg.as_deref(), self.die_map.as_deref());

@@ -1,10 +1,12 @@
-//! `senesce objects commit|checkout|verify|stats STORE`: the content-addressed object store.
+//! `senesce objects commit|checkout|verify|stats|advise`: the content-addressed object store.
+
+mod advise;
 
 use crate::Exit;
 use crate::display::print_table;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
@@ -34,8 +36,10 @@ enum Action {
     Checkout(Checkout),
     /// Read every object and snapshot and name what is damaged
     Verify(OnStore),
-    /// Say what the store holds
+    /// Show the size and content of a store
     Stats(OnStore),
+    /// Recommend a directory scheme for a volume
+    Advise(advise::Advise),
 }
 
 #[derive(Args)]
@@ -113,11 +117,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 impl Verb for Objects {
     const NAME: &'static str = "objects";
-    const ABOUT: &'static str = "Keep directories in a content-addressed object store";
+    const ABOUT: &'static str = "Content-addressed object store for directories";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         // A store is opened before signals are caught: until then they end the program.
         let code = match self.action {
+            Action::Advise(advise) => return advise.run(),
             Action::Commit(options) => {
                 let choice = StoreChoice { hash: options.hash, chunker: options.chunker, scheme: options.scheme };
                 let mut store = open_or_create(&options.store, choice)?;

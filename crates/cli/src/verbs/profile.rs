@@ -5,7 +5,7 @@ use crate::display::{print_analysis, print_table};
 use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_aging::profile::import_geriatrix;
 use senesce_aging::{
@@ -152,7 +152,7 @@ impl From<TruncateWord> for Truncate {
 
 impl Verb for ProfileVerb {
     const NAME: &'static str = "profile";
-    const ABOUT: &'static str = "List, show, capture and import profiles";
+    const ABOUT: &'static str = "List, show, capture and import aging profiles";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         match self.action {

@@ -1,104 +1,169 @@
-//! `senesce report RUN`: the HTML report of a run, from its record alone.
+//! `senesce report RUN...`: results of runs in any format, from their records alone.
 
+mod figures;
 mod site;
 
 use crate::Exit;
 use crate::arguments;
 use crate::display::print_analysis;
-use crate::output::Output;
+use crate::output::{Output, output_failed};
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
+use figures::Folder;
 use senesce_core::output::Format;
-use senesce_core::{ExitCode, Failure, Record};
+use senesce_core::{ExitCode, Failure, Record, Table};
+use senesce_report::{bundle, csv};
+use senesce_runs::export::{Export, export, name_of, to_json};
+use std::collections::BTreeSet;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// Write the report of a run; needs neither root nor the device
+/// Write the results of runs; needs neither root nor the device
 #[derive(Args)]
 pub struct Report {
-    /// Run directories; each gets its own report
+    /// Run directories
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    /// File to write
-    #[arg(long, short, value_name = "FILE", help = "File to write [default: RUN/report.html]")]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", hide_possible_values = true,
+          help = "html: one page a run; text: tables; csv: every measured value; json: everything; figures: SVG, PDF and \
+                  CSV files; zip: an archive a run")]
+    format: FormatWord,
+    #[arg(long, short, value_name = "FILE",
+          help = "File, or directory for figures [default: RUN/report.html, RUN.zip, else standard output]")]
     out: Option<PathBuf>,
-    /// Write a site: an index that can be searched, and a page for each run; directories are looked through for runs
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json", "text"])]
+    /// Write a searchable index and a page per run; searches RUNs for more
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"])]
     site: Option<PathBuf>,
-    /// Print the result as JSON instead of writing a report
-    #[arg(long, conflicts_with_all = ["out", "text"])]
-    json: bool,
-    /// Print tables and findings as text instead of writing a report
-    #[arg(long, conflicts_with = "out")]
-    text: bool,
     #[command(flatten)]
     output: Output,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FormatWord {
+    Html,
+    Text,
+    Csv,
+    Json,
+    Figures,
+    Zip,
+}
+
 impl Verb for Report {
     const NAME: &'static str = "report";
-    const ABOUT: &'static str = "Write the report of a run as one HTML file, from its record alone";
+    const ABOUT: &'static str = "Show results as a page, text, CSV, JSON, figures or an archive";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if let Some(directory) = &self.site {
             return site::write(&self.runs, directory, self.output);
         }
-        arguments::one_output(&self.out, &self.runs)?;
-        if self.json && self.runs.len() > 1 {
-            return print_results(&self.runs);
-        }
-        self.check_files()?;
-        for run in &self.runs {
-            self.report(run)?;
+        match self.format {
+            FormatWord::Html => self.pages()?,
+            FormatWord::Text => self.runs.iter().try_for_each(|run| print_text(run))?,
+            FormatWord::Csv => {
+                self.check_document(Format::Csv, b"run,")?;
+                self.document(Format::Csv, all_measurements(&self.exports()?))?;
+            }
+            FormatWord::Json => {
+                self.check_document(Format::Json, b"")?;
+                self.document(Format::Json, format!("{:#}\n", to_json(&self.exports()?)))?;
+            }
+            FormatWord::Figures => self.figures()?,
+            FormatWord::Zip => self.archives()?,
         }
         Ok(ExitCode::Done.into())
     }
 }
 
 impl Report {
-    /// No report is written when one of them would be refused. What is no directory is refused as a run.
-    fn check_files(&self) -> Result<(), Failure> {
-        if self.json || self.text {
-            return Ok(());
-        }
-        let mut files = self.runs.iter().filter(|run| run.is_dir()).map(|run| file_of(run, self.out.as_deref()));
-        files.try_for_each(|file| self.output.check(Some(&file), Format::Html, b""))
+    fn exports(&self) -> Result<Vec<Export>, Failure> {
+        self.runs.iter().map(|path| export(&REGISTRY, Record::open(path)?)).collect()
     }
 
-    fn report(&self, run: &Path) -> Result<(), Failure> {
-        if !(self.json || self.text) {
-            let file = write(run, self.out.as_deref(), self.output)?;
-            say_written(&file);
-            return Ok(());
+    /// Writes no report if one of them would be refused.
+    fn pages(&self) -> Result<(), Failure> {
+        arguments::one_output(&self.out, &self.runs)?;
+        let mut files = self.runs.iter().filter(|run| run.is_dir()).map(|run| page_of(run, self.out.as_deref()));
+        files.try_for_each(|file| self.output.check(Some(&file), Format::Html, b""))?;
+        for run in &self.runs {
+            say_written(&write(run, self.out.as_deref(), self.output)?);
         }
-        let record = Record::open(run)?;
-        let analysis = REGISTRY.analyse(&record)?;
-        if self.text && record.is_partial() {
-            println!("The run did not complete: this is its partial record.\n");
-        }
-        print_analysis(&analysis, self.json).map_err(output_failed)
+        Ok(())
+    }
+
+    fn document_file(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new("-"))
+    }
+
+    fn check_document(&self, format: Format, likely: &[u8]) -> Result<(), Failure> {
+        self.output.check(Some(self.document_file()), format, likely)
+    }
+
+    fn document(&self, format: Format, text: String) -> Result<(), Failure> {
+        self.output.write(self.document_file(), format, text.as_bytes())
+    }
+
+    fn figures(&self) -> Result<(), Failure> {
+        let directory = self.out.as_deref().ok_or_else(|| Failure::usage("--format figures needs --out DIR"))?;
+        let exports = self.exports()?;
+        let folders = exports.iter().map(|one| Folder::of(one, directory)).collect::<Result<Vec<_>, Failure>>()?;
+        figures::check(&folders, self.output)?;
+        folders.iter().try_for_each(|folder| folder.write(self.output))
+    }
+
+    fn archives(&self) -> Result<(), Failure> {
+        arguments::one_output(&self.out, &self.runs)?;
+        let runs: BTreeSet<&PathBuf> = self.runs.iter().collect();
+        let files: Vec<PathBuf> = runs.into_iter().map(|run| self.archive_of(run)).collect();
+        let planned: Vec<_> = files.iter().map(|file| (Some(file.as_path()), Format::Zip, &b""[..])).collect();
+        self.output.check_all(&planned)?;
+        self.runs.iter().try_for_each(|run| self.pack(run))
+    }
+
+    fn archive_of(&self, run: &Path) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}.zip", name_of(run))))
+    }
+
+    fn pack(&self, run: &Path) -> Result<(), Failure> {
+        let one = export(&REGISTRY, Record::open(run)?)?;
+        let mut archive = Cursor::new(Vec::new());
+        bundle::write(&one.record, &one.analysis, &one.measurements, &mut archive)?;
+        let file = self.archive_of(run);
+        self.output.write(&file, Format::Zip, archive.get_ref())?;
+        say_written(&file);
+        Ok(())
     }
 }
 
-/// The results of several runs as one JSON array.
-fn print_results(runs: &[PathBuf]) -> Result<Exit, Failure> {
-    let result = |run: &PathBuf| Ok(REGISTRY.analyse(&Record::open(run)?)?.result);
-    let results = runs.iter().map(result).collect::<Result<Vec<_>, Failure>>()?;
-    println!("{:#}", serde_json::Value::Array(results));
-    Ok(ExitCode::Done.into())
+fn print_text(run: &Path) -> Result<(), Failure> {
+    let record = Record::open(run)?;
+    let analysis = REGISTRY.analyse(&record)?;
+    if record.is_partial() {
+        println!("The run did not complete: this is its partial record.\n");
+    }
+    print_analysis(&analysis, false).map_err(output_failed)
 }
 
-fn file_of(run: &Path, out: Option<&Path>) -> PathBuf {
+fn all_measurements(exports: &[Export]) -> String {
+    let mut all = Table::default();
+    for one in exports {
+        all.columns.clone_from(&one.measurements.columns);
+        all.rows.extend(one.measurements.rows.iter().cloned());
+    }
+    csv::table(&all)
+}
+
+fn page_of(run: &Path, out: Option<&Path>) -> PathBuf {
     out.map_or_else(|| run.join("report.html"), PathBuf::from)
 }
 
 fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Failure> {
     let record = Record::open(run)?;
     let analysis = REGISTRY.analyse(&record)?;
-    let file = file_of(run, out);
+    let file = page_of(run, out);
     output.write(&file, Format::Html, senesce_report::render_html(&analysis, &record).as_bytes())?;
     Ok(file)
 }
@@ -108,25 +173,17 @@ pub fn write_default(run: &Path) -> Result<PathBuf, Failure> {
     write(run, None, Output::default())
 }
 
-/// Refuses what [`write_default`] would refuse of a run that is there already.
+/// Refuses what [`write_default`] would refuse for an existing run.
 pub fn check_default(run: &Path) -> Result<(), Failure> {
     match run.is_dir() {
-        true => Output::default().check(Some(&file_of(run, None)), Format::Html, b""),
+        true => Output::default().check(Some(&page_of(run, None)), Format::Html, b""),
         false => Ok(()),
     }
 }
 
-/// Names the file, unless standard output or a device took its content.
+/// Prints the name of a file, unless standard output or a device took its content.
 pub fn say_written(file: &Path) {
     if file.symlink_metadata().is_ok_and(|found| found.is_file()) {
         println!("{}", file.display());
     }
-}
-
-/// Standard output could not be written.
-pub fn output_failed(error: std::io::Error) -> Failure {
-    if error.kind() == std::io::ErrorKind::BrokenPipe {
-        std::process::exit(0);
-    }
-    Failure::new(ExitCode::RunFailed, format!("write standard output: {error}"))
 }

@@ -1,21 +1,31 @@
-//! `senesce reproduce ID`: runs a published experiment. Flags are made from its specification.
+//! `senesce reproduce ID`: runs a published experiment. Its options come from its specification.
+
+mod list;
 
 use crate::Exit;
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use crate::verbs::carry::show;
+use crate::display::{print_plan, show};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use senesce_core::{ExitCode, Failure, Level, Plan, Record, Verdict};
+use senesce_core::{ExitCode, Failure, Level, Record, Verdict};
 use senesce_runs::measurements;
 use senesce_runs::run::{Common, Conduct, Outcome, Reproducible};
 use std::path::PathBuf;
 
+fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
 /// The clap command with one subcommand per experiment, whose flags are made once it is asked for.
 pub fn command() -> Command {
     let root = Command::new("reproduce")
-        .about("Run a published experiment and compare with its published values")
-        .subcommand_required(true)
+        .about("Run a published experiment and test its claims")
         .arg_required_else_help(true)
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .arg(switch("list", "List the experiments"))
+        .arg(switch("claims", "With --list: list all claims with their sources and rules").requires("list"))
+        .arg(switch("json", "Print the result as JSON"))
         .subcommand_value_name("EXPERIMENT")
         .subcommand_help_heading("Experiments");
     let of = |experiment: &'static dyn Reproducible| {
@@ -33,7 +43,7 @@ fn with_flags(command: Command) -> Command {
                 .long("scale")
                 .default_value("quick")
                 .value_parser(["smoke", "quick", "paper"])
-                .help("smoke: at most 10 s; quick: minutes; paper: as published, where the machine has space"),
+                .help("smoke: 10 s; quick: minutes; paper: as published"),
         )
         .arg(
             Arg::new("out")
@@ -41,17 +51,17 @@ fn with_flags(command: Command) -> Command {
                 .short('o')
                 .value_name("RUNDIR")
                 .value_parser(clap::value_parser!(PathBuf))
-                .help("Run directory [default: senesce-runs/ID-HASH, so the same command continues or reprints]"),
+                .help("Run directory; the same command resumes it [default: senesce-runs/ID-HASH]"),
         )
         .arg(
             Arg::new("erase")
                 .long("erase")
                 .value_name("IDENTITY")
-                .help("Repeat the path or serial number of what may be lost"),
+                .help("Confirm data loss: repeat the device's path or serial number"),
         )
-        .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Print the plan and stop"))
-        .arg(Arg::new("again").long("again").action(ArgAction::SetTrue).help("Run anew although it was run before"))
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the result as JSON"));
+        .arg(switch("dry-run", "Print the plan only"))
+        .arg(switch("again", "Run again even if a result exists"))
+        .arg(switch("json", "Print the result as JSON"));
     match experiment {
         Ok(experiment) => experiment.arguments(command),
         Err(_) => command,
@@ -60,7 +70,13 @@ fn with_flags(command: Command) -> Command {
 
 /// Runs the chosen experiment.
 pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
-    let (id, chosen) = matches.subcommand().ok_or_else(|| Failure::usage("name an experiment"))?;
+    if matches.get_flag("list") {
+        let json = matches.get_flag("json");
+        return if matches.get_flag("claims") { list::claims_of_all(json) } else { list::experiments(json) };
+    }
+    let (id, chosen) = matches
+        .subcommand()
+        .ok_or_else(|| Failure::usage("the name of an experiment is missing\nhint: senesce reproduce --list"))?;
     let experiment = REGISTRY.experiment(id)?;
     let level: Level = chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| text.parse())?;
     let json = chosen.get_flag("json");
@@ -81,7 +97,7 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     eprintln!(
-        "senesce: nothing could be measured here; the findings say why. Do it again where that is not so, with --again (or in the lab: senesce --lab reproduce ...)"
+        "senesce: nothing could be measured on this machine; see the findings\nhint: run it in a guest: senesce --vm reproduce ... --again"
     );
     Ok(ExitCode::RunFailed.into())
 }
@@ -96,31 +112,4 @@ fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
     let record = Record::open(&outcome.path)?;
     let did_nothing = record.events.iter().all(|event| Common::is_kind(&event.kind));
     Ok(did_nothing && measurements::of(&REGISTRY, &record)?.is_empty())
-}
-
-/// Prints a plan.
-pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
-    if json {
-        println!("{}", serde_json::to_string_pretty(plan).map_err(|error| Failure::usage(error.to_string()))?);
-        return Ok(ExitCode::Done.into());
-    }
-    println!("{} (seed {})", plan.kind, plan.seed.0);
-    for (name, value) in &plan.spec {
-        println!("  {name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
-    }
-    println!("steps:");
-    for (number, step) in plan.steps.iter().enumerate() {
-        println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
-    }
-    println!("writes to its targets {}", plan.written_words(|bytes| senesce_core::Bytes(bytes).to_string()));
-    println!("estimated time {}", time_words(plan.estimated_seconds));
-    Ok(ExitCode::Done.into())
-}
-
-/// Seconds, and from half an hour on also hours.
-fn time_words(seconds: f64) -> String {
-    match seconds >= 1800.0 {
-        true => format!("{seconds:.0} s ({:.1} h)", seconds / 3600.0),
-        false => format!("{seconds:.0} s"),
-    }
 }

@@ -1,58 +1,68 @@
-//! `senesce runs`: the run directories there are; names the newest, labels and removes them.
+//! `senesce runs list|history|import|label|latest|repeat|rm`.
+
+mod history;
+mod import;
+mod repeat;
 
 use crate::Exit;
 use crate::arguments::{self, newest, run_paths};
 use crate::display::print_table;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
+use history::History;
+use import::Import;
+use repeat::Repeat;
 use senesce_core::{Bytes, ExitCode, Failure, Record, Table};
 use senesce_runs::tidy::{self, Removable};
 use serde_json::json;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 
-/// List runs, name the newest, label and remove them
+/// Recorded runs
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub struct Runs {
     #[command(subcommand)]
-    what: Option<What>,
-    #[command(flatten)]
-    list: List,
-}
-
-#[derive(Args)]
-struct List {
-    /// Where to look
-    #[arg(help = "Where to look [default: ./senesce-runs]")]
-    directory: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum What {
-    /// Remove runs with all that is in their directories; never follows links
-    Rm(Remove),
-    /// Print the path of the run to which something was written last
+enum Action {
+    /// List the runs in a directory
+    List(List),
+    /// Print the path of the run that was written last
     Latest {
-        /// Where to look
-        #[arg(help = "Where to look [default: ./senesce-runs]")]
+        #[arg(help = "Directory to search [default: ./senesce-runs]")]
         directory: Option<PathBuf>,
     },
-    /// Give finished or interrupted runs a label, as --label does when running
+    /// Show all runs by date, their metrics over time, and changes of level
+    History(History),
+    /// Turn results of other programs into a run
+    Import(Import),
+    /// Run the plan of a record again
+    Repeat(Repeat),
+    /// Label runs, as --label does
     Label {
-        /// The label; an empty one takes it away
+        /// Label; an empty one removes it
         text: String,
         /// Run directories
         #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
               add = ArgValueCompleter::new(arguments::complete_run))]
         runs: Vec<PathBuf>,
     },
+    /// Remove runs with their directories; never follows links
+    Rm(Remove),
+}
+
+#[derive(Args)]
+struct List {
+    #[arg(help = "Directory to search [default: ./senesce-runs]")]
+    directory: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -61,24 +71,27 @@ struct Remove {
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
 
 impl Verb for Runs {
     const NAME: &'static str = "runs";
-    const ABOUT: &'static str = "List run directories, name the newest, label and remove them";
+    const ABOUT: &'static str = "List, label, import, repeat and remove recorded runs";
 
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        match self.what {
-            None => self.list.print(),
-            Some(What::Rm(remove)) => remove.run(),
-            Some(What::Latest { directory }) => {
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        match self.action {
+            Action::List(list) => list.print(),
+            Action::History(history) => history.run(session),
+            Action::Import(import) => import.run(),
+            Action::Repeat(repeat) => repeat.run(session),
+            Action::Rm(remove) => remove.run(),
+            Action::Latest { directory } => {
                 println!("{}", newest(&directory.unwrap_or_else(runs_directory)).map_err(Failure::usage)?.display());
                 Ok(ExitCode::Done.into())
             }
-            Some(What::Label { text, runs }) => {
+            Action::Label { text, runs } => {
                 tidy::label(&runs, text.trim())?;
                 Ok(ExitCode::Done.into())
             }
@@ -89,7 +102,7 @@ impl Verb for Runs {
 impl List {
     fn print(self) -> Result<Exit, Failure> {
         if let Some(named) = self.directory.as_ref().filter(|named| !named.is_dir()) {
-            return Err(Failure::usage(format!("{} is no directory; name one that holds runs", named.display())));
+            return Err(Failure::usage(format!("{} is not a directory", named.display())));
         }
         let directory = self.directory.unwrap_or_else(runs_directory);
         let table = listed(&directory);
@@ -101,7 +114,7 @@ impl List {
                 .collect();
             println!("{}", serde_json::Value::Array(list));
         } else if table.rows.is_empty() {
-            eprintln!("no runs in {}; runs are kept there or where --out says", directory.display());
+            eprintln!("no runs in {}; runs are stored there or in the directory of --out", directory.display());
         } else {
             print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
         }
@@ -131,7 +144,7 @@ fn listed(directory: &Path) -> Table {
 }
 
 impl Remove {
-    /// All are looked at before the first one goes.
+    /// Checks all runs before it removes the first.
     fn run(self) -> Result<Exit, Failure> {
         let mut names = self.runs;
         names.sort();
@@ -152,7 +165,7 @@ impl Remove {
 
 fn agreed(runs: &[Removable]) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(ExitCode::Refused, "nobody can be asked here; to remove the runs unasked say --yes"));
+        return Err(Failure::new(ExitCode::Refused, "standard input is not a terminal; confirm with --yes"));
     }
     for run in runs {
         eprintln!("{}  {}", run.path().display(), run.size());
@@ -166,6 +179,6 @@ fn agreed(runs: &[Removable]) -> Result<bool, Failure> {
     std::io::stdin()
         .lock()
         .read_line(&mut answer)
-        .map_err(|error| Failure::new(ExitCode::RunFailed, format!("read the answer: {error}")))?;
+        .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot read the answer: {error}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -1,56 +1,108 @@
-//! `senesce snapshot`.
+//! `senesce snapshot create|list|restore|run`.
+
+mod restore;
+mod run;
 
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
-use clap::Args;
+use clap::{Args, Subcommand};
+use restore::Restore;
+use run::Run;
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::TargetSpec;
 use senesce_volume::snapshot::{Method, Snapshots};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Save the content of an image or a device under a name
+/// Snapshots of an image or a device
 #[derive(Args)]
 pub struct Snapshot {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Save the content under a name
+    Create(Create),
+    /// List the snapshots
+    List {
+        #[command(flatten)]
+        subject: Subject,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Restore a snapshot; all later changes are lost
+    Restore(Restore),
+    /// Mount, run a command, and restore the blocks that it changed
+    Run(Run),
+}
+
+/// The image or device, and the directory of its snapshots.
+#[derive(Args)]
+struct Subject {
     /// Image or block device; it must not be mounted
     target: String,
-    /// Name of the snapshot; without it the snapshots are listed
-    name: Option<String>,
-    /// Copy also where the host could share blocks (a loop device over shared blocks writes slower)
-    #[arg(long)]
-    copy: bool,
-    /// Where snapshots lie
     #[arg(
         long,
         value_name = "DIR",
-        help = "Where snapshots lie [default: IMAGE.snapshots, for a device the cache directory]"
+        help = "Directory of the snapshots [default: IMAGE.snapshots; for a device, the cache directory]"
     )]
     store: Option<PathBuf>,
-    /// Print JSON
+}
+
+impl Subject {
+    fn snapshots(&self) -> Result<Snapshots, Failure> {
+        Ok(Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?)
+    }
+}
+
+#[derive(Args)]
+struct Create {
+    #[command(flatten)]
+    subject: Subject,
+    /// Name of the snapshot
+    name: String,
+    /// Copy even if the host can share blocks; a loop device over shared blocks writes more slowly
+    #[arg(long)]
+    copy: bool,
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 impl Verb for Snapshot {
     const NAME: &'static str = "snapshot";
-    const ABOUT: &'static str = "Save the content of an image or a device, to go back to it with rollback";
+    const ABOUT: &'static str = "Save and restore the content of an image or a device";
 
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
-        let Some(name) = &self.name else {
-            let names = snapshots.names();
-            match self.json {
-                true => println!("{}", json!(names)),
-                false => names.iter().for_each(|name| println!("{name}")),
-            }
-            return Ok(ExitCode::Done.into());
-        };
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        match self.action {
+            Action::Create(create) => create.run(),
+            Action::List { subject, json } => list(&subject, json),
+            Action::Restore(restore) => restore.run(),
+            Action::Run(run) => run.run(session),
+        }
+    }
+}
+
+fn list(subject: &Subject, json: bool) -> Result<Exit, Failure> {
+    let names = subject.snapshots()?.names();
+    match json {
+        true => println!("{}", json!(names)),
+        false => names.iter().for_each(|name| println!("{name}")),
+    }
+    Ok(ExitCode::Done.into())
+}
+
+impl Create {
+    fn run(self) -> Result<Exit, Failure> {
         let method = if self.copy { Method::Copy } else { Method::Reflink };
-        let manifest = snapshots.create(name, method)?;
+        let manifest = self.subject.snapshots()?.create(&self.name, method)?;
         match self.json {
-            true => println!("{}", json!({"name": name, "size_bytes": manifest.size, "method": manifest.method})),
-            false => println!("{name}: {} bytes saved by {}", manifest.size, manifest.method),
+            true => println!("{}", json!({"name": self.name, "size_bytes": manifest.size, "method": manifest.method})),
+            false => println!("{}: {} bytes saved by {}", self.name, manifest.size, manifest.method),
         }
         Ok(ExitCode::Done.into())
     }

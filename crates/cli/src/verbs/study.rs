@@ -1,10 +1,12 @@
 //! `senesce study`: a matrix of file systems, states and workloads.
 
+mod purpose;
+
 use crate::Exit;
+use crate::display::{print_plan, show};
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::carry::show;
-use crate::verbs::reproduce::print_plan;
 use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Seed, Span};
@@ -14,48 +16,58 @@ use std::path::PathBuf;
 
 /// Measure a matrix of file systems, states and workloads
 #[derive(Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["study", "example", "purpose"]))]
 pub struct Study {
-    /// The study (see `senesce doc study`)
-    #[arg(value_name = "STUDY.toml", required_unless_present = "example")]
+    /// Study to run (format: senesce help study)
+    #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
-    /// Print a study that runs as it is, and stop
-    #[arg(long, conflicts_with = "study")]
+    /// Print a study that runs as it is
+    #[arg(long)]
     example: bool,
-    /// Allow the loss of what this device holds (its path or serial number), for a study with a device
-    #[arg(long, value_name = "IDENTITY")]
+    #[command(flatten)]
+    advice: purpose::Advice,
+    /// Confirm data loss: repeat the device's path or serial number
+    #[arg(long, value_name = "IDENTITY", help_heading = "Target")]
     erase: Option<String>,
-    /// Run directory
-    #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/study-HASH]")]
-    out: Option<PathBuf>,
-    /// Print what would be done and stop
-    #[arg(long)]
-    dry_run: bool,
-    /// Measure each cell until its answers are decided; every look at the values is paid for
-    #[arg(long, requires = "max_time")]
+    /// Measure each cell until its comparisons are decided
+    #[arg(long, requires = "max_time", help_heading = "Measurement")]
     until_decided: bool,
-    /// Time of all runs after which that ends undecided, such as 1h
-    #[arg(long, value_name = "TIME", requires = "until_decided")]
+    #[arg(long, value_name = "TIME", help_heading = "Measurement",
+          help = "Total time of all runs, such as 30m [default with --for: 1h]")]
     max_time: Option<Span>,
-    /// Run anew although it was run before
-    #[arg(long)]
+    /// Run again even if a result exists
+    #[arg(long, help_heading = "Measurement")]
     again: bool,
+    /// Print the plan only
+    #[arg(long, help_heading = "Output")]
+    dry_run: bool,
+    #[arg(long, short, value_name = "RUNDIR", help_heading = "Output",
+          help = "Run directory [default: senesce-runs/study-HASH]")]
+    out: Option<PathBuf>,
     /// Print the result as JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
+    #[command(flatten, next_help_heading = "Output")]
+    output: Output,
 }
 
 impl Verb for Study {
     const NAME: &'static str = "study";
-    const ABOUT: &'static str = "Measure file systems fresh and aged, interleaved, and say what age does";
+    const ABOUT: &'static str = "Measure file systems fresh and aged, interleaved";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
+        if self.max_time.is_some() && !self.until_decided && self.advice.purpose.is_none() {
+            return Err(Failure::usage("--max-time needs --until-decided or --for"));
+        }
+        if self.advice.purpose.is_some() {
+            return self.advise(session);
+        }
         let Some(path) = &self.study else {
             println!("{}", senesce_study::EXAMPLE.trim_end());
             return Ok(ExitCode::Done.into());
         };
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("read {}: {}; check the path", path.display(), errno_message(&error)))
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("cannot read {}: {}", path.display(), errno_message(&error))))?;
         let spec = StudySpec::parse_with(&path.to_string_lossy(), &text, |spec| {
             spec.until_decided |= self.until_decided;
             spec.max_time = self.max_time.or(spec.max_time);
@@ -65,7 +77,7 @@ impl Verb for Study {
             let plan = StudyRun::plan(&spec, seed)?;
             senesce_study::trial::options(&spec)?;
             for message in senesce_study::trial::disturbances() {
-                session.progress().say(&format!("beware: {message}"));
+                session.progress().say(&format!("warning: {message}"));
             }
             return print_plan(&plan, self.json);
         }

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
@@ -133,7 +133,7 @@ struct StatsOf {
 
 impl Verb for Tier {
     const NAME: &'static str = "tier";
-    const ABOUT: &'static str = "A file system that keeps hot blocks in memory and moves cold blocks to a disk";
+    const ABOUT: &'static str = "File system that moves cold blocks from memory to a disk";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {

@@ -59,8 +59,7 @@ pub struct Trace {
 
 impl Verb for Trace {
     const NAME: &'static str = "trace";
-    const ABOUT: &'static str =
-        "Record the block requests of a command: dynamic layout score, load, modelled device time";
+    const ABOUT: &'static str = "Record the block requests of a command";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let target = TargetSpec::existing(&self.target)?;

@@ -4,7 +4,7 @@ use crate::Exit;
 use crate::arguments;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use senesce_core::{ExitCode, Failure};
@@ -24,7 +24,7 @@ pub struct Verify {
 
 impl Verb for Verify {
     const NAME: &'static str = "verify";
-    const ABOUT: &'static str = "Check every file of an aged target against its record, then the file system";
+    const ABOUT: &'static str = "Check an aged file system against its record";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let found = verify(&self.run, session.progress())?;

@@ -1,4 +1,4 @@
-//! `senesce advise fs`, tried as a user would.
+//! `senesce study`, tried as a user would.
 
 use crate::common::{json, run, temporary_directory};
 use serde_json::Value;

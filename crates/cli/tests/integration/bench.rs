@@ -111,7 +111,7 @@ fn every_subject_can_be_exported_and_compared() {
             assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         }
         let (a, b) = (format!("a{number}"), format!("b{number}"));
-        let exported = run(directory.path(), &["export", &a, "--csv"]);
+        let exported = run(directory.path(), &["report", &a, "--format", "csv"]);
         let table = String::from_utf8_lossy(&exported.stdout).into_owned();
         assert!(table.contains(metric), "{table}");
         let compared = run(directory.path(), &["compare", &a, &b]);

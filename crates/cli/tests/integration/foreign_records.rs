@@ -40,7 +40,7 @@ const READERS: &[&str] = &[
 fn what_a_link_in_a_record_leads_to_is_not_read() {
     let directory = temporary_directory();
     let folder = directory.path();
-    let measure = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out"];
+    let measure = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out"];
     for name in ["run", "own"] {
         run(folder, &[&measure[..], &[name]].concat());
         assert!(folder.join(name).join("summary.json").exists());
@@ -73,15 +73,15 @@ fn a_run_may_be_named_through_a_link_and_is_not_found_through_one() {
     let folder = directory.path();
     fs::create_dir_all(folder.join("elsewhere")).unwrap();
     fs::create_dir_all(folder.join("senesce-runs")).unwrap();
-    run(folder, &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "elsewhere/run"]);
-    symlink("../elsewhere/run", folder.join("senesce-runs/zns-1f2e3d4c")).unwrap();
+    run(folder, &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "elsewhere/run"]);
+    symlink("../elsewhere/run", folder.join("senesce-runs/zoned-measure-1f2e3d4c")).unwrap();
     for verb in
-        [&["report", "senesce-runs/zns-1f2e3d4c", "--text"][..], &["export", "senesce-runs/zns-1f2e3d4c", "--csv"]]
+        [&["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "text"][..], &["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "csv"]]
     {
         let ended = run(folder, verb);
         assert!(ended.status.success(), "{verb:?}: {}", String::from_utf8_lossy(&ended.stderr));
     }
-    for verb in [&["report", "latest", "--text"][..], &["report", "1f2e3", "--text"], &["runs", "latest"]] {
+    for verb in [&["report", "latest", "--format", "text"][..], &["report", "1f2e3", "--format", "text"], &["runs", "latest"]] {
         assert_eq!(run(folder, verb).status.code(), Some(2), "{verb:?}");
     }
 }

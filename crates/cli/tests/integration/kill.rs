@@ -197,7 +197,7 @@ fn a_thread_that_waits_for_its_own_dead_server_is_let_go() {
     let made = run(directory.path(), &[&made[..], &["--out", "run"]].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for round in 0..5 {
-        let mut child = started(directory.path(), &["prognosis", "a.img", "--try"]);
+        let mut child = started(directory.path(), &["diagnose", "a.img", "--try"]);
         let process = child.id();
         let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
         wait_until(|| mounts().lines().any(|line| line.contains(&format!("-{process}-")) && line.contains("fuse")));

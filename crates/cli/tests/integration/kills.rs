@@ -144,7 +144,7 @@ fn clean(folder: &Path) {
         let _ = fs::remove_file(folder.join(format!("kept.img.snapshots/two.{end}")));
     }
     if folder.join("kept.img.snapshots/one.json").exists() {
-        run(folder, &["rollback", "kept.img", "one"]);
+        run(folder, &["snapshot", "restore", "kept.img", "one"]);
     }
 }
 

@@ -27,7 +27,7 @@ fn exit_status_output_and_record_come_back() {
     let record = directory.path().join("lab.json");
     let output = senesce()
         .current_dir(directory.path())
-        .args(["lab", "run", "--drive", "zns,size=1G,zone=64M,cap=62M,open=14,active=14"])
+        .args(["vm", "run", "--drive", "zns,size=1G,zone=64M,cap=62M,open=14,active=14"])
         .arg(format!("--json={}", record.display()))
         .args(["--", "sh", "-c", "cat /sys/block/nvme0n1/queue/zoned; echo to-stderr >&2; touch /etc/changed; exit 7"])
         .output()
@@ -52,7 +52,7 @@ fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
         .expect("the program by another name");
     let output = std::process::Command::new(&renamed)
         .current_dir(directory.path())
-        .args(["lab", "run", "--", "senesce", "--version"])
+        .args(["vm", "run", "--", "senesce", "--version"])
         .output()
         .expect("run it");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -67,7 +67,7 @@ fn a_share_carries_results_to_the_host() {
     std::fs::create_dir(&share).expect("shared folder");
     senesce()
         .current_dir(directory.path())
-        .args(["lab", "run", "--share", "results", "--", "sh", "-c", "echo measured > results/value"])
+        .args(["vm", "run", "--share", "results", "--", "sh", "-c", "echo measured > results/value"])
         .assert()
         .success();
     assert_eq!(std::fs::read_to_string(share.join("value")).expect("result"), "measured\n");
@@ -79,7 +79,7 @@ fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else()
     let directory = tempfile::tempdir().expect("temporary folder");
     // In virtual time, so that nothing depends on the speed of the guest.
     let simulate = |out: &str| {
-        let words = ["--lab", "-q", "zns", "sim:zn540", "--op", "append", "--time", "1s", "--out", out];
+        let words = ["--vm", "-q", "zoned", "measure", "sim:zn540", "--op", "append", "--time", "1s", "--out", out];
         let output = senesce().current_dir(directory.path()).args(words).output().expect("run senesce");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -131,7 +131,7 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
     let run = |drives: &[&str], script: &str| {
         let output = senesce()
             .current_dir(directory.path())
-            .args(["lab", "run", "--keep-drive", "disk", "--drive"])
+            .args(["vm", "run", "--keep-drive", "disk", "--drive"])
             .args(drives)
             .args(["--", "sh", "-c", script])
             .output()
@@ -159,11 +159,11 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
     assert!(said.contains("forgets the state of its zones"), "{said}");
 }
 
-/// `senesce lab run WORDS`: its exit status, what it printed, and what it said on standard error.
+/// `senesce vm run WORDS`: its exit status, what it printed, and what it said on standard error.
 fn lab_run(words: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("temporary folder");
     let output =
-        senesce().current_dir(directory.path()).args(["lab", "run"]).args(words).output().expect("run senesce");
+        senesce().current_dir(directory.path()).args(["vm", "run"]).args(words).output().expect("run senesce");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -216,7 +216,7 @@ fn ctrl_c_ends_the_guest() {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
         .current_dir(directory.path())
         .env("TMPDIR", directory.path())
-        .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
+        .args(["vm", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
         .spawn()
         .expect("start senesce");
     wait_for_guest(directory.path());
@@ -235,7 +235,7 @@ fn a_reader_that_goes_away_ends_the_guest_quietly() {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
         .current_dir(directory.path())
         .env("TMPDIR", directory.path())
-        .args(["lab", "run", "--accelerator", "tcg", "--", "sh", "-c", "while sleep 0.01; do echo line; done"])
+        .args(["vm", "run", "--accelerator", "tcg", "--", "sh", "-c", "while sleep 0.01; do echo line; done"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -385,7 +385,7 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
     "#;
     let output = senesce()
         .current_dir(directory.path())
-        .args(["lab", "run", "--drive", "nvme,size=1G", "--time-limit", "8min", "--", "sh", "-c", script])
+        .args(["vm", "run", "--drive", "nvme,size=1G", "--time-limit", "8min", "--", "sh", "-c", script])
         .output()
         .expect("run senesce");
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -454,7 +454,7 @@ fn a_killed_senesce_leaves_no_guest() {
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
         .current_dir(directory.path())
         .env("TMPDIR", directory.path())
-        .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
+        .args(["vm", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
         .spawn()
         .expect("start senesce");
     wait_for_guest(directory.path());
@@ -466,9 +466,9 @@ fn a_killed_senesce_leaves_no_guest() {
 #[test]
 fn wrong_words_are_usage_errors_before_anything_starts() {
     for (words, said) in [
-        (vec!["lab", "run", "--drive", "zns,zone=64M,cap=65M", "--", "true"], "at most the zone size"),
-        (vec!["lab", "run", "--memory", "1g5", "--", "true"], "is not a size"),
-        (vec!["lab", "run"], "COMMAND"),
+        (vec!["vm", "run", "--drive", "zns,zone=64M,cap=65M", "--", "true"], "at most the zone size"),
+        (vec!["vm", "run", "--memory", "1g5", "--", "true"], "is not a size"),
+        (vec!["vm", "run"], "COMMAND"),
     ] {
         let output = senesce().args(&words).output().expect("run senesce");
         assert_eq!(output.status.code(), Some(2), "{words:?}");

@@ -90,9 +90,9 @@ fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
     assert_keys(&value["bytes"], &["read", "write", "discard"]);
     assert_keys(&value["modelled_seconds"], &["hdd", "ssd"]);
     assert!(value["bytes"]["read"].as_u64() >= Some(told), "{told} bytes of files were read: {value}");
-    let imported = run(directory.path(), &["import", "blkparse", "traced.txt", "--out", "foreign"]);
+    let imported = run(directory.path(), &["runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
     assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
-    let score = json(&run(directory.path(), &["export", "foreign", "--json"])).to_string();
+    let score = json(&run(directory.path(), &["report", "foreign", "--format", "json"])).to_string();
     let expected = value["dynamic_layout_score"].as_f64().expect("score");
     assert!(score.contains(&format!("{expected}")[..9]), "{expected} in {score}");
     assert_eq!(leftovers(directory.path()), Vec::<String>::new());
@@ -125,18 +125,18 @@ fn what_a_command_did_is_rolled_back_to_the_byte() {
     let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
     let target = format!("image:{image}");
-    assert_eq!(run(directory.path(), &["snapshot", &image, "before"]).status.code(), Some(0));
+    assert_eq!(run(directory.path(), &["snapshot", "create", &image, "before"]).status.code(), Some(0));
     let disturb = "rm -rf {}/*; dd if=/dev/zero of={}/new bs=1M count=20 2>/dev/null";
-    let words = ["run-and-rollback", &target, "before", "--json=undone.json", "--", "sh", "-c", disturb];
+    let words = ["snapshot", "run", &target, "before", "--json=undone.json", "--", "sh", "-c", disturb];
     let undone = run(directory.path(), &words);
     assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
     let first = std::fs::File::options().write(true).open(&image).expect("open");
     std::os::unix::fs::FileExt::write_at(&first, &[7; 100_000], 50_000_000).expect("write");
-    let held = run(directory.path(), &["rollback", &image, "before"]);
+    let held = run(directory.path(), &["snapshot", "restore", &image, "before"]);
     assert_eq!(held.status.code(), Some(3), "somebody may still write it: {}", String::from_utf8_lossy(&held.stderr));
     drop(first);
-    let value = json(&run(directory.path(), &["rollback", &image, "before", "--verify", "--json"]));
+    let value = json(&run(directory.path(), &["snapshot", "restore", &image, "before", "--verify", "--json"]));
     assert_keys(&value, &["restored_bytes", "extents", "method", "verified", "elapsed_seconds"]);
     assert_eq!(value["verified"], true);
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
@@ -177,9 +177,9 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
     for (words, code, said) in [
         (vec!["layout", "/proc"], 4, "does not tell where its data lie"),
         (vec!["layout", "/nowhere"], 2, "No such file or directory"),
-        (vec!["import", "blktrace", "foreign", "--out", "made"], 2, "no blktrace file"),
-        (vec!["import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
-        (vec!["rollback", "foreign", "never"], 2, "no snapshot"),
+        (vec!["runs", "import", "blktrace", "foreign", "--out", "made"], 2, "no blktrace file"),
+        (vec!["runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
+        (vec!["snapshot", "restore", "foreign", "never"], 2, "no snapshot"),
         (vec!["image", "unpack", "foreign", "made"], 2, "foreign"),
     ] {
         let output = run(directory.path(), &words);

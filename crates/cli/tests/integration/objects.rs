@@ -76,8 +76,8 @@ fn bad_input_is_refused() {
         (vec!["reproduce", "object-dirs", "--object-size", "1G"], 2),
         (vec!["reproduce", "io-scheduler", "--schedulers", "cfq"], 2),
         (vec!["reproduce", "chunk-size", "--window", "0"], 2),
-        (vec!["advise", "objects", "--count", "1000", "--fs", "ext2"], 2),
-        (vec!["advise", "objects", "--count", "1000000", "--volume", "1M"], 1),
+        (vec!["objects", "advise", "--count", "1000", "--fs", "ext2"], 2),
+        (vec!["objects", "advise", "--count", "1000000", "--volume", "1M"], 1),
     ] {
         assert_eq!(code(directory, &words), Some(expected), "{words:?}");
     }

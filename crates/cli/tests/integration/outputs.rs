@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A small finished run.
 fn record(folder: &Path) {
-    let words = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
+    let words = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
     let ended = run(folder, &words);
     assert!(folder.join("run/summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
@@ -16,15 +16,15 @@ fn record(folder: &Path) {
 /// Every verb that writes a file of the user's.
 const VERBS: &[&[&str]] = &[
     &["report", "run", "--out", "FILE"],
-    &["bundle", "run", "--out", "FILE"],
-    &["export", "run", "--csv", "FILE"],
-    &["export", "run", "--json", "FILE"],
+    &["report", "run", "--format", "zip", "--out", "FILE"],
+    &["report", "run", "--format", "csv", "--out", "FILE"],
+    &["report", "run", "--format", "json", "--out", "FILE"],
     &["compare", "run", "run", "--markdown", "FILE"],
     &["compare", "run", "run", "--junit", "FILE"],
-    &["zones", "sim:zn540", "list", "--svg", "FILE"],
+    &["zoned", "list", "sim:zn540", "--svg", "FILE"],
     &["layout", ".", "--svg", "FILE"],
     &["profile", "capture", ".", "--out", "FILE"],
-    &["lab", "run", "--json", "FILE", "--", "true"],
+    &["vm", "run", "--json", "FILE", "--", "true"],
     &["trace", ".", "--json", "FILE", "--", "true"],
     &["trace", ".", "--save", "FILE", "--", "true"],
 ];
@@ -203,7 +203,7 @@ fn standard_output_and_devices_are_written_into() {
     record(folder);
     let before = fs::symlink_metadata("/dev/stdout").unwrap().ino();
     for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-        let ended = run(folder, &["export", "run", "--json", name]);
+        let ended = run(folder, &["report", "run", "--format", "json", "--out", name]);
         assert_eq!(json(&ended)["schema"], "senesce-export/1", "{name}");
     }
     assert_eq!(fs::symlink_metadata("/dev/stdout").unwrap().ino(), before);
@@ -221,8 +221,8 @@ fn the_same_format_is_replaced_and_force_replaces_the_rest() {
     record(folder);
     for _ in 0..2 {
         assert_eq!(run(folder, &["report", "run"]).status.code(), Some(0), "also over the report of before");
-        assert_eq!(run(folder, &["export", "run", "--files", "out"]).status.code(), Some(0));
-        assert_eq!(run(folder, &["bundle", "run"]).status.code(), Some(0));
+        assert_eq!(run(folder, &["report", "run", "--format", "figures", "--out", "out"]).status.code(), Some(0));
+        assert_eq!(run(folder, &["report", "run", "--format", "zip"]).status.code(), Some(0));
     }
     fs::write(folder.join("page.html"), "a letter").unwrap();
     assert_eq!(run(folder, &["report", "run", "--out", "page.html"]).status.code(), Some(3));
@@ -234,7 +234,7 @@ fn the_same_format_is_replaced_and_force_replaces_the_rest() {
 #[test]
 fn a_reader_that_has_gone_ends_the_program_quietly() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for words in [vec!["doc", "age"], vec!["experiments", "--json"], vec!["man", "age"], vec!["completions", "bash"]] {
+    for words in [vec!["help", "age"], vec!["reproduce", "--list", "--json"], vec!["help", "--man", "age"], vec!["completions", "bash"]] {
         let (reader, writer) = std::io::pipe().expect("pipe");
         drop(reader);
         let mut command = crate::common::senesce(directory.path());
@@ -247,11 +247,11 @@ fn a_reader_that_has_gone_ends_the_program_quietly() {
 
 /// Every verb that makes a directory of the user's.
 const DIRECTORIES: &[&[&str]] = &[
-    &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "FILE"],
+    &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "FILE"],
     &["reproduce", "append", "--scale", "smoke", "--out", "FILE"],
     &["report", "run", "--site", "FILE"],
-    &["export", "run", "--files", "FILE"],
-    &["man", "--dir", "FILE"],
+    &["report", "run", "--format", "figures", "--out", "FILE"],
+    &["help", "--man-pages", "FILE"],
     &["objects", "commit", "FILE", "run"],
     &["objects", "checkout", "store", "FILE"],
 ];
@@ -285,7 +285,7 @@ fn manual_pages_replace_their_own_kind_alone() {
     fs::create_dir(directory.path().join("man")).unwrap();
     fs::write(directory.path().join("precious"), "precious").unwrap();
     symlink(directory.path().join("precious"), at("senesce.1")).unwrap();
-    let written = || run(directory.path(), &["man", "--dir", "man"]).status.code();
+    let written = || run(directory.path(), &["help", "--man-pages", "man"]).status.code();
     assert_eq!(written(), Some(3));
     fs::remove_file(at("senesce.1")).unwrap();
     assert_eq!((written(), written()), (Some(0), Some(0)), "its own pages are replaced");
@@ -317,7 +317,7 @@ fn files_are_not_exported_through_a_planted_folder() {
         fs::create_dir(directory.path().join(folder)).unwrap();
     }
     symlink(directory.path().join("precious"), directory.path().join("files/run")).unwrap();
-    let ended = run(directory.path(), &["export", "run", "--files", "files"]);
+    let ended = run(directory.path(), &["report", "run", "--format", "figures", "--out", "files"]);
     assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(fs::read_dir(directory.path().join("precious")).unwrap().count(), 0);
 }

@@ -37,7 +37,7 @@ fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
     let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
     let words = [
-        "prognosis",
+        "diagnose",
         &image,
         "--model",
         "850-evo",
@@ -67,7 +67,7 @@ fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
     assert!(metrics.contains("senesce_read_seconds{target="), "{metrics}");
     for _ in 0..2 {
         let again =
-            json(&run(directory.path(), &["prognosis", &image, "--model", "850-evo", "--json", "--record", "kept"]));
+            json(&run(directory.path(), &["diagnose", &image, "--model", "850-evo", "--json", "--record", "kept"]));
         assert!(again["trend"].is_array());
     }
     assert_eq!(std::fs::read_to_string(directory.path().join("kept/prognoses.jsonl")).unwrap().lines().count(), 3);
@@ -82,12 +82,12 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
     let directory = temporary_directory();
     let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
-    let made = json(&run(directory.path(), &["twin", &image, "twin.img", "--json"]));
+    let made = json(&run(directory.path(), &["image", "twin", &image, "twin.img", "--json"]));
     assert_eq!(made["file_system"], "ext4");
     assert_eq!(directory.path().join("twin.img").metadata().unwrap().mode() & 0o777, 0o600);
-    let again = run(directory.path(), &["twin", &image, "twin.img"]);
+    let again = run(directory.path(), &["image", "twin", &image, "twin.img"]);
     assert_eq!(again.status.code(), Some(3), "nothing is replaced");
-    let words = ["prognosis", &image, "--try", "--passes", "1", "--json", "--", "touch", "{}/new"];
+    let words = ["diagnose", &image, "--try", "--passes", "1", "--json", "--", "touch", "{}/new"];
     let twin = json(&run(directory.path(), &words))["twin"].clone();
     for key in [
         "now_seconds",
@@ -119,8 +119,8 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
 fn bad_input_is_told_with_its_code() {
     let directory = temporary_directory();
     let code = |words: &[&str]| run(directory.path(), words).status.code();
-    assert_eq!(code(&["prognosis", "no-such-target"]), Some(2));
-    assert_eq!(code(&["prognosis", "no-such-target", "--", "true"]), Some(2), "a command needs --try");
-    assert_eq!(code(&["prognosis", ".", "--model", "no-such-drive"]), Some(2));
-    assert_eq!(code(&["prognosis", ".", "--passes", "2"]), Some(2), "--passes needs --try");
+    assert_eq!(code(&["diagnose", "no-such-target"]), Some(2));
+    assert_eq!(code(&["diagnose", "no-such-target", "--", "true"]), Some(2), "a command needs --try");
+    assert_eq!(code(&["diagnose", ".", "--model", "no-such-drive"]), Some(2));
+    assert_eq!(code(&["diagnose", ".", "--passes", "2"]), Some(2), "--passes needs --try");
 }

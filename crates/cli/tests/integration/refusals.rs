@@ -10,7 +10,7 @@ fn room() -> tempfile::TempDir {
     let directory = temporary_directory();
     let folder = directory.path();
     for name in ["run", "other"] {
-        let ended = run(folder, &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", name]);
+        let ended = run(folder, &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", name]);
         assert!(folder.join(name).join("summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
     }
     fs::write(folder.join("letter"), "Dear diary, ").unwrap();
@@ -92,7 +92,7 @@ fn no_file_is_taken_for_two_outputs() {
     let folder = directory.path();
     fs::create_dir_all(folder.join("more")).unwrap();
     assert!(
-        run(folder, &["zns", "sim:zn540", "--op", "append", "--time", "1ms", "--out", "more/run"]).status.success()
+        run(folder, &["zoned", "measure", "sim:zn540", "--op", "append", "--time", "1ms", "--out", "more/run"]).status.success()
     );
     let before = state(folder);
     for line in [

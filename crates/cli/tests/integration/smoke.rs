@@ -12,7 +12,7 @@ const IN_THE_LAB: [&str; 3] = ["f2fs-bandwidth", "lab-selftest", "zns-rocksdb"];
 #[ignore = "needs loop devices, FUSE, git"]
 fn every_experiment_runs_at_the_smoke_scale_and_reports() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let list = json(&run(directory.path(), &["experiments", "--json"]));
+    let list = json(&run(directory.path(), &["reproduce", "--list", "--json"]));
     let ids = list.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("id").to_string());
     let ids: Vec<String> = ids.filter(|id| !IN_THE_LAB.contains(&&**id)).collect();
     assert!(!ids.is_empty());
@@ -29,7 +29,7 @@ fn every_experiment_runs_at_the_smoke_scale_and_reports() {
         failed.extend(unmeasured(directory.path(), id));
         let report = run(directory.path(), &["report", id]);
         assert_eq!(report.status.code(), Some(0), "{id}: {}", String::from_utf8_lossy(&report.stderr));
-        assert_eq!(run(directory.path(), &["doc", id]).status.code(), Some(0), "{id}");
+        assert_eq!(run(directory.path(), &["help", id]).status.code(), Some(0), "{id}");
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(crate::common::leftovers(directory.path()), Vec::<String>::new());
@@ -43,19 +43,19 @@ fn what_only_prints_works_anywhere() {
         vec!["--version"],
         vec!["doctor"],
         vec!["doctor", "--json"],
-        vec!["experiments"],
-        vec!["runs"],
-        vec!["doc"],
-        vec!["doc", "age"],
-        vec!["man"],
-        vec!["man", "age"],
+        vec!["reproduce", "--list"],
+        vec!["runs", "list"],
+        vec!["help"],
+        vec!["help", "age"],
+        vec!["help", "--man"],
+        vec!["help", "--man", "age"],
         vec!["completions", "bash"],
         vec!["age", "image:x.img,size=1G", "--dry-run"],
     ] {
         let output = run(directory.path(), &words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    for words in [vec!["doc", "agee"], vec!["no-such-verb"], vec!["report", "nowhere"], vec!["reproduce", "no-such"]] {
+    for words in [vec!["help", "agee"], vec!["no-such-verb"], vec!["report", "nowhere"], vec!["reproduce", "no-such"]] {
         assert_eq!(run(directory.path(), &words).status.code(), Some(2), "{words:?}");
     }
     assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 0, "nothing was left behind");
@@ -79,7 +79,7 @@ const BEYOND_SMOKE: [(&str, &str, &str); 11] = [
 /// Claims that no value of a run could decide, by metric and names of conditions; the rule tests of the claims make their own
 /// values and cannot see this.
 fn unmeasured(directory: &Path, id: &str) -> Option<String> {
-    let exported = json(&run(directory, &["export", id, "--json"]));
+    let exported = json(&run(directory, &["report", id, "--format", "json"]));
     let mut measured: BTreeMap<String, Vec<BTreeSet<String>>> = BTreeMap::new();
     for one in exported["runs"][0]["measurements"].as_array().expect("measurements") {
         let words = one["condition"].as_str().expect("condition").split_whitespace();

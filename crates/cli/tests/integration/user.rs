@@ -46,7 +46,7 @@ fn a_workload_and_the_readers_of_its_record_run_without_the_rights_of_root() {
     fs::remove_file(&summary).unwrap();
     fs::write(&summary, r#"{"secret":1}"#).unwrap();
     fs::set_permissions(&summary, fs::Permissions::from_mode(0o600)).unwrap();
-    let (code, message) = said(folder, &["--user", "nobody", "export", "theirs/run", "--json"]);
+    let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run", "--format", "json"]);
     assert!(code != Some(0) && message.contains("EACCES"), "{code:?} {message}");
 }
 
@@ -62,7 +62,7 @@ fn what_needs_root_says_so_and_root_is_no_such_user() {
     assert_eq!(code, Some(4), "{message}");
     assert!(message.contains("run as root"), "{message}");
     for (name, found) in [("root", "is root"), ("no-such-user", "there is no user"), ("0", "is root")] {
-        let (code, message) = said(directory.path(), &["--user", name, "runs"]);
+        let (code, message) = said(directory.path(), &["--user", name, "runs", "list"]);
         assert_eq!(code, Some(2), "{message}");
         assert!(message.contains(found), "{message}");
     }
@@ -90,18 +90,18 @@ fn neither_open_files_nor_the_environment_of_root_are_left_to_a_user() {
 
 /// What root would be led to write elsewhere by a link in a folder of another user's, above what is named.
 const LED: &[&[&str]] = &[
-    &["export", "run", "--csv", "theirs/results/out"],
-    &["export", "run", "--files", "theirs/results/out"],
+    &["report", "run", "--format", "csv", "--out", "theirs/results/out"],
+    &["report", "run", "--format", "figures", "--out", "theirs/results/out"],
     &["report", "run", "--out", "theirs/results/out", "--force"],
     &["report", "run", "--site", "theirs/results"],
-    &["bundle", "run", "--out", "theirs/results/out"],
+    &["report", "run", "--format", "zip", "--out", "theirs/results/out"],
     &["compare", "run", "run", "--markdown", "theirs/results/out"],
     &["layout", ".", "--svg", "theirs/results/out"],
     &["profile", "capture", ".", "--out", "theirs/results/out"],
     &["trace", ".", "--save", "theirs/results/out", "--", "true"],
-    &["man", "--dir", "theirs/results/out"],
+    &["help", "--man-pages", "theirs/results/out"],
     &["objects", "commit", "theirs/results/out", "run"],
-    &["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "theirs/results/out"],
+    &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "theirs/results/out"],
     &["age", "image:theirs/results/a.img,size=64M", "--out", "new"],
     &["bench", "theirs/results/work", "append", "--create", "--out", "new"],
 ];
@@ -111,7 +111,7 @@ const LED: &[&[&str]] = &[
 fn root_is_not_led_elsewhere_by_a_link_of_another_user() {
     let (directory, nobody) = scene();
     let folder = directory.path();
-    let record = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
+    let record = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
     assert_eq!(said(folder, &record).0, Some(0));
     let results = folder.join("theirs/results");
     fs::create_dir(folder.join("ours")).unwrap();

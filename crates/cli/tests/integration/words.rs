@@ -16,10 +16,10 @@ fn printed(output: &Output) -> String {
 /// Two finished runs in `senesce-runs`; their names.
 fn two_runs(folder: &Path) -> Vec<String> {
     for seed in ["1", "2"] {
-        let words = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--seed", seed];
+        let words = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--seed", seed];
         printed(&run(folder, &words));
     }
-    let list = json(&run(folder, &["runs", "--json"]));
+    let list = json(&run(folder, &["runs", "list", "--json"]));
     list.as_array().expect("a list").iter().map(|one| one["run"].as_str().expect("run").to_string()).collect()
 }
 
@@ -50,9 +50,9 @@ fn a_verb_that_there_is_not_gets_a_suggestion() {
     assert_eq!(ended.status.code(), Some(2));
     let message = "there is no verb 'lyout', did you mean 'layout'?; `senesce --help` lists them";
     assert!(said(&ended).contains(message), "{}", said(&ended));
-    let page = run(directory.path(), &["man", "lyout"]);
+    let page = run(directory.path(), &["help", "--man", "lyout"]);
     assert!(said(&page).contains("did you mean 'layout'?"), "{}", said(&page));
-    let inner = run(directory.path(), &["lab", "statsu"]);
+    let inner = run(directory.path(), &["vm", "statsu"]);
     assert!(said(&inner).contains("'status'"), "{}", said(&inner));
 }
 
@@ -85,7 +85,7 @@ fn the_help_has_groups_and_the_version_its_commit() {
 #[test]
 fn every_verb_has_a_manual_page_of_its_name() {
     let directory = temporary_directory();
-    printed(&run(directory.path(), &["man", "--dir", "man"]));
+    printed(&run(directory.path(), &["help", "--man-pages", "man"]));
     let page = |name: &str| std::fs::read_to_string(directory.path().join(format!("man/{name}.1"))).expect(name);
     let root = page("senesce");
     for verb in ["age", "compare", "demo", "run-and-rollback"] {
@@ -93,8 +93,8 @@ fn every_verb_has_a_manual_page_of_its_name() {
         assert!(root.contains(&format!("senesce\\-{}\\fR(1)", verb.replace('-', "\\-"))), "{verb}");
         assert!(page(&name).contains(".SH NAME"), "{verb}");
     }
-    assert!(page("senesce-lab-run").contains("senesce lab run"));
-    assert_eq!(printed(&run(directory.path(), &["man", "age"])), page("senesce-age"));
+    assert!(page("senesce-lab-run").contains("senesce vm run"));
+    assert_eq!(printed(&run(directory.path(), &["help", "--man", "age"])), page("senesce-age"));
 }
 
 /// What a shell gets that asks for the word after `words`.
@@ -116,7 +116,7 @@ fn completions_know_what_there_is() {
     assert_eq!(completed(directory.path(), &["reproduce", "mail"]), ["mail-aging"]);
     assert_eq!(completed(directory.path(), &["report", "lat"]), ["latest"]);
     assert_eq!(completed(directory.path(), &["export", "senesce-runs/z"]), runs);
-    assert_eq!(completed(directory.path(), &["doc", "gloss"]), ["glossary"]);
+    assert_eq!(completed(directory.path(), &["help", "gloss"]), ["glossary"]);
 }
 
 /// Has a shell read the registration and complete `senesce report lat`.

@@ -1,4 +1,4 @@
-//! The contract of `senesce zns` and `senesce zones`.
+//! The contract of `senesce zoned measure` and `senesce zoned list`.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -24,7 +24,8 @@ fn every_actor_has_the_promised_numbers() {
     let value = result(
         directory.path(),
         &[
-            "zns",
+            "zoned",
+            "measure",
             "sim:zn540",
             "--op",
             "write",
@@ -64,7 +65,7 @@ fn resets_and_finishes_report_their_latency() {
     for (op, low, high) in [("reset", 10_000.0, 13_000.0), ("finish", 440_000.0, 470_000.0)] {
         let value = result(
             directory.path(),
-            &["zns", "sim:zn540", "--op", op, "--occupancy", "0.5", "--count", "20", "--json"],
+            &["zoned", "measure", "sim:zn540", "--op", op, "--occupancy", "0.5", "--count", "20", "--json"],
         );
         let actor = &value["actors"][0];
         assert_eq!(actor["commands"], 20);
@@ -89,7 +90,7 @@ fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
         at = "500ms"
     "#;
     std::fs::write(directory.path().join("job.toml"), job).unwrap();
-    let value = result(directory.path(), &["zns", "sim:zn540", "job.toml", "--json"]);
+    let value = result(directory.path(), &["zoned", "measure", "sim:zn540", "job.toml", "--json"]);
     let actor = &value["actors"][0];
     let (seconds, rate) = (actor["seconds"].as_f64().unwrap(), actor["iops"].as_f64().unwrap());
     assert!((0.5..0.51).contains(&seconds), "{actor}");
@@ -112,7 +113,7 @@ fn a_job_that_was_refused_throughout_ends_with_five_and_says_what_was_refused() 
         at = "1ms"
     "#;
     std::fs::write(directory.path().join("job.toml"), job).unwrap();
-    let output = senesce(directory.path(), &["zns", "sim:zn540", "job.toml", "--json"]).output().unwrap();
+    let output = senesce(directory.path(), &["zoned", "measure", "sim:zn540", "job.toml", "--json"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{error}");
     assert!(error.contains("the drive refused all its commands (1 x the zone is offline)"), "{error}");
@@ -123,7 +124,7 @@ fn a_job_that_was_refused_throughout_ends_with_five_and_says_what_was_refused() 
 #[test]
 fn a_record_can_be_reported_again() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = ["zns", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
+    let arguments = ["zoned", "measure", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
     result(directory.path(), &arguments);
     senesce(directory.path(), &["report", "run"]).assert().success();
 }
@@ -132,17 +133,17 @@ fn a_record_can_be_reported_again() {
 fn wrong_words_end_with_two_before_any_command() {
     let directory = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str); 11] = [
-        (&["zns", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),
-        (&["zns", "floppy", "--op", "write"], "is no device"),
-        (&["zns", "sim:zn540", "--op", "wriet"], "did you mean 'write'"),
-        (&["zns", "sim:zn540", "--op", "write", "--bs", "5000"], "not a multiple"),
-        (&["zns", "sim:zn540", "--op", "write", "--zones", "20"], "14 open zones"),
-        (&["zns", "sim:zn540", "--op", "append", "--path", "none"], "no append"),
-        (&["zns", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
-        (&["zones", "sim:zn540", "reset"], "--all"),
-        (&["zns", "sim:zn540", "--op", "write", "--count", "0"], "--count 0"),
-        (&["zns", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "occupancy belongs to reset and finish"),
-        (&["zns", "sim:zn540", "--time", "5s"], "--op"),
+        (&["zoned", "measure", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),
+        (&["zoned", "measure", "floppy", "--op", "write"], "is no device"),
+        (&["zoned", "measure", "sim:zn540", "--op", "wriet"], "did you mean 'write'"),
+        (&["zoned", "measure", "sim:zn540", "--op", "write", "--bs", "5000"], "not a multiple"),
+        (&["zoned", "measure", "sim:zn540", "--op", "write", "--zones", "20"], "14 open zones"),
+        (&["zoned", "measure", "sim:zn540", "--op", "append", "--path", "none"], "no append"),
+        (&["zoned", "measure", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
+        (&["zoned", "reset", "sim:zn540"], "--all"),
+        (&["zoned", "measure", "sim:zn540", "--op", "write", "--count", "0"], "--count 0"),
+        (&["zoned", "measure", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "occupancy belongs to reset and finish"),
+        (&["zoned", "measure", "sim:zn540", "--time", "5s"], "--op"),
     ];
     for (arguments, message) in cases {
         let output = senesce(directory.path(), arguments).output().unwrap();
@@ -156,9 +157,9 @@ fn wrong_words_end_with_two_before_any_command() {
 #[test]
 fn zones_are_listed_with_a_map() {
     let directory = tempfile::tempdir().unwrap();
-    let value = result(directory.path(), &["zones", "null", "list", "--json", "--svg", "map.svg"]);
+    let value = result(directory.path(), &["zoned", "list", "null", "--json", "--svg", "map.svg"]);
     assert_eq!(value["zones"].as_array().unwrap().len(), 904);
     assert!(std::fs::read_to_string(directory.path().join("map.svg")).unwrap().contains("<svg"));
-    senesce(directory.path(), &["zones", "null", "open", "--zone", "0..14"]).assert().success();
-    senesce(directory.path(), &["zones", "null", "open", "--zone", "0..15"]).assert().code(5);
+    senesce(directory.path(), &["zoned", "open", "null", "--zone", "0..14"]).assert().success();
+    senesce(directory.path(), &["zoned", "open", "null", "--zone", "0..15"]).assert().code(5);
 }

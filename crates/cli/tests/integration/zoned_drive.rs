@@ -34,13 +34,13 @@ fn a_drive_passes_the_body() {
 
 /// A run that has begun to send commands.
 fn long_run(directory: &Path, device: &str, way: &str) -> Started {
-    let words = ["zns", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
+    let words = ["zoned", "measure", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
     start_until(directory, &[&words[..], &["--erase", device]].concat(), "run\n")
 }
 
 fn usable(directory: &Path, device: &str, way: &str) {
     run(directory, &["report", "run"]);
-    let words = ["zns", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
+    let words = ["zoned", "measure", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
     let result = json(&run(directory, &words));
     assert_eq!(result["actors"][0]["errors"], 0, "{result}");
     assert_eq!(result["actors"][0]["commands"], 100, "{result}");
@@ -77,7 +77,7 @@ fn ended_runs_on_a_drive_are_survived() {
 }
 
 fn zones_with_data(directory: &Path, device: &str) -> Vec<serde_json::Value> {
-    let listed = json(&run(directory, &["zones", device, "list", "--json"]));
+    let listed = json(&run(directory, &["zoned", "list", device, "--json"]));
     let zones = listed["zones"].as_array().unwrap().clone();
     zones.into_iter().filter(|zone| zone["state"] != "empty").collect()
 }
@@ -86,7 +86,7 @@ fn zones_with_data(directory: &Path, device: &str) -> Vec<serde_json::Value> {
 fn cut_off(device: &str, words: &[&str]) -> tempfile::TempDir {
     for _ in 0..100 {
         let directory = tempfile::tempdir().unwrap();
-        run(directory.path(), &["zones", device, "reset", "--all", "--erase", device]);
+        run(directory.path(), &["zoned", "reset", device, "--all", "--erase", device]);
         let mut process = senesce(directory.path()).args(words).spawn().unwrap();
         while zones_with_data(directory.path(), device).is_empty() && process.try_wait().unwrap().is_none() {}
         process.kill().unwrap();
@@ -111,7 +111,7 @@ fn a_run_that_was_cut_off_goes_on_over_its_own_zones_only() {
     assert_eq!(same.status.code(), Some(0), "{same:?}");
 
     let directory = cut_off(&device, &words);
-    let listed = json(&run(directory.path(), &["zones", &device, "list", "--json"]));
+    let listed = json(&run(directory.path(), &["zoned", "list", &device, "--json"]));
     let free = listed["zones"].as_array().unwrap().iter().rfind(|zone| zone["state"] == "empty").unwrap();
     std::fs::write(directory.path().join("block"), [7; 4096]).unwrap();
     let place = [format!("of={device}"), format!("seek={}", free["start"])];
@@ -131,7 +131,7 @@ fn lab(directory: &Path, drives: &[&str], script: &str) -> Output {
     let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
     let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
-    command.current_dir(directory).args(["lab", "run", "--time-limit", "10m"]);
+    command.current_dir(directory).args(["vm", "run", "--time-limit", "10m"]);
     for drive in drives {
         command.args(["--drive", drive]);
     }

@@ -3,8 +3,8 @@
 use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::verbs::carry::show;
-use crate::verbs::reproduce::print_plan;
+use crate::display::show;
+use crate::display::print_plan;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Failure, Seed};

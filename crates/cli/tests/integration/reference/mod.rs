@@ -30,7 +30,7 @@ const FILES: [(&str, &str, &str, &str); 5] = [
         "Profile",
         "Read by `senesce age --profile FILE`; see [profile](../verbs/profile.md).",
     ),
-    ("A job for a zoned drive", "zoned", "Job", "Read by `senesce zns DRIVE FILE`; see [zns](../verbs/zns.md)."),
+    ("A job for a zoned drive", "zoned", "Job", "Read by `senesce zoned measure DRIVE FILE`; see [zns](../verbs/zns.md)."),
     ("A model of a zoned drive", "zoned", "Model", "Named as `sim:FILE`; see [zns](../verbs/zns.md)."),
     (
         "A model of a disk or SSD",
@@ -49,7 +49,7 @@ const FAMILIES: [(&str, &str); 4] = [
 ];
 
 /// What verbs print with `--json` as one typed value: title, crate, type.
-const RESULTS: [(&str, &str, &str); 1] = [("`senesce prognosis --json`", "prognosis", "Prognosis")];
+const RESULTS: [(&str, &str, &str); 1] = [("`senesce diagnose --json`", "prognosis", "Prognosis")];
 
 #[test]
 fn the_reference_of_files_is_that_of_the_types() {

@@ -1,58 +1,45 @@
-//! `senesce run-and-rollback TARGET NAME -- COMMAND`.
+//! `senesce snapshot run TARGET NAME -- COMMAND`.
 
+use super::Subject;
+use super::restore::{VerifyShare, exit_of, text_of};
 use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::table::Verb;
-use crate::verbs::rollback::{HowMuch, exit_of, text_of};
 use clap::Args;
 use senesce_core::interrupt::Hold;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::trace::{CommandLine, Summary, run_command};
-use senesce_volume::TargetSpec;
-use senesce_volume::snapshot::Snapshots;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Mount a target, run a command on it, undo what it wrote
 #[derive(Args)]
-pub struct RunAndRollback {
-    /// Image or block device; it must not be mounted and must be as the snapshot left it
-    target: String,
-    /// Name of the snapshot
+pub struct Run {
+    #[command(flatten)]
+    subject: Subject,
+    /// Name of the snapshot; the target must be unchanged since it was made
     name: String,
-    /// How much is compared with the snapshot afterwards
-    #[arg(long, value_enum, value_name = "HOW MUCH", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
-    verify: HowMuch,
+    /// Share of the content to compare with the snapshot afterwards
+    #[arg(long, value_enum, value_name = "SHARE", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
+    verify: VerifyShare,
     /// Mount options
     #[arg(long, default_value = "", value_name = "OPTIONS")]
     mount_options: String,
-    /// Where snapshots lie
-    #[arg(
-        long,
-        value_name = "DIR",
-        help = "Where snapshots lie [default: IMAGE.snapshots, for a device the cache directory]"
-    )]
-    store: Option<PathBuf>,
-    /// Write the result to FILE
+    /// Write the result as JSON to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    /// The command; {} and $SENESCE_MNT are the mount point
+    /// Command to run; {} and $SENESCE_MNT stand for the mount point
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-impl Verb for RunAndRollback {
-    const NAME: &'static str = "run-and-rollback";
-    const ABOUT: &'static str = "Mount a target, run a command on it and restore the blocks that it wrote or discarded";
-
-    fn run(self, session: &Session) -> Result<Exit, Failure> {
+impl Run {
+    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check(self.json.as_deref(), Format::Json, b"")?;
         let interrupt = session.interrupt()?;
-        let mut snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
+        let mut snapshots = self.subject.snapshots()?;
         let command = CommandLine { words: self.command.clone(), output_to_stderr: false, spares: false };
         // A rollback that has begun is completed.
         let _hold = Hold::new();

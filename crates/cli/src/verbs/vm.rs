@@ -1,4 +1,4 @@
-//! `senesce lab`: a QEMU guest on the host's own files.
+//! `senesce vm`: guests that run commands on the host's own files.
 
 use crate::Exit;
 use crate::output::Output;
@@ -12,24 +12,24 @@ use senesce_lab::{Accelerator, Drive, Keep, KernelSource, LabRun, cached_kernels
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Boot a guest with emulated drives and run a command in it
+/// Guests with emulated drives
 #[derive(Args)]
-pub struct Lab {
+pub struct Vm {
     #[command(subcommand)]
     action: Action,
 }
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch a kernel (installing nothing) and QEMU (as root on Debian)
+    /// Fetch a kernel without installing it; as root on Debian, install QEMU
     Setup(Setup),
-    /// Say what is set up
+    /// List QEMU and the fetched kernels
     Status {
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Run a command in a guest; its exit status becomes ours
+    /// Run a command in a guest, and exit with its status
     Run(Run),
 }
 
@@ -38,23 +38,23 @@ struct Setup {
     /// Kernel image (vmlinuz or vmlinux) instead of Debian's
     #[arg(long, requires = "modules", value_name = "FILE")]
     kernel: Option<PathBuf>,
-    /// Its modules (lib/modules/VERSION)
+    /// Modules of that kernel (lib/modules/VERSION)
     #[arg(long, requires = "kernel", value_name = "DIR")]
     modules: Option<PathBuf>,
-    /// One more module of that kernel that the guest can load, with those it depends on; may be repeated
+    /// Additional kernel module, with its dependencies; repeatable
     #[arg(long = "module", value_name = "NAME")]
     wanted: Vec<String>,
-    /// Fetch anew although a kernel is in the cache
+    /// Fetch again even if the cache has a kernel
     #[arg(long)]
     again: bool,
 }
 
 #[derive(Args)]
 struct Run {
-    /// Emulated drive: zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096 or nvme,size=2G,latency=2ms
+    /// Emulated drive: nvme,size=2G,latency=2ms or zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096; repeatable
     #[arg(long = "drive", value_name = "KIND,KEY=VALUE")]
     drives: Vec<String>,
-    /// Keep the first conventional drive in FILE, and go on with what is there; given again, the second, and so on
+    /// Store the next conventional drive in FILE and reuse its content; repeatable
     #[arg(long = "keep-drive", value_name = "FILE")]
     keep: Vec<PathBuf>,
     /// Guest memory
@@ -63,14 +63,12 @@ struct Run {
     /// Virtual processors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255))]
     cpus: u32,
-    /// Folder that the guest may write, at the same path
     #[arg(
         long = "share",
         value_name = "DIR",
-        help = "Folder that the guest may write, seen at the same path [default: ./senesce-runs]"
+        help = "Directory that the guest may write, at the same path; repeatable [default: ./senesce-runs]"
     )]
     shares: Vec<PathBuf>,
-    /// Kernel release from the cache
     #[arg(
         long,
         value_name = "RELEASE",
@@ -78,10 +76,10 @@ struct Run {
         help = "Kernel release from the cache [default: the newest]"
     )]
     kernel: Option<String>,
-    /// kvm or tcg instead of probing
+    /// Accelerator [default: KVM if it works, else TCG]
     #[arg(long, value_parser = ["kvm", "tcg"])]
     accelerator: Option<String>,
-    /// End the guest after this long
+    /// Maximum run time of the guest
     #[arg(long, value_name = "DURATION")]
     time_limit: Option<String>,
     /// Write boot time, exit status and drives to FILE
@@ -89,15 +87,14 @@ struct Run {
     json: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    /// The command
+    /// Command to run in the guest
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-impl Verb for Lab {
-    const NAME: &'static str = "lab";
-    const ABOUT: &'static str =
-        "Run any command in a QEMU guest with emulated NVMe and ZNS drives, on the host's own files";
+impl Verb for Vm {
+    const NAME: &'static str = "vm";
+    const ABOUT: &'static str = "Run commands in a guest, with emulated NVMe and zoned drives";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
@@ -133,7 +130,7 @@ fn status(as_json: bool) -> Result<Exit, Failure> {
         println!("kernel:  {} in {}", kernel.version, kernel.folder.display());
     }
     if kernels.is_empty() {
-        println!("kernel:  none; senesce lab setup");
+        println!("kernel:  none; senesce vm setup");
     }
     Ok(ExitCode::Done.into())
 }

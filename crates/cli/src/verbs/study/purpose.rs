@@ -1,11 +1,9 @@
-//! `senesce advise fs`.
+//! `senesce study --for PURPOSE`.
 
 use crate::Exit;
-use crate::display::print_table;
-use crate::output::Output;
+use crate::display::{print_plan, print_table, show_record};
+use crate::output::output_failed;
 use crate::session::Session;
-use crate::verbs::carry::show_record;
-use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::output::Format;
@@ -16,77 +14,59 @@ use senesce_study::{Study, StudySpec};
 use senesce_volume::FileSystem;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+/// Options of a study that senesce writes for a purpose.
 #[derive(Args)]
-pub struct Fs {
-    /// What the volume is for
-    #[arg(long = "for", value_name = "PURPOSE", value_parser = clap::builder::PossibleValuesParser::new(PURPOSES.map(|one| one.name)))]
-    purpose: String,
-    /// Measure on this drive instead of images on loop devices
-    #[arg(long, value_name = "DEV")]
+pub struct Advice {
+    /// Write and run a study that compares file systems for PURPOSE
+    #[arg(long = "for", value_name = "PURPOSE", help_heading = "Comparison for a purpose",
+          value_parser = clap::builder::PossibleValuesParser::new(PURPOSES.map(|one| one.name)))]
+    pub purpose: Option<String>,
+    /// Drive to measure on, instead of images on loop devices
+    #[arg(long, value_name = "DEV", requires = "purpose", help_heading = "Comparison for a purpose")]
     on: Option<PathBuf>,
-    /// Time of all runs; making the images comes on top, once
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    budget: Span,
-    /// Candidates, separated by commas
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "FS,FS",
-        help = "Candidates, separated by commas [default: what this machine can make and mount]"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "FS,FS", requires = "purpose", help_heading = "Comparison for a purpose",
+          help = "File systems [default: all that this machine can make and mount]")]
     candidates: Vec<String>,
-    /// Size of each image
-    #[arg(long, default_value = "1G")]
-    size: Bytes,
-    /// Where the study is written
-    #[arg(long, value_name = "FILE", help = "Where the study is written [default: advise-PURPOSE.toml]")]
-    study: Option<PathBuf>,
-    /// Run directory
-    #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/study-HASH]")]
-    out: Option<PathBuf>,
-    /// Allow the run the loss of what is on the drive: repeats its path or serial number
-    #[arg(long, value_name = "IDENTITY")]
-    erase: Option<String>,
-    /// Write and show the study and stop
-    #[arg(long)]
-    dry_run: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    output: Output,
+    #[arg(long, requires = "purpose", help_heading = "Comparison for a purpose", help = "Size of each image [default: 1G]")]
+    size: Option<Bytes>,
+    #[arg(long, value_name = "FILE", requires = "purpose", help_heading = "Comparison for a purpose",
+          help = "File for the study [default: study-PURPOSE.toml]")]
+    save: Option<PathBuf>,
 }
 
-impl Fs {
-    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let purpose = Purpose::named(&self.purpose).ok_or_else(|| Failure::usage("name a purpose"))?;
+impl super::Study {
+    pub fn advise(self, session: &Session) -> Result<Exit, Failure> {
+        let purpose = self.advice.purpose.as_deref().and_then(Purpose::named);
+        let purpose = purpose.ok_or_else(|| Failure::usage("unknown purpose"))?;
         if let (Some((program, package)), false) = (purpose.missing(), self.dry_run) {
-            let words = format!("{} is measured with {program}: apt-get install {package}", purpose.name);
+            let words = format!("{} needs {program}\nhint: apt-get install {package}", purpose.name);
             return Err(Failure::new(ExitCode::Missing, words));
         }
-        let file_systems = if self.candidates.is_empty() { possible() } else { self.candidates.clone() };
+        let file_systems = if self.advice.candidates.is_empty() { possible() } else { self.advice.candidates.clone() };
         if file_systems.len() < 2 {
             return Err(Failure::usage(format!(
-                "there is nothing to choose between: this machine can make and mount {}; install xfsprogs or btrfs-progs, or name --candidates",
+                "a comparison needs two file systems, and this machine can make and mount {}\nhint: install xfsprogs or btrfs-progs",
                 if file_systems.is_empty() { "no file system".into() } else { file_systems.join(", ") }
             )));
         }
-        let (size, budget, device) = (self.size, self.budget, self.on.clone());
+        let size = self.advice.size.unwrap_or(Bytes::gib(1));
+        let (budget, device) = (self.max_time.unwrap_or(Span(Duration::from_secs(3600))), self.advice.on.clone());
         let text = advise::study(&Asked { purpose, file_systems, size, budget, device });
-        let file = self.study.clone().unwrap_or_else(|| format!("advise-{}.toml", purpose.name).into());
+        let file = self.advice.save.clone().unwrap_or_else(|| format!("study-{}.toml", purpose.name).into());
         let spec = StudySpec::parse(&file.to_string_lossy(), &text)?;
         if let (Some(out), false) = (&self.out, self.dry_run) {
             RunDirectory::check(out)?;
         }
-        self.keep(&file, &text)?;
+        self.keep_study(&file, &text)?;
         if !purpose.note.is_empty() {
             eprintln!("note: {}", purpose.note);
         }
         eprintln!("{}:\n\n{text}", file.display());
         let seed = Seed(spec.seed);
         if self.dry_run {
-            return crate::verbs::reproduce::print_plan(&Study::plan(&spec, seed)?, self.json);
+            return print_plan(&Study::plan(&spec, seed)?, self.json);
         }
         let interrupt = session.interrupt()?;
         let how = Conduct { out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
@@ -109,13 +89,13 @@ impl Fs {
             }
         }
         if outcome.state == State::WasDone {
-            eprintln!("measured before; this is the result of {}", outcome.path.display());
+            eprintln!("already done; this is the result of {}", outcome.path.display());
         }
         Ok(show_record(&outcome))
     }
 
-    /// Writes the study; one that is there and was changed is the user's, and stays.
-    fn keep(&self, file: &Path, text: &str) -> Result<(), Failure> {
+    /// Writes the study, unless the user has changed it.
+    fn keep_study(&self, file: &Path, text: &str) -> Result<(), Failure> {
         let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
         if !is_file || self.output.replaces() {
             return self.output.write(file, Format::Text, text.as_bytes());
@@ -125,12 +105,11 @@ impl Fs {
             Ok(_) => Err(Failure::new(
                 ExitCode::Refused,
                 format!(
-                    "{0} is there and is another study; run it with `senesce study {0}`, name another file with --study, or allow \
-                     its loss with --force",
+                    "{0} exists and is another study\nhint: run it with `senesce study {0}`, or choose --save FILE or --force",
                     file.display()
                 ),
             )),
-            Err(error) => Err(Failure::usage(format!("read {}: {}", file.display(), errno_message(&error)))),
+            Err(error) => Err(Failure::usage(format!("cannot read {}: {}", file.display(), errno_message(&error)))),
         }
     }
 }

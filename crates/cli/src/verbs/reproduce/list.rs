@@ -1,63 +1,42 @@
-//! `senesce experiments`: what can be reproduced.
+//! `senesce reproduce --list [--claims]`.
 
 use crate::Exit;
 use crate::display::print_table;
+use crate::output::output_failed;
 use crate::registry::REGISTRY;
-use crate::session::Session;
-use crate::table::Verb;
-use clap::Args;
 use senesce_claims::{Claim, ClaimSet};
 use senesce_core::{ExitCode, Failure, Table};
 use senesce_runs::run::Reproducible;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// List the published experiments that can be reproduced
-#[derive(Args)]
-pub struct Experiments {
-    /// Print JSON, with every parameter and its defaults
-    #[arg(long)]
-    json: bool,
-
-    /// List all claims of the literature instead, with source and the rule that decides each
-    #[arg(long)]
-    claims: bool,
-}
-
-impl Verb for Experiments {
-    const NAME: &'static str = "experiments";
-    const ABOUT: &'static str = "List the published experiments that can be reproduced";
-
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        if self.claims {
-            return list_claims(self.json);
-        }
-        if self.json {
-            let list: Vec<_> = REGISTRY
-                .experiments()
-                .map(|experiment| {
-                    let parameters: Vec<_> = experiment
-                        .parameters()
-                        .into_iter()
-                        .map(|p| json!({"name": p.name, "help": p.help, "smoke": p.defaults[0], "quick": p.defaults[1], "paper": p.defaults[2]}))
-                        .collect();
-                    json!({"id": experiment.kind(), "title": experiment.title(), "parameters": parameters})
-                })
-                .collect();
-            println!("{}", serde_json::Value::Array(list));
-            return Ok(ExitCode::Done.into());
-        }
-        let mut table = Table::new("experiments", "", &["id", "what it shows"]);
-        for experiment in REGISTRY.experiments() {
-            table.row(vec![json!(experiment.kind()), json!(experiment.title())]);
-        }
-        print_table(&mut crate::output::stdout(), &table).map_err(crate::verbs::report::output_failed)?;
-        println!("\n`senesce doc ID` explains one, `senesce reproduce ID --scale quick` runs it.");
-        Ok(ExitCode::Done.into())
+/// Prints the experiments with the question that each answers; as JSON, with all parameters.
+pub fn experiments(as_json: bool) -> Result<Exit, Failure> {
+    if as_json {
+        let list: Vec<_> = REGISTRY.experiments().map(described).collect();
+        println!("{}", Value::Array(list));
+        return Ok(ExitCode::Done.into());
     }
+    let mut table = Table::new("experiments", "", &["id", "what it shows"]);
+    for experiment in REGISTRY.experiments() {
+        table.row(vec![json!(experiment.kind()), json!(experiment.title())]);
+    }
+    print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
+    println!("\n`senesce help ID` explains one, `senesce reproduce ID --scale quick` runs it.");
+    Ok(ExitCode::Done.into())
 }
 
-fn list_claims(as_json: bool) -> Result<Exit, Failure> {
+fn described(experiment: &dyn Reproducible) -> Value {
+    let parameters: Vec<_> = experiment
+        .parameters()
+        .into_iter()
+        .map(|p| json!({"name": p.name, "help": p.help, "smoke": p.defaults[0], "quick": p.defaults[1], "paper": p.defaults[2]}))
+        .collect();
+    json!({"id": experiment.kind(), "title": experiment.title(), "parameters": parameters})
+}
+
+/// Prints all claims with their sources and rules.
+pub fn claims_of_all(as_json: bool) -> Result<Exit, Failure> {
     let mut list: Vec<Value> = Vec::new();
     for experiment in REGISTRY.experiments() {
         let set = claims(experiment)?;
@@ -66,7 +45,7 @@ fn list_claims(as_json: bool) -> Result<Exit, Failure> {
     if as_json {
         println!("{}", Value::Array(list));
     } else {
-        print_claims(&mut std::io::stdout().lock(), &list).map_err(crate::verbs::report::output_failed)?;
+        print_claims(&mut std::io::stdout().lock(), &list).map_err(output_failed)?;
     }
     Ok(ExitCode::Done.into())
 }

@@ -12,13 +12,11 @@ use std::path::{Component, Path, PathBuf};
 /// The options that name a file to be written, besides `--out`.
 const OUTPUTS: [&str; 10] = ["csv", "html", "json", "jsonl", "junit", "markdown", "prometheus", "save", "svg", "text"];
 /// Options with words that name what is read elsewhere: the innermost verb, the option, and whether it names a file and not a folder.
-const OUTPUTS_OF: [(&str, &str, bool); 6] = [
+const OUTPUTS_OF: [(&str, &str, bool); 4] = [
     ("measure", "fit", true),
     ("fit", "model", true),
-    ("fs", "study", true),
-    ("export", "files", false),
     ("report", "site", false),
-    ("man", "dir", false),
+    ("help", "man-pages", false),
 ];
 
 /// Folders for the guest. One that was made for it is removed if nothing came into it.
@@ -115,7 +113,7 @@ fn folder_of(id: &str, path: &Path) -> Result<PathBuf, Failure> {
         true => Ok(folder.into()),
         false => {
             let (path, folder) = (path.display(), folder.display());
-            Err(Failure::usage(format!("--{id} {path}: there is no folder {folder}; with --lab make it first")))
+            Err(Failure::usage(format!("--{id} {path}: the directory {folder} does not exist; create it before a run with --vm")))
         }
     }
 }
@@ -145,7 +143,7 @@ mod tests {
 
     /// The folders that are shared for these words, and what there is in `here` meanwhile and afterwards.
     fn shared(here: &Path, words: &[&str]) -> Result<[Vec<String>; 3], String> {
-        let matches = crate::command().try_get_matches_from([&["senesce", "--lab"], words].concat()).unwrap();
+        let matches = crate::command().try_get_matches_from([&["senesce", "--vm"], words].concat()).unwrap();
         let (verb, arguments) = matches.subcommand().unwrap();
         let names = || {
             let mut names: Vec<String> =
@@ -175,10 +173,10 @@ mod tests {
         assert_eq!(shared(here, &bench[..3]).unwrap(), [vec![runs.clone()], vec![runs], vec![]]);
         assert_eq!(with("senesce-runs/../run").unwrap_err().matches("senesce-runs/..").count(), 2);
         assert!(with("/").unwrap_err().contains("the whole tree"));
-        assert!(with("deep/er/run").unwrap_err().contains("make it first"));
+        assert!(with("deep/er/run").unwrap_err().contains("does not exist"));
         fs::write(here.join("file"), "").unwrap();
         assert!(with("file").unwrap_err().contains("file is a file"));
-        assert!(with("file/run").unwrap_err().contains("make it first"));
+        assert!(with("file/run").unwrap_err().contains("does not exist"));
         fs::create_dir(here.join("there")).unwrap();
         let [folders, _, left] = with("there").unwrap();
         assert_eq!((folders, left), (vec!["there".to_string()], vec!["file".to_string(), "there".to_string()]));
@@ -190,7 +188,7 @@ mod tests {
         let here = &folder.path().canonicalize().unwrap();
         let with = |out| shared(here, &["report", "run", "--out", out]);
         assert_eq!(with("page.html").unwrap(), [vec![String::new()], vec![], vec![]]);
-        assert!(with("missing/page.html").unwrap_err().contains("make it first"));
+        assert!(with("missing/page.html").unwrap_err().contains("does not exist"));
         assert!(with("/page.html").unwrap_err().contains("the whole tree"));
     }
 

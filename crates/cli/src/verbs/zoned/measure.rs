@@ -1,10 +1,9 @@
-//! `senesce zns DEVICE [JOB.toml]`: actors on a zoned drive.
+//! `senesce zoned measure DEVICE [JOB.toml]`.
 
 use crate::Exit;
 use crate::session::Session;
-use crate::table::Verb;
-use crate::verbs::carry::show;
-use crate::verbs::reproduce::print_plan;
+use crate::display::show;
+use crate::display::print_plan;
 use clap::Args;
 use senesce_core::units::parse_duration;
 use senesce_core::{Failure, Seed};
@@ -16,62 +15,61 @@ use senesce_zoned::run::DeviceName;
 use senesce_zoned::sim::HostPath;
 use std::path::PathBuf;
 
-/// Measure a zoned drive
 #[derive(Args)]
-pub struct Zns {
+pub struct Measure {
     /// sim:MODEL, null, a drive such as /dev/ng0n1 or /dev/nvme0n1, or auto for the only zoned drive
     device: String,
-    /// Job file; flags then only add to it
+    /// Job file; options add to it
     job: Option<PathBuf>,
-    /// What to do: write, append, randread, seqread, reset, finish, open-close
+    /// Activity: write, append, randread, seqread, reset, finish, open-close
     #[arg(long)]
     op: Option<String>,
     /// Bytes per request [default: 4k]
     #[arg(long, value_name = "SIZE")]
     bs: Option<String>,
-    /// Commands in flight in each zone [default: 1]
+    /// Commands in flight per zone [default: 1]
     #[arg(long)]
     qd: Option<u32>,
-    /// Zones: a number, or a range such as 0..8; each has a worker of its own [default: 1; 16 for reset, finish and open-close, by one worker]
+    /// Number or range of zones, such as 0..8; a worker per zone [default: 1; reset, finish, open-close: 16 with one worker]
     #[arg(long)]
     zones: Option<String>,
-    /// Bytes per logical block, 512 or 4096 [default: as the drive is formatted]
+    /// Bytes per logical block, 512 or 4096 [default: the drive's format]
     #[arg(long, value_name = "BYTES")]
     lbaf: Option<u32>,
-    /// Way to the drive [default: direct]
+    /// Submission path [default: direct]
     #[arg(long, value_parser = ["direct", "passthrough", "none", "mq-deadline"])]
     path: Option<String>,
-    /// How commands reach an NVMe drive on the direct path [default: io-uring]
+    /// System call for NVMe commands on the direct path [default: io-uring]
     #[arg(long, value_parser = ["io-uring", "ioctl"])]
     submission: Option<String>,
     /// Bytes per second of each worker, for example 100MiB/s
     #[arg(long)]
     rate: Option<String>,
-    /// How long to run [default: 10s, or until --count]
+    /// Duration [default: 10s, or until --count]
     #[arg(long, value_name = "DURATION")]
     time: Option<String>,
-    /// How many commands each worker counts
+    /// Commands per worker
     #[arg(long)]
     count: Option<u64>,
-    /// Time before counting begins
+    /// Warm-up before counting starts
     #[arg(long, value_name = "DURATION")]
     ramp: Option<String>,
-    /// Reset, finish: how full each zone is made before, 0 to 1
+    /// Fill level of each zone before reset and finish, 0 to 1
     #[arg(long, value_name = "SHARE")]
     occupancy: Option<f64>,
-    /// One more actor, `op=randread,bs=4k,qd=1,...` (keys of a job file); may be repeated
+    /// Concurrent actor, such as op=randread,bs=4k,qd=1; repeatable
     #[arg(long, value_name = "ACTOR")]
     with: Vec<String>,
     /// Root seed
     #[arg(long, default_value_t = 42, value_parser = crate::arguments::seed())]
     seed: u64,
-    /// Allow the loss of the data on this real drive: repeat its path or serial number
+    /// Confirm data loss: repeat the drive's path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
-    /// Run directory [default: senesce-runs/zns-HASH-N]
+    /// Run directory [default: senesce-runs/zoned-measure-HASH-N]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
-    /// Print the plan and stop
+    /// Print the plan only
     #[arg(long)]
     dry_run: bool,
     /// Print the result as JSON
@@ -79,12 +77,8 @@ pub struct Zns {
     json: bool,
 }
 
-impl Verb for Zns {
-    const NAME: &'static str = "zns";
-    const ABOUT: &'static str =
-        "Measure a zoned drive: writes, appends, reads, resets and finishes, alone and together";
-
-    fn run(self, session: &Session) -> Result<Exit, Failure> {
+impl Measure {
+    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.device.parse::<DeviceName>()?;
         let spec = Spec { device: self.device.clone(), job: self.to_job()? };
         let seed = Seed(self.seed);
@@ -96,16 +90,14 @@ impl Verb for Zns {
             Conduct { again: self.out.is_none(), out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
         show(&conduct::<ZnsJob>(&spec, seed, &how)?, self.json, session)
     }
-}
 
-impl Zns {
     fn to_job(&self) -> Result<Job, Failure> {
         let mut job = match &self.job {
             None => Job::of(Vec::new()),
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| {
                     let message = senesce_core::failure::errno_message(&error);
-                    Failure::usage(format!("read the job {}: {message}; check the path", path.display()))
+                    Failure::usage(format!("cannot read job {}: {message}", path.display()))
                 })?;
                 Job::parse(&text)?
             }
@@ -123,7 +115,7 @@ impl Zns {
         if let Some(op) = &self.op {
             job.actors.push(self.actor(op.parse()?)?);
         } else if self.has_actor_flags() {
-            let message = "--bs, --qd, --zones, --rate, --count, --time and --occupancy belong to --op; give it";
+            let message = "--bs, --qd, --zones, --rate, --count, --time and --occupancy need --op";
             return Err(Failure::usage(message));
         }
         let time = match job.actors.first() {
@@ -152,7 +144,7 @@ impl Zns {
     fn time(&self) -> Result<Option<Span>, Failure> {
         let time = self.time.as_deref().map(parse_duration).transpose()?;
         match time {
-            Some(none) if none.is_zero() => Err(Failure::usage("--time 0s measures nothing; say how long")),
+            Some(none) if none.is_zero() => Err(Failure::usage("--time must be longer than 0s")),
             time => Ok(time.map(Span)),
         }
     }
@@ -167,7 +159,7 @@ impl Zns {
         }
         actor.qd = self.qd.unwrap_or(1);
         if self.count == Some(0) {
-            return Err(Failure::usage("--count 0 measures nothing; say how many"));
+            return Err(Failure::usage("--count must be at least 1"));
         }
         actor.occupancy = self.occupancy;
         actor.count = self.count;

@@ -1,4 +1,4 @@
-//! `--lab`: the same command in the lab's guest, where it is root; and the hint where root is missing.
+//! `--vm`: the same command in a guest, where it is root; and the hint for a user without root.
 
 mod shares;
 
@@ -13,7 +13,7 @@ use shares::Shares;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Runs the words of this process in a guest, without `--lab`. What the guest writes to `--out`, or into `./senesce-runs`, stays.
+/// Runs the arguments of this process, without `--vm`, in a guest. Files below `--out` or `./senesce-runs` stay on the host.
 pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     check(verb, arguments)?;
     let mut command = vec![senesce_runs::run::own_program()?];
@@ -36,31 +36,31 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     Ok(Exit::Command(outcome.exit_status))
 }
 
-/// Refuses what a guest of its own makes no sense of.
+/// Refuses verbs that cannot run in a guest.
 fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
     match (verb, arguments.subcommand_name()) {
-        ("lab", _) => Err(Failure::usage("'senesce lab' boots guests itself; leave out --lab")),
+        ("vm", _) => Err(Failure::usage("`senesce vm` boots guests itself; omit --vm")),
         ("tier", Some("mount")) => Err(Failure::usage(
-            "a mount in the guest is seen by nobody here and ends with the guest, as does its --log; leave out --lab, or give the guest \
-             what uses the mount as well: senesce lab run -- sh -c 'senesce tier mount ... && ...'",
+            "a mount in a guest is invisible here and ends with the guest\nhint: omit --vm, or run the whole job in one guest: \
+             senesce vm run -- sh -c 'senesce tier mount ... && ...'",
         )),
         _ => Ok(()),
     }
 }
 
-/// The words without our `--lab`, the first: one behind the verb belongs to that. Nor does the guest hear of `--user` before the verb,
-/// as whom this process runs already: the guest's root can write there no more than this user may.
+/// The arguments without the first `--vm`, and without a `--user` before the verb: this process already runs as that user, and root in the
+/// guest can write here no more than that user.
 fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
     let (mut kept, mut is_found, mut is_user) = (Vec::new(), false, false);
     let mut is_before_verb = true;
     for word in all {
-        let word = word.into_string().map_err(|_| Failure::usage("--lab: the words of the command must be UTF-8"))?;
+        let word = word.into_string().map_err(|_| Failure::usage("--vm: the arguments must be UTF-8"))?;
         if std::mem::take(&mut is_user) {
             continue;
         }
         is_before_verb &= word != verb;
         match () {
-            () if !is_found && word == "--lab" => is_found = true,
+            () if !is_found && word == "--vm" => is_found = true,
             () if is_before_verb && word == "--user" => is_user = true,
             () if is_before_verb && word.starts_with("--user=") => {}
             () => kept.push(word),
@@ -69,13 +69,13 @@ fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>,
     Ok(kept)
 }
 
-/// A failure for want of root says that the lab could do it, where there is one.
+/// Adds the hint that a guest needs no root, if one is set up.
 pub fn hinted(failure: Failure) -> Failure {
     let wants_root = failure.exit_code() == ExitCode::Missing && !is_root() && failure.to_string().contains("root");
     if !wants_root || !is_set_up() {
         return failure;
     }
-    Failure::new(ExitCode::Missing, format!("{failure}; or run it in the lab's guest: senesce --lab VERB ..."))
+    Failure::new(ExitCode::Missing, format!("{failure}\nhint: run it in a guest: senesce --vm VERB ..."))
 }
 
 fn is_set_up() -> bool {
@@ -90,24 +90,24 @@ mod tests {
     fn a_mount_that_ends_with_its_guest_is_refused() {
         let checked = |words: &[&str]| {
             let matches =
-                crate::command().try_get_matches_from([&["senesce", "--lab", "tier"], words].concat()).unwrap();
+                crate::command().try_get_matches_from([&["senesce", "--vm", "tier"], words].concat()).unwrap();
             matches.subcommand().map(|(verb, arguments)| check(verb, arguments)).unwrap()
         };
         let refused = checked(&["mount", "--nvm", "anonymous", "--cold", "c", "--log", "file", "/mnt"]).unwrap_err();
         assert_eq!(refused.exit_code(), ExitCode::Usage);
-        assert!(refused.to_string().contains("lab run -- sh -c"), "{refused}");
+        assert!(refused.to_string().contains("vm run -- sh -c"), "{refused}");
         assert!(checked(&["check", "--nvm", "n", "--cold", "c"]).is_ok());
     }
 
     #[test]
     fn only_our_own_flag_is_taken_away() {
-        let all = ["--lab", "reproduce", "frag-intra", "--lab", "f2fs"].map(OsString::from);
-        assert_eq!(words("reproduce", all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--lab", "f2fs"]);
+        let all = ["--vm", "reproduce", "frag-intra", "--vm", "f2fs"].map(OsString::from);
+        assert_eq!(words("reproduce", all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--vm", "f2fs"]);
     }
 
     #[test]
     fn the_guest_is_root_whoever_started_it() {
-        for ours in [&["--user", "nobody", "--lab"][..], &["--lab", "--user=nobody"]] {
+        for ours in [&["--user", "nobody", "--vm"][..], &["--vm", "--user=nobody"]] {
             let all = ours.iter().chain(&["bench", "--user", "x"]).map(OsString::from);
             assert_eq!(words("bench", all).unwrap(), ["bench", "--user", "x"]);
         }

@@ -1,51 +1,37 @@
-//! `senesce rollback`.
+//! `senesce snapshot restore`.
 
+use super::Subject;
 use crate::Exit;
-use crate::session::Session;
-use crate::table::Verb;
 use clap::{Args, ValueEnum};
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_volume::TargetSpec;
 use senesce_volume::snapshot::{RollbackReport, Scope, Snapshots, Verify};
 use serde_json::json;
-use std::path::PathBuf;
 
-/// Bring an image or a device back to a snapshot
 #[derive(Args)]
-pub struct Rollback {
-    /// Image or block device; it must not be mounted
-    target: String,
+pub struct Restore {
+    #[command(flatten)]
+    subject: Subject,
     /// Name of the snapshot
     name: String,
-    /// Restore everything, whatever seems to be unchanged
+    /// Write all blocks, including those that seem unchanged
     #[arg(long)]
     full: bool,
-    /// How much is compared with the snapshot: here everything in any case
-    #[arg(long, value_enum, value_name = "HOW MUCH", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
-    verify: HowMuch,
-    /// Where snapshots lie
-    #[arg(
-        long,
-        value_name = "DIR",
-        help = "Where snapshots lie [default: IMAGE.snapshots, for a device the cache directory]"
-    )]
-    store: Option<PathBuf>,
-    /// Repeats the target's path: it is the one of the snapshot, although the image was moved, or the device has no serial number
-    /// and the machine was booted or the device attached anew since
+    /// Share of the content to compare with the snapshot
+    #[arg(long, value_enum, value_name = "SHARE", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
+    verify: VerifyShare,
+    /// Confirm the target by repeating its path, if the image moved or a device without serial number was attached again
     #[arg(long, value_name = "TARGET")]
     erase: Option<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Verb for Rollback {
-    const NAME: &'static str = "rollback";
-    const ABOUT: &'static str = "Bring an image or a device back to a snapshot; all later changes are lost";
-
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let target = TargetSpec::existing(&self.target)?;
-        let mut snapshots = Snapshots::allowing(&target, self.store.as_deref(), self.erase.as_deref())?;
+impl Restore {
+    pub fn run(self) -> Result<Exit, Failure> {
+        let target = TargetSpec::existing(&self.subject.target)?;
+        let mut snapshots = Snapshots::allowing(&target, self.subject.store.as_deref(), self.erase.as_deref())?;
         let report = snapshots.rollback(&self.name, self.full)?;
         match self.json {
             true => println!("{:#}", json!(report)),
@@ -55,20 +41,19 @@ impl Verb for Rollback {
     }
 }
 
-/// How much is compared with a snapshot.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum HowMuch {
-    /// Everything up to 16 GiB; beyond that what was written and one percent of the rest
+pub enum VerifyShare {
+    /// All up to 16 GiB; above that, the written blocks and 1 % of the rest
     Auto,
-    /// Everything
+    /// All allocated blocks
     Full,
 }
 
-impl From<HowMuch> for Verify {
-    fn from(how_much: HowMuch) -> Self {
-        match how_much {
-            HowMuch::Auto => Self::Auto,
-            HowMuch::Full => Self::Full,
+impl From<VerifyShare> for Verify {
+    fn from(share: VerifyShare) -> Self {
+        match share {
+            VerifyShare::Auto => Self::Auto,
+            VerifyShare::Full => Self::Full,
         }
     }
 }
@@ -77,8 +62,8 @@ impl From<HowMuch> for Verify {
 pub fn text_of(report: &RollbackReport) -> String {
     let verification = &report.verification;
     let scope = match verification.scope {
-        Scope::All => "all that is allocated",
-        Scope::WrittenAndSample => "what was written and a sample of one percent",
+        Scope::All => "all allocated blocks",
+        Scope::WrittenAndSample => "the written blocks and 1 % of the rest",
     };
     let found = match (report.verified, verification.differing_bytes) {
         (false, _) => ": the content DIFFERS, the snapshot is damaged".to_string(),
@@ -100,7 +85,6 @@ pub fn text_of(report: &RollbackReport) -> String {
     )
 }
 
-/// A comparison that failed is a negative verdict.
 pub fn exit_of(report: &RollbackReport) -> Exit {
     match report.verified {
         false => ExitCode::Negative.into(),

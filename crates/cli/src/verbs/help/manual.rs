@@ -1,12 +1,9 @@
-//! `senesce man`: the manual pages.
+//! `senesce help --man`: manual pages in roff.
 
 use crate::Exit;
-use crate::groups::{GROUPS, verbs};
-use crate::output::Output;
-use crate::session::Session;
-use crate::table::Verb;
-use crate::verbs::report::output_failed;
-use clap::{Args, Command};
+use crate::output::{Output, output_failed};
+use crate::table::GROUPS;
+use clap::Command;
 use clap_mangen::Man as Page;
 use senesce_core::output::{self, Format};
 use senesce_core::parameter::suggest;
@@ -14,38 +11,20 @@ use senesce_core::{ExitCode, Failure};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Print a manual page in roff, or write all
-#[derive(Args)]
-pub struct Man {
-    /// The verb to describe; without it, senesce itself
-    verb: Option<String>,
-    /// Write all pages into this directory, as senesce.1, senesce-age.1 and so on
-    #[arg(long, value_name = "DIR", conflicts_with = "verb")]
-    dir: Option<PathBuf>,
-}
-
-impl Verb for Man {
-    const NAME: &'static str = "man";
-    const ABOUT: &'static str = "Print the manual page in roff (senesce man | man -l -)";
-
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let root = complete(crate::command());
-        if let Some(directory) = &self.dir {
-            return write_all(root, directory);
-        }
-        let mut out = io::stdout().lock();
-        match &self.verb {
-            None => render_root(root, &mut out),
-            Some(name) => Page::new(of_verb(&root, name)?).render(&mut out),
-        }
-        .map_err(output_failed)?;
-        Ok(ExitCode::Done.into())
+/// Prints the manual page of a verb, or of senesce itself.
+pub fn print(verb: Option<&str>) -> Result<(), Failure> {
+    let root = complete(crate::command());
+    let mut out = io::stdout().lock();
+    match verb {
+        None => render_root(root, &mut out),
+        Some(name) => Page::new(of_verb(&root, name)?).render(&mut out),
     }
+    .map_err(output_failed)
 }
 
-/// Names pages `senesce-age` and not `age`, and leaves out the help of helps.
+/// Makes all options, which are deferred, and the names of pages: `senesce-age`.
 fn complete(root: Command) -> Command {
-    let mut root = root.disable_help_subcommand(true);
+    let mut root = root;
     root.build();
     root
 }
@@ -54,7 +33,7 @@ fn of_verb(root: &Command, name: &str) -> Result<Command, Failure> {
     let mut known = root.get_subcommands();
     known.find(|command| command.get_name() == name).map(named).ok_or_else(|| {
         let hint = suggest(name, root.get_subcommands().map(Command::get_name));
-        Failure::usage(format!("there is no verb '{name}'{hint}; `senesce --help` lists them"))
+        Failure::usage(format!("unknown verb '{name}'{hint}\nhint: senesce --help lists the verbs"))
     })
 }
 
@@ -71,9 +50,9 @@ fn render_root(root: Command, out: &mut dyn Write) -> io::Result<()> {
     page.render_synopsis_section(out)?;
     page.render_description_section(out)?;
     page.render_options_section(out)?;
-    for (title, names) in GROUPS {
+    for (title, verbs) in GROUPS {
         writeln!(out, ".SH \"{}\"", title.to_uppercase())?;
-        for verb in verbs(names) {
+        for verb in *verbs {
             let about = (verb.command)().get_about().map(ToString::to_string).unwrap_or_default();
             writeln!(out, ".TP\n\\fBsenesce\\-{}\\fR(1)\n{}", escaped(verb.name), escaped(&about))?;
         }
@@ -88,8 +67,9 @@ fn escaped(text: &str) -> String {
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
-/// Nothing is written when one of the pages would be refused.
-fn write_all(root: Command, directory: &Path) -> Result<Exit, Failure> {
+/// Writes no page if one of them would be refused.
+pub fn write_all(directory: &Path) -> Result<Exit, Failure> {
+    let root = complete(crate::command());
     let mut page = Vec::new();
     render_root(root.clone(), &mut page).map_err(output_failed)?;
     let mut pages = vec![(file_of(directory, "senesce"), page)];

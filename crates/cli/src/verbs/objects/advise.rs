@@ -1,80 +1,48 @@
-//! `senesce advise`: which directory scheme fits a volume, and which file system a purpose.
-
-mod fs;
+//! `senesce objects advise`: the directory scheme of an object store for a volume.
 
 use crate::Exit;
 use crate::display::print_table;
-use crate::session::Session;
-use crate::table::Verb;
-use crate::verbs::report::output_failed;
-use clap::{Args, Subcommand};
+use crate::output::output_failed;
+use clap::Args;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
 use senesce_objstore::advise::{Recommendation, Volume, file_systems, recommend};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Give advice from laws that the experiments confirmed, or from a study made here
 #[derive(Args)]
 pub struct Advise {
-    #[command(subcommand)]
-    about: About,
-}
-
-#[derive(Subcommand)]
-enum About {
-    /// Which directory scheme an object store should use on a volume
-    Objects(Objects),
-    /// Which file system to make for a purpose: writes a study, shows it and runs it within a budget
-    Fs(fs::Fs),
-}
-
-#[derive(Args)]
-struct Objects {
-    /// Objects to be stored
+    /// Number of objects
     #[arg(long)]
     count: u64,
-    /// Bytes of an object
+    /// Size of an object
     #[arg(long, default_value = "4K")]
     size: Bytes,
-    /// File system the volume is to have
+    /// File system of the volume
     #[arg(long, default_value = "ext4", value_parser = clap::builder::PossibleValuesParser::new(file_systems()))]
     fs: String,
-    /// Size of the volume
     #[arg(
         long,
         conflicts_with = "path",
         help = "Size of the volume [default: the smallest power of two that holds them]"
     )]
     volume: Option<Bytes>,
-    /// A directory of a mounted file system instead of --fs and --volume
+    /// Mounted directory, instead of --fs and --volume
     #[arg(long)]
     path: Option<PathBuf>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Verb for Advise {
-    const NAME: &'static str = "advise";
-    const ABOUT: &'static str = "Advise on the file system for a purpose, or on the layout of an object store";
-
-    fn run(self, session: &Session) -> Result<Exit, Failure> {
-        match self.about {
-            About::Objects(options) => options.run(),
-            About::Fs(options) => options.run(session),
-        }
-    }
-}
-
-impl Objects {
-    fn run(self) -> Result<Exit, Failure> {
+impl Advise {
+    pub fn run(self) -> Result<Exit, Failure> {
         let options = self;
         let volume = match (&options.path, options.volume) {
             (Some(path), _) => Volume::mounted(path)?,
             (None, Some(size)) => Volume::planned(&options.fs, size)
-                .ok_or_else(|| Failure::usage(format!("nothing is known about volumes of {}", options.fs)))?,
+                .ok_or_else(|| Failure::usage(format!("no rule for volumes of {}", options.fs)))?,
             (None, None) => Volume::least(&options.fs, options.count, options.size.0)
-                .ok_or_else(|| Failure::usage(format!("no volume of {} holds so many objects", options.fs)))?,
+                .ok_or_else(|| Failure::usage(format!("no volume of {} holds that number of objects", options.fs)))?,
         };
         let found = recommend(volume, options.count, options.size.0);
         if options.json {

@@ -1,18 +1,18 @@
-//! `senesce prognosis TARGET`: what age costs, which cure is worth it, when the file system will be full.
+//! `senesce diagnose TARGET`: cost of age, useful remedies, and remaining files.
 
 use crate::Exit;
 use crate::display::print_analysis;
 use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::plan::Plan;
 use senesce_core::record::{Record, RunDirectory};
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Environment, ExitCode, Failure, Table};
-use senesce_prognosis::estimate::{self, Prognosis as Found};
+use senesce_prognosis::estimate::{self, Prognosis};
 use senesce_prognosis::headroom::{NAME_BYTES, NAME_BYTES_ALLOWED};
 use senesce_prognosis::reading::Order;
 use senesce_prognosis::record::{self, Trend};
@@ -23,58 +23,57 @@ use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Say what age costs and what helps
+/// Diagnose a file system without changing it
 #[derive(Args)]
-pub struct Prognosis {
-    /// Mounted directory, image or block device; it is only read
+pub struct Diagnose {
+    /// Mounted directory, image or block device; never written
     target: String,
-    /// Drive that time is modelled on: `auto`, a name of `senesce device list`, or a device file
+    /// Drive model for the times: auto, a name from `senesce device list`, or a file
     #[arg(long, default_value = "auto", value_name = "auto|NAME|FILE")]
     model: String,
     /// Order in which files are read
     #[arg(long, default_value = "readdir", value_parser = ["readdir", "path"])]
     order: String,
-    /// Bytes of the names of the files that could still be created
+    /// Length of the names of new files, in bytes
     #[arg(long, default_value_t = NAME_BYTES, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(NAME_BYTES_ALLOWED))]
     name_length: u64,
-    /// Make a twin of its metadata and try creations and cures there; a COMMAND behind `--` is tried too, `{}` is the twin
+    /// Try remedies, new files and COMMAND on a copy of the metadata; {} in COMMAND stands for its mount point
     #[arg(long = "try")]
     try_on_twin: bool,
-    /// With --try: try only the cures, or only to create files
+    /// With --try: try remedies only, or new files only
     #[arg(long, value_name = "cures|creations", value_parser = ["cures", "creations"], requires = "try_on_twin")]
     only: Option<String>,
-    /// With --try: passes of the defragmenter at most
+    /// With --try: maximum passes of the defragmenter
     #[arg(long, default_value_t = 3, requires = "try_on_twin")]
     passes: u32,
-    /// With --try: stop all writing to a mounted target for the time of the copy
+    /// With --try: freeze a mounted target during the copy
     #[arg(long, requires = "try_on_twin")]
     freeze: bool,
-    /// Command to try on the twin
+    /// Command to try on the copy
     #[arg(last = true, requires = "try_on_twin", value_name = "COMMAND")]
     command: Vec<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write a page to FILE
+    /// Write an HTML page to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Keep what was found in DIR; several tell a trend
+    /// Append the result to DIR; several results show a trend
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Write metrics for Prometheus to FILE
+    /// Write Prometheus metrics to FILE
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
-    /// Threads; 0 means as many as there are processors
+    /// Threads; 0 for one per processor
     #[arg(long, default_value_t = 0)]
     threads: usize,
     #[command(flatten)]
     output: Output,
 }
 
-impl Verb for Prognosis {
-    const NAME: &'static str = "prognosis";
-    const ABOUT: &'static str =
-        "Say what age costs, which cure is worth it, and how many files still fit; alters nothing";
+impl Verb for Diagnose {
+    const NAME: &'static str = "diagnose";
+    const ABOUT: &'static str = "Show the cost of age, remedies, and how many files still fit";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let metrics = (self.prometheus.as_deref(), Format::Text, &b"# HELP senesce_"[..]);
@@ -120,12 +119,12 @@ impl Verb for Prognosis {
     }
 }
 
-impl Prognosis {
+impl Diagnose {
     fn tried(
         &self,
         target: &Path,
         options: &Options,
-        found: &Found,
+        found: &Prognosis,
         session: &Session,
     ) -> Result<twin::Tried, Failure> {
         let interrupt = session.interrupt()?;
@@ -151,7 +150,7 @@ impl Prognosis {
         Ok(laboratory.run(&found.target, made, &wanted)?)
     }
 
-    fn print(&self, found: &Found, trends: &[Trend]) -> Result<(), Failure> {
+    fn print(&self, found: &Prognosis, trends: &[Trend]) -> Result<(), Failure> {
         if self.json {
             let mut value = json!(found);
             if self.record.is_some() {
@@ -164,15 +163,15 @@ impl Prognosis {
         print_analysis(&analysis, false).map_err(output_failed)
     }
 
-    /// The page, from a record that is kept no longer than it takes.
-    fn page(&self, found: &Found, trends: &[Trend]) -> Result<String, Failure> {
+    /// The page, from a temporary record.
+    fn page(&self, found: &Prognosis, trends: &[Trend]) -> Result<String, Failure> {
         let mut analysis = analysis::analysis(found);
         analysis.tables.extend(trend_table(trends));
         let scratch = ScratchDirectory::small("page")?;
         let plan = Plan {
             kind: Self::NAME.into(),
             seed: DEFAULT_SEED,
-            command: format!("senesce prognosis {}", found.target),
+            command: format!("senesce diagnose {}", found.target),
             program_version: env!("CARGO_PKG_VERSION").into(),
             spec: Default::default(),
             scale: None,

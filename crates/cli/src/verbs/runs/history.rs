@@ -1,12 +1,11 @@
-//! `senesce history`: results over time.
+//! `senesce runs history`: results over time.
 
 use crate::Exit;
 use crate::display::{print_analysis, print_table};
 use crate::output::Output;
 use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
-use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::output::output_failed;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
@@ -15,51 +14,46 @@ use senesce_runs::compare::{Options, parse_share};
 use senesce_runs::history::{self, Courses, Entry, Measured};
 use std::path::PathBuf;
 
-/// List all runs below directories by date; show how their metrics went, and export all values
 #[derive(Args)]
 pub struct History {
-    /// Directories that hold runs, looked through with what is below them
-    #[arg(value_name = "DIR", help = "Directories that hold runs [default: ./senesce-runs]")]
+    #[arg(value_name = "DIR", help = "Directories to search for runs, with their subdirectories [default: ./senesce-runs]")]
     directories: Vec<PathBuf>,
-    /// Only runs of this experiment or verb
+    /// Runs of this experiment or verb only
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Only runs with this label
+    /// Runs with this label only
     #[arg(long, value_name = "TEXT")]
     labelled: Option<String>,
-    /// Show the course of every metric with the places where its level changed
+    /// Show every metric over time, and where its level changed
     #[arg(long)]
     trend: bool,
-    /// Compare the newest run of each setting with the runs that carry this label (`runs label`, --label)
+    /// Compare the newest run of each setting with the runs of this label
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
-    /// By how much two single runs of the same thing are assumed to differ, where a baseline has one run (as `compare`)
+    /// Assumed difference of two equal runs, for a baseline of a single run
     #[arg(long, value_name = "SHARE", requires = "baseline")]
     noise: Option<String>,
-    /// Print JSON: the list of runs; with --trend or --baseline an object of runs, courses and baseline
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write one HTML page: courses as figures, and all runs
+    /// Write figures and the list of runs to an HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write every measured value of all runs as one CSV table; `-` or no FILE: standard output
+    /// Write every measured value as CSV [no FILE: standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     csv: Option<PathBuf>,
-    /// The same as one JSON object a line
+    /// Write every measured value as JSON lines [no FILE: standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     jsonl: Option<PathBuf>,
-    /// Write the last value of every course in the text format of Prometheus
+    /// Write the latest values as Prometheus metrics [no FILE: standard output]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     prometheus: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
 
-impl Verb for History {
-    const NAME: &'static str = "history";
-    const ABOUT: &'static str = "Show all runs by date, the course of their metrics and where it changed";
-
-    fn run(self, session: &Session) -> Result<Exit, Failure> {
+impl History {
+    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check_all(&[
             (self.csv.as_deref(), Format::Csv, b"run,"),
             (self.jsonl.as_deref(), Format::Json, b""),
@@ -68,7 +62,7 @@ impl Verb for History {
         ])?;
         let entries = self.entries()?;
         if entries.is_empty() {
-            eprintln!("no runs found; runs are kept in ./senesce-runs or where --out says");
+            eprintln!("no runs found; runs are stored in ./senesce-runs or the directory of --out");
         }
         if !self.needs_values() {
             self.print_list(&entries)?;
@@ -81,9 +75,7 @@ impl Verb for History {
         self.show_courses(&entries, &measured)?;
         Ok(ExitCode::Done.into())
     }
-}
 
-impl History {
     fn entries(&self) -> Result<Vec<Entry>, Failure> {
         let standard = [runs_directory()];
         let below = match self.directories.as_slice() {

@@ -1,0 +1,42 @@
+//! `senesce help [PAGE]`: documentation pages and manual pages.
+
+mod manual;
+
+use crate::Exit;
+use crate::registry::REGISTRY;
+use crate::session::Session;
+use crate::table::Verb;
+use clap::Args;
+use senesce_core::{ExitCode, Failure};
+use std::path::PathBuf;
+
+/// Show the documentation of a verb, an experiment or a topic
+#[derive(Args)]
+pub struct Help {
+    #[arg(add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_page),
+          help = "Verb, experiment or topic [default: list of pages]")]
+    page: Option<String>,
+    /// Print the manual page of a verb, or of senesce, in roff
+    #[arg(long)]
+    man: bool,
+    /// Write all manual pages into DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["page", "man"])]
+    man_pages: Option<PathBuf>,
+}
+
+impl Verb for Help {
+    const NAME: &'static str = "help";
+    const ABOUT: &'static str = "Show the page of a verb, an experiment or a topic";
+
+    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        if let Some(directory) = &self.man_pages {
+            return manual::write_all(directory);
+        }
+        match (self.page, self.man) {
+            (page, true) => manual::print(page.as_deref())?,
+            (None, false) => REGISTRY.pages().iter().for_each(|page| println!("{page}")),
+            (Some(page), false) => println!("{}", REGISTRY.page(&page)?.trim_end()),
+        }
+        Ok(ExitCode::Done.into())
+    }
+}

@@ -1,0 +1,50 @@
+//! `senesce runs repeat RUN`: runs the plan of a record again; a guest uses it to run its part of a plan.
+
+use crate::Exit;
+use crate::arguments;
+use crate::display::show;
+use crate::registry::REGISTRY;
+use crate::session::Session;
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use senesce_core::{Failure, Plan};
+use senesce_runs::run::{Conduct, read_steps};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Repeat {
+    /// Run directory, or a plan.toml
+    #[arg(value_name = "RUN", value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
+    run: PathBuf,
+    /// Run only the steps in this JSON file
+    #[arg(long, value_name = "FILE", hide = true)]
+    steps: Option<PathBuf>,
+    #[arg(long, short, value_name = "RUNDIR", help = "Run directory to write [default: senesce-runs/KIND-HASH]")]
+    out: Option<PathBuf>,
+    /// Confirm data loss: repeat the device's path or serial number
+    #[arg(long, value_name = "IDENTITY")]
+    erase: Option<String>,
+    /// Run again even if a result exists
+    #[arg(long)]
+    again: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Repeat {
+    pub fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let is_record = self.run.is_dir();
+        let plan = Plan::read(&if is_record { self.run.join("plan.toml") } else { self.run })?;
+        let interrupt = session.interrupt()?;
+        let how = Conduct {
+            out: self.out,
+            again: self.again,
+            erase: self.erase,
+            scale: plan.scale,
+            only: self.steps.as_deref().map(read_steps).transpose()?,
+            ..session.conduct(&interrupt)
+        };
+        show(&REGISTRY.kind(&plan)?.carry(&plan, &how)?, self.json, session)
+    }
+}

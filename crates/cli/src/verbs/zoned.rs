@@ -1,0 +1,93 @@
+//! `senesce zoned measure|list|open|close|finish|reset|format`.
+
+mod measure;
+mod zones;
+
+use crate::Exit;
+use crate::session::Session;
+use crate::table::Verb;
+use clap::{Args, Subcommand};
+use measure::Measure;
+use senesce_core::Failure;
+use senesce_zoned::manage::{Action as Command, Choice, format_drive, manage};
+use zones::{Drive, Range};
+
+/// Zoned drives, real, emulated or simulated
+#[derive(Args)]
+pub struct Zoned {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Measure writes, appends, reads, resets and finishes, one at a time or concurrent
+    Measure(Box<Measure>),
+    /// List the zones
+    List {
+        #[command(flatten)]
+        drive: Drive,
+        /// Zones to list: N or N..M
+        #[arg(long, value_name = "ZONES")]
+        zone: Option<String>,
+    },
+    /// Open zones
+    Open(OnZones),
+    /// Close zones
+    Close(OnZones),
+    /// Finish zones
+    Finish(OnZones),
+    /// Reset zones; their data is lost
+    Reset(OnZones),
+    /// Format an NVMe drive with another block size; its data is lost
+    Format {
+        #[command(flatten)]
+        drive: Drive,
+        /// Bytes per logical block
+        #[arg(long, value_name = "BYTES")]
+        lbaf: u32,
+        /// Confirm data loss: repeat the drive's path or serial number
+        #[arg(long, value_name = "IDENTITY")]
+        erase: Option<String>,
+    },
+}
+
+#[derive(Args)]
+struct OnZones {
+    #[command(flatten)]
+    drive: Drive,
+    #[command(flatten)]
+    range: Range,
+    /// Confirm data loss: repeat the drive's path or serial number
+    #[arg(long, value_name = "IDENTITY")]
+    erase: Option<String>,
+}
+
+impl Verb for Zoned {
+    const NAME: &'static str = "zoned";
+    const ABOUT: &'static str = "Measure zoned drives; list, open, close, finish and reset zones";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        match self.action {
+            Action::Measure(measure) => measure.run(session),
+            Action::List { drive, zone } => {
+                let choice = zone.as_deref().map_or(Ok(Choice::All), Choice::parse)?;
+                drive.show(|device| senesce_zoned::manage::list(device, choice))
+            }
+            Action::Open(zones) => zones.run(Command::OPEN),
+            Action::Close(zones) => zones.run(Command::CLOSE),
+            Action::Finish(zones) => zones.run(Command::FINISH),
+            Action::Reset(zones) => zones.run(Command::RESET),
+            Action::Format { drive, lbaf, erase } => {
+                drive.show(|device| format_drive(device, lbaf, erase.as_deref()))
+            }
+        }
+    }
+}
+
+impl OnZones {
+    fn run(self, command: Command) -> Result<Exit, Failure> {
+        let choice = self.range.choice()?;
+        self.drive.show(|device| manage(device, choice, command, self.erase.as_deref()))
+    }
+}
