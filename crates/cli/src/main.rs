@@ -18,6 +18,8 @@ macro_rules! println {
 
 mod arguments;
 mod display;
+#[cfg(test)]
+mod documented;
 mod in_the_guest;
 mod output;
 mod ranks;

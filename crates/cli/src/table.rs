@@ -15,6 +15,8 @@ pub trait Verb: Args + FromArgMatches {
     const NAME: &'static str;
     /// One line for the list of verbs.
     const ABOUT: &'static str;
+    /// Commands that work when pasted, for the end of the help.
+    const EXAMPLES: &'static [&'static str];
     /// Does it.
     fn run(self, session: &Session) -> Result<Exit, Failure>;
 }
@@ -40,7 +42,13 @@ fn build<V: Verb>() -> Command {
     Command::new(V::NAME)
         .about(V::ABOUT)
         .disable_help_subcommand(true)
+        .after_help(examples(V::EXAMPLES))
         .defer(|command| V::augment_args(command).about(V::ABOUT))
+}
+
+/// The last part of a help text.
+pub fn examples(commands: &[&str]) -> String {
+    commands.iter().fold("Examples:".into(), |text, command| format!("{text}\n  {command}"))
 }
 
 fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {

@@ -12,12 +12,8 @@ use std::path::{Component, Path, PathBuf};
 /// The options that name a file to be written, besides `--out`.
 const OUTPUTS: [&str; 10] = ["csv", "html", "json", "jsonl", "junit", "markdown", "prometheus", "save", "svg", "text"];
 /// Options with words that name what is read elsewhere: the innermost verb, the option, and whether it names a file and not a folder.
-const OUTPUTS_OF: [(&str, &str, bool); 4] = [
-    ("measure", "fit", true),
-    ("fit", "model", true),
-    ("report", "site", false),
-    ("help", "man-pages", false),
-];
+const OUTPUTS_OF: [(&str, &str, bool); 4] =
+    [("measure", "fit", true), ("fit", "model", true), ("report", "site", false), ("help", "man-pages", false)];
 
 /// Folders for the guest. One that was made for it is removed if nothing came into it.
 #[derive(Debug, Default)]
@@ -113,7 +109,9 @@ fn folder_of(id: &str, path: &Path) -> Result<PathBuf, Failure> {
         true => Ok(folder.into()),
         false => {
             let (path, folder) = (path.display(), folder.display());
-            Err(Failure::usage(format!("--{id} {path}: the directory {folder} does not exist; create it before a run with --vm")))
+            Err(Failure::usage(format!(
+                "--{id} {path}: the directory {folder} does not exist; create it before a run with --vm"
+            )))
         }
     }
 }

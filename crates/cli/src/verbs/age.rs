@@ -2,12 +2,12 @@
 
 use crate::Exit;
 use crate::arguments;
+use crate::display::print_plan;
+use crate::display::show;
+use crate::output::output_failed;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::display::show;
-use crate::output::output_failed;
-use crate::display::print_plan;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_aging::parts::MOST_PARTS;
@@ -229,6 +229,11 @@ enum TruncateWord {
 impl Verb for Age {
     const NAME: &'static str = "age";
     const ABOUT: &'static str = "Age a file system to a profile, and prove the result";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce age image:old.img,size=1G --out run",
+        "senesce age image:old.img,size=1G --fs xfs --profile meyer --truncate-sizes",
+        "senesce age DIR --create --size 10G",
+    ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.mpi {

@@ -3,11 +3,11 @@
 mod ranks;
 
 use crate::Exit;
-use crate::session::{Session, runs_directory};
-use crate::table::Verb;
+use crate::display::print_plan;
 use crate::display::{show, show_record};
 use crate::output::output_failed;
-use crate::display::print_plan;
+use crate::session::{Session, runs_directory};
+use crate::table::Verb;
 use clap::{Args, ValueEnum};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed};
@@ -74,6 +74,8 @@ pub struct Bench {
 impl Verb for Bench {
     const NAME: &'static str = "bench";
     const ABOUT: &'static str = "Measure a workload, file operations, or a cold read";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce bench DIR varmail --time 30s --reps 3", "senesce bench memory:1G cold-read", "senesce bench --list"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.list {

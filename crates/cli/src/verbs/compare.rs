@@ -4,10 +4,10 @@ use crate::Exit;
 use crate::arguments;
 use crate::display::print_analysis;
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
@@ -72,6 +72,8 @@ pub struct Compare {
 impl Verb for Compare {
     const NAME: &'static str = "compare";
     const ABOUT: &'static str = "Compare runs, or gate on a regression";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce compare BASE RUN", "senesce compare RUN --against BASE --fail-on-regression 5%"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let options = Options {

@@ -1,9 +1,9 @@
 //! `senesce completions SHELL`.
 
 use crate::Exit;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::Args;
 use clap_complete::env::Shells;
 use senesce_core::{ExitCode, Failure};
@@ -22,6 +22,7 @@ pub struct Completions {
 impl Verb for Completions {
     const NAME: &'static str = "completions";
     const ABOUT: &'static str = "Print completions for bash, zsh, fish, elvish or powershell";
+    const EXAMPLES: &'static [&'static str] = &["senesce completions bash"];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let shells = Shells::builtins();

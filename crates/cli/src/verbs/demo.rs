@@ -1,11 +1,11 @@
 //! `senesce demo`: an aging in seconds, with whatever this machine allows.
 
 use crate::Exit;
+use crate::display::show;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::age::Age;
-use crate::display::show;
 use crate::verbs::report;
 use clap::{Args, Command, FromArgMatches};
 use senesce_core::{Bytes, ExitCode, Failure, Level};
@@ -37,6 +37,7 @@ pub struct Demo {
 impl Verb for Demo {
     const NAME: &'static str = "demo";
     const ABOUT: &'static str = "Age something small in seconds and write the report";
+    const EXAMPLES: &'static [&'static str] = &["senesce demo", "senesce demo --on simulator"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.out.as_deref().map_or(Ok(()), report::check_default)?;

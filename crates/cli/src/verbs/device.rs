@@ -4,9 +4,9 @@ mod zoned;
 
 use crate::Exit;
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
@@ -177,6 +177,8 @@ fn text_of(outcome: &Outcome) -> String {
 impl Verb for Device {
     const NAME: &'static str = "device";
     const ABOUT: &'static str = "Measure drives by reads; list, show and simulate drive models";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce device list", "senesce device measure /dev/sdb --out sdb.toml"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let text = match self.action {

@@ -3,9 +3,9 @@
 use crate::Exit;
 use crate::display::print_analysis;
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::plan::Plan;
@@ -74,6 +74,7 @@ pub struct Diagnose {
 impl Verb for Diagnose {
     const NAME: &'static str = "diagnose";
     const ABOUT: &'static str = "Show the cost of age, remedies, and how many files still fit";
+    const EXAMPLES: &'static [&'static str] = &["senesce diagnose /mnt/data", "senesce diagnose old.img --try"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let metrics = (self.prometheus.as_deref(), Format::Text, &b"# HELP senesce_"[..]);

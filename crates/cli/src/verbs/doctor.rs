@@ -1,9 +1,9 @@
 //! `senesce doctor`: what this machine can do, and how to get the rest.
 
 use crate::Exit;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::doctor::{State, examine};
@@ -25,6 +25,7 @@ pub struct Doctor {
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
     const ABOUT: &'static str = "Check what works on this machine; clean up after killed runs";
+    const EXAMPLES: &'static [&'static str] = &["senesce doctor", "senesce doctor --sweep"];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if self.sweep {

@@ -27,6 +27,7 @@ pub struct Help {
 impl Verb for Help {
     const NAME: &'static str = "help";
     const ABOUT: &'static str = "Show the page of a verb, an experiment or a topic";
+    const EXAMPLES: &'static [&'static str] = &["senesce help age", "senesce help frag-intra"];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if let Some(directory) = &self.man_pages {

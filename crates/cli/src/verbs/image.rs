@@ -5,9 +5,9 @@ mod twin;
 use crate::Exit;
 use crate::display::print_table;
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
@@ -165,6 +165,11 @@ struct Stitch {
 impl Verb for Image {
     const NAME: &'static str = "image";
     const ABOUT: &'static str = "Copy, pack, twin, stitch and store images";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce image copy old.img copy.img",
+        "senesce image pack old.img old.pack",
+        "senesce image twin /dev/sdb1 twin.img",
+    ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {

@@ -3,9 +3,9 @@
 use crate::Exit;
 use crate::display::print_analysis;
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
@@ -62,6 +62,8 @@ pub struct Layout {
 impl Verb for Layout {
     const NAME: &'static str = "layout";
     const ABOUT: &'static str = "Show extents, layout scores, free space and a layout map";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce layout /mnt/data", "senesce layout fresh.img aged.img --svg map.svg"];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let (map, dies) = (self.svg.as_deref(), self.die_map.as_deref());

@@ -4,9 +4,9 @@ mod advise;
 
 use crate::Exit;
 use crate::display::print_table;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
@@ -118,6 +118,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 impl Verb for Objects {
     const NAME: &'static str = "objects";
     const ABOUT: &'static str = "Content-addressed object store for directories";
+    const EXAMPLES: &'static [&'static str] = &["senesce objects commit STORE DIR", "senesce objects verify STORE"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         // A store is opened before signals are caught: until then they end the program.

@@ -3,9 +3,9 @@
 use crate::Exit;
 use crate::display::{print_analysis, print_table};
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_aging::profile::import_geriatrix;
 use senesce_aging::{
@@ -153,6 +153,11 @@ impl From<TruncateWord> for Truncate {
 impl Verb for ProfileVerb {
     const NAME: &'static str = "profile";
     const ABOUT: &'static str = "List, show, capture and import aging profiles";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce profile list",
+        "senesce profile show agrawal --size 10G",
+        "senesce profile capture /home --name home --out home.toml",
+    ];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         match self.action {

@@ -28,12 +28,22 @@ pub struct Report {
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", hide_possible_values = true,
-          help = "html: one page a run; text: tables; csv: every measured value; json: everything; figures: SVG, PDF and \
-                  CSV files; zip: an archive a run")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "html",
+        hide_possible_values = true,
+        help = "html: one page a run; text: tables; csv: every measured value; json: everything; figures: SVG, PDF and \
+                  CSV files; zip: an archive a run"
+    )]
     format: FormatWord,
-    #[arg(long, short, value_name = "FILE",
-          help = "File, or directory for figures [default: RUN/report.html, RUN.zip, else standard output]")]
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        help = "File, or directory for figures [default: RUN/report.html, RUN.zip, else standard output]"
+    )]
     out: Option<PathBuf>,
     /// Write a searchable index and a page per run; searches RUNs for more
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"])]
@@ -55,6 +65,11 @@ enum FormatWord {
 impl Verb for Report {
     const NAME: &'static str = "report";
     const ABOUT: &'static str = "Show results as a page, text, CSV, JSON, figures or an archive";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce report latest",
+        "senesce report latest --format csv --out values.csv",
+        "senesce report senesce-runs --site public",
+    ];
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         if let Some(directory) = &self.site {

@@ -3,9 +3,10 @@
 mod list;
 
 use crate::Exit;
+use crate::display::{print_plan, show};
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use crate::display::{print_plan, show};
+use crate::table::examples;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use senesce_core::{ExitCode, Failure, Level, Record, Verdict};
 use senesce_runs::measurements;
@@ -21,6 +22,7 @@ pub fn command() -> Command {
     let root = Command::new("reproduce")
         .about("Run a published experiment and test its claims")
         .arg_required_else_help(true)
+        .after_help(examples(&["senesce reproduce --list", "senesce reproduce frag-intra --scale smoke"]))
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .arg(switch("list", "List the experiments"))

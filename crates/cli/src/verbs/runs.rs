@@ -7,9 +7,9 @@ mod repeat;
 use crate::Exit;
 use crate::arguments::{self, newest, run_paths};
 use crate::display::print_table;
+use crate::output::output_failed;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use history::History;
@@ -79,6 +79,8 @@ struct Remove {
 impl Verb for Runs {
     const NAME: &'static str = "runs";
     const ABOUT: &'static str = "List, label, import, repeat and remove recorded runs";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce runs list", "senesce runs history --trend", "senesce runs label main latest"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {

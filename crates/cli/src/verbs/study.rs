@@ -32,8 +32,12 @@ pub struct Study {
     /// Measure each cell until its comparisons are decided
     #[arg(long, requires = "max_time", help_heading = "Measurement")]
     until_decided: bool,
-    #[arg(long, value_name = "TIME", help_heading = "Measurement",
-          help = "Total time of all runs, such as 30m [default with --for: 1h]")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        help_heading = "Measurement",
+        help = "Total time of all runs, such as 30m [default with --for: 1h]"
+    )]
     max_time: Option<Span>,
     /// Run again even if a result exists
     #[arg(long, help_heading = "Measurement")]
@@ -41,8 +45,13 @@ pub struct Study {
     /// Print the plan only
     #[arg(long, help_heading = "Output")]
     dry_run: bool,
-    #[arg(long, short, value_name = "RUNDIR", help_heading = "Output",
-          help = "Run directory [default: senesce-runs/study-HASH]")]
+    #[arg(
+        long,
+        short,
+        value_name = "RUNDIR",
+        help_heading = "Output",
+        help = "Run directory [default: senesce-runs/study-HASH]"
+    )]
     out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long, help_heading = "Output")]
@@ -54,6 +63,11 @@ pub struct Study {
 impl Verb for Study {
     const NAME: &'static str = "study";
     const ABOUT: &'static str = "Measure file systems fresh and aged, interleaved";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce study --example >study.toml",
+        "senesce study study.toml --dry-run",
+        "senesce study --for mail --max-time 30m",
+    ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.max_time.is_some() && !self.until_decided && self.advice.purpose.is_none() {

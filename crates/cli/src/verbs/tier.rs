@@ -1,9 +1,9 @@
 //! `senesce tier`: the anti-caching file system.
 
 use crate::Exit;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
@@ -134,6 +134,10 @@ struct StatsOf {
 impl Verb for Tier {
     const NAME: &'static str = "tier";
     const ABOUT: &'static str = "File system that moves cold blocks from memory to a disk";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce tier mkfs --nvm region --nvm-size 1G --cold cold",
+        "senesce tier mount --nvm region --cold cold /mnt/tier",
+    ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {

@@ -60,6 +60,10 @@ pub struct Trace {
 impl Verb for Trace {
     const NAME: &'static str = "trace";
     const ABOUT: &'static str = "Record the block requests of a command";
+    const EXAMPLES: &'static [&'static str] = &[
+        "senesce trace old.img --json=result.json -- grep -r needle {}",
+        "senesce trace /mnt/data --text - -- ls -lR {}",
+    ];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let target = TargetSpec::existing(&self.target)?;

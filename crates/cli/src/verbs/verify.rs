@@ -2,9 +2,9 @@
 
 use crate::Exit;
 use crate::arguments;
+use crate::output::output_failed;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::output::output_failed;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use senesce_core::{ExitCode, Failure};
@@ -25,6 +25,7 @@ pub struct Verify {
 impl Verb for Verify {
     const NAME: &'static str = "verify";
     const ABOUT: &'static str = "Check an aged file system against its record";
+    const EXAMPLES: &'static [&'static str] = &["senesce verify latest"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let found = verify(&self.run, session.progress())?;

@@ -95,6 +95,7 @@ struct Run {
 impl Verb for Vm {
     const NAME: &'static str = "vm";
     const ABOUT: &'static str = "Run commands in a guest, with emulated NVMe and zoned drives";
+    const EXAMPLES: &'static [&'static str] = &["senesce vm setup", "senesce vm run -- uname -r"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {

@@ -66,6 +66,8 @@ struct OnZones {
 impl Verb for Zoned {
     const NAME: &'static str = "zoned";
     const ABOUT: &'static str = "Measure zoned drives; list, open, close, finish and reset zones";
+    const EXAMPLES: &'static [&'static str] =
+        &["senesce zoned measure sim:zn540 --op append --bs 4k --qd 4", "senesce zoned list auto"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
@@ -78,9 +80,7 @@ impl Verb for Zoned {
             Action::Close(zones) => zones.run(Command::CLOSE),
             Action::Finish(zones) => zones.run(Command::FINISH),
             Action::Reset(zones) => zones.run(Command::RESET),
-            Action::Format { drive, lbaf, erase } => {
-                drive.show(|device| format_drive(device, lbaf, erase.as_deref()))
-            }
+            Action::Format { drive, lbaf, erase } => drive.show(|device| format_drive(device, lbaf, erase.as_deref())),
         }
     }
 }

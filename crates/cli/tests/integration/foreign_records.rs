@@ -75,13 +75,16 @@ fn a_run_may_be_named_through_a_link_and_is_not_found_through_one() {
     fs::create_dir_all(folder.join("senesce-runs")).unwrap();
     run(folder, &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "elsewhere/run"]);
     symlink("../elsewhere/run", folder.join("senesce-runs/zoned-measure-1f2e3d4c")).unwrap();
-    for verb in
-        [&["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "text"][..], &["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "csv"]]
-    {
+    for verb in [
+        &["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "text"][..],
+        &["report", "senesce-runs/zoned-measure-1f2e3d4c", "--format", "csv"],
+    ] {
         let ended = run(folder, verb);
         assert!(ended.status.success(), "{verb:?}: {}", String::from_utf8_lossy(&ended.stderr));
     }
-    for verb in [&["report", "latest", "--format", "text"][..], &["report", "1f2e3", "--format", "text"], &["runs", "latest"]] {
+    for verb in
+        [&["report", "latest", "--format", "text"][..], &["report", "1f2e3", "--format", "text"], &["runs", "latest"]]
+    {
         assert_eq!(run(folder, verb).status.code(), Some(2), "{verb:?}");
     }
 }

@@ -65,7 +65,8 @@ fn runs_are_listed_by_date_wherever_they_are() {
 fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
-    let found = json(&run(directory.path(), &["runs", "history", "nightly", "--trend", "--baseline", "main", "--json"]));
+    let found =
+        json(&run(directory.path(), &["runs", "history", "nightly", "--trend", "--baseline", "main", "--json"]));
     let courses = found["courses"].as_array().expect("courses");
     let time = courses.iter().find(|course| course["metric"] == "time").expect("the time");
     let changes = time["changes"].as_array().expect("changes");
@@ -143,7 +144,8 @@ fn tables_are_no_wider_than_the_terminal() {
     sixteen_runs(directory.path());
     for columns in ["60", "80", "100"] {
         let mut command = crate::common::senesce(directory.path());
-        let output = command.args(["runs", "history", "nightly"]).env("COLUMNS", columns).output().expect("run senesce");
+        let output =
+            command.args(["runs", "history", "nightly"]).env("COLUMNS", columns).output().expect("run senesce");
         let widest = printed(&output).lines().map(|line| line.chars().count()).max();
         assert!(widest <= columns.parse().ok(), "{columns}: {widest:?}");
     }

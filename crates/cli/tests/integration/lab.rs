@@ -162,8 +162,7 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
 /// `senesce vm run WORDS`: its exit status, what it printed, and what it said on standard error.
 fn lab_run(words: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("temporary folder");
-    let output =
-        senesce().current_dir(directory.path()).args(["vm", "run"]).args(words).output().expect("run senesce");
+    let output = senesce().current_dir(directory.path()).args(["vm", "run"]).args(words).output().expect("run senesce");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }

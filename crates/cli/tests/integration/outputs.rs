@@ -234,7 +234,12 @@ fn the_same_format_is_replaced_and_force_replaces_the_rest() {
 #[test]
 fn a_reader_that_has_gone_ends_the_program_quietly() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for words in [vec!["help", "age"], vec!["reproduce", "--list", "--json"], vec!["help", "--man", "age"], vec!["completions", "bash"]] {
+    for words in [
+        vec!["help", "age"],
+        vec!["reproduce", "--list", "--json"],
+        vec!["help", "--man", "age"],
+        vec!["completions", "bash"],
+    ] {
         let (reader, writer) = std::io::pipe().expect("pipe");
         drop(reader);
         let mut command = crate::common::senesce(directory.path());

@@ -92,7 +92,9 @@ fn no_file_is_taken_for_two_outputs() {
     let folder = directory.path();
     fs::create_dir_all(folder.join("more")).unwrap();
     assert!(
-        run(folder, &["zoned", "measure", "sim:zn540", "--op", "append", "--time", "1ms", "--out", "more/run"]).status.success()
+        run(folder, &["zoned", "measure", "sim:zn540", "--op", "append", "--time", "1ms", "--out", "more/run"])
+            .status
+            .success()
     );
     let before = state(folder);
     for line in [

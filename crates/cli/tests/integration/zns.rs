@@ -124,7 +124,8 @@ fn a_job_that_was_refused_throughout_ends_with_five_and_says_what_was_refused() 
 #[test]
 fn a_record_can_be_reported_again() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = ["zoned", "measure", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
+    let arguments =
+        ["zoned", "measure", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
     result(directory.path(), &arguments);
     senesce(directory.path(), &["report", "run"]).assert().success();
 }
@@ -142,7 +143,10 @@ fn wrong_words_end_with_two_before_any_command() {
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
         (&["zoned", "reset", "sim:zn540"], "--all"),
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--count", "0"], "--count 0"),
-        (&["zoned", "measure", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "occupancy belongs to reset and finish"),
+        (
+            &["zoned", "measure", "sim:zn540", "--op", "write", "--occupancy", "0.5"],
+            "occupancy belongs to reset and finish",
+        ),
         (&["zoned", "measure", "sim:zn540", "--time", "5s"], "--op"),
     ];
     for (arguments, message) in cases {

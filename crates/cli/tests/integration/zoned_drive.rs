@@ -34,13 +34,15 @@ fn a_drive_passes_the_body() {
 
 /// A run that has begun to send commands.
 fn long_run(directory: &Path, device: &str, way: &str) -> Started {
-    let words = ["zoned", "measure", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
+    let words =
+        ["zoned", "measure", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
     start_until(directory, &[&words[..], &["--erase", device]].concat(), "run\n")
 }
 
 fn usable(directory: &Path, device: &str, way: &str) {
     run(directory, &["report", "run"]);
-    let words = ["zoned", "measure", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
+    let words =
+        ["zoned", "measure", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
     let result = json(&run(directory, &words));
     assert_eq!(result["actors"][0]["errors"], 0, "{result}");
     assert_eq!(result["actors"][0]["commands"], 100, "{result}");

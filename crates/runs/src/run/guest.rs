@@ -109,7 +109,8 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
     let (plan_file, inside) = (share.join("plan.toml"), share.join(RECORD));
     fs::write(&plan_file, text).map_err(failed("write", &plan_file))?;
-    let mut command = vec![own_program()?, "-q".into(), "runs".into(), "repeat".into(), plan_file.display().to_string()];
+    let mut command =
+        vec![own_program()?, "-q".into(), "runs".into(), "repeat".into(), plan_file.display().to_string()];
     if let Some(steps) = steps {
         let file = share.join("steps.json");
         let text = serde_json::to_string(steps).map_err(|error| Failure::usage(error.to_string()))?;

@@ -2,9 +2,9 @@
 
 use super::Bench;
 use crate::Exit;
+use crate::display::print_plan;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
-use crate::display::print_plan;
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed, Silent};

@@ -1,10 +1,10 @@
 //! `senesce device measure DEV --zoned --fit FILE`: a model of a zoned drive.
 
 use crate::Exit;
+use crate::display::print_plan;
+use crate::display::show;
 use crate::output::Output;
 use crate::session::Session;
-use crate::display::show;
-use crate::display::print_plan;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Failure, Seed};

@@ -3,9 +3,9 @@
 use crate::Exit;
 use crate::display::{print_analysis, print_table};
 use crate::output::Output;
+use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
-use crate::output::output_failed;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
@@ -16,7 +16,10 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct History {
-    #[arg(value_name = "DIR", help = "Directories to search for runs, with their subdirectories [default: ./senesce-runs]")]
+    #[arg(
+        value_name = "DIR",
+        help = "Directories to search for runs, with their subdirectories [default: ./senesce-runs]"
+    )]
     directories: Vec<PathBuf>,
     /// Runs of this experiment or verb only
     #[arg(long, value_name = "KIND")]

@@ -26,13 +26,29 @@ pub struct Advice {
     /// Drive to measure on, instead of images on loop devices
     #[arg(long, value_name = "DEV", requires = "purpose", help_heading = "Comparison for a purpose")]
     on: Option<PathBuf>,
-    #[arg(long, value_delimiter = ',', value_name = "FS,FS", requires = "purpose", help_heading = "Comparison for a purpose",
-          help = "File systems [default: all that this machine can make and mount]")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "FS,FS",
+        requires = "purpose",
+        help_heading = "Comparison for a purpose",
+        help = "File systems [default: all that this machine can make and mount]"
+    )]
     candidates: Vec<String>,
-    #[arg(long, requires = "purpose", help_heading = "Comparison for a purpose", help = "Size of each image [default: 1G]")]
+    #[arg(
+        long,
+        requires = "purpose",
+        help_heading = "Comparison for a purpose",
+        help = "Size of each image [default: 1G]"
+    )]
     size: Option<Bytes>,
-    #[arg(long, value_name = "FILE", requires = "purpose", help_heading = "Comparison for a purpose",
-          help = "File for the study [default: study-PURPOSE.toml]")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "purpose",
+        help_heading = "Comparison for a purpose",
+        help = "File for the study [default: study-PURPOSE.toml]"
+    )]
     save: Option<PathBuf>,
 }
 

@@ -1,9 +1,9 @@
 //! `senesce zoned measure DEVICE [JOB.toml]`.
 
 use crate::Exit;
-use crate::session::Session;
-use crate::display::show;
 use crate::display::print_plan;
+use crate::display::show;
+use crate::session::Session;
 use clap::Args;
 use senesce_core::units::parse_duration;
 use senesce_core::{Failure, Seed};

@@ -30,7 +30,12 @@ const FILES: [(&str, &str, &str, &str); 5] = [
         "Profile",
         "Read by `senesce age --profile FILE`; see [profile](../verbs/profile.md).",
     ),
-    ("A job for a zoned drive", "zoned", "Job", "Read by `senesce zoned measure DRIVE FILE`; see [zns](../verbs/zns.md)."),
+    (
+        "A job for a zoned drive",
+        "zoned",
+        "Job",
+        "Read by `senesce zoned measure DRIVE FILE`; see [zns](../verbs/zns.md).",
+    ),
     ("A model of a zoned drive", "zoned", "Model", "Named as `sim:FILE`; see [zns](../verbs/zns.md)."),
     (
         "A model of a disk or SSD",

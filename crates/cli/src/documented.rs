@@ -1,0 +1,112 @@
+//! Every command in the documentation and in the help has verbs, options and values that exist.
+
+use crate::{command, table};
+use clap::error::ErrorKind;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+    let pages = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
+}
+
+/// The commands in code blocks and in inline code. A line that ends with a backslash continues.
+fn commands(page: &str) -> Vec<String> {
+    let joined = page.replace("\\\n", " ");
+    let mut found = Vec::new();
+    let mut is_fenced = false;
+    for line in joined.lines() {
+        is_fenced ^= line.starts_with("```");
+        let is_code = is_fenced || line.starts_with("    ");
+        let parts: Vec<&str> = if is_code { vec![line] } else { line.split('`').skip(1).step_by(2).collect() };
+        let starts = parts.iter().filter_map(|part| Some(&part[begin(part)?..]));
+        found.extend(starts.map(str::to_string));
+    }
+    found
+}
+
+/// The position of a command: at the start of a line or behind one of a few words.
+fn begin(line: &str) -> Option<usize> {
+    let at = line.find("senesce ")?;
+    let before = line[..at].trim_end();
+    let is_start =
+        before.is_empty() || ["sudo", ";", "&&", "|", "do", "--", "if"].iter().any(|end| before.ends_with(end));
+    is_start.then_some(at)
+}
+
+/// The words of a command up to a pipe, a redirection, a comment or the next command; optional parts lose their brackets.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    let mut last = ' ';
+    for sign in command.chars() {
+        match (quote, sign) {
+            (Some(open), sign) if sign == open => quote = None,
+            (None, '\'' | '"') => quote = Some(sign),
+            (None, '|' | ';' | '>' | '<' | '&') => break,
+            (None, '#') if last == ' ' => break,
+            (None, '[' | ']') => {}
+            (None, ' ') => words.push(String::new()),
+            (_, sign) => words.last_mut().expect("a word").push(sign),
+        }
+        last = sign;
+    }
+    let words = words.into_iter().map(|word| word.trim_end_matches("...").to_string());
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether the verb is a placeholder, as in `senesce VERB --help`.
+fn is_pattern(words: &[String]) -> bool {
+    let verb = words.iter().skip(1).find(|word| !word.starts_with('-'));
+    verb.is_none_or(|verb| !verb.chars().all(|sign| sign.is_ascii_lowercase() || sign == '-'))
+}
+
+fn error_of(line: &str) -> Option<String> {
+    let words = words(line);
+    if is_pattern(&words) {
+        return None;
+    }
+    let error = command().try_get_matches_from(&words).err()?;
+    let is_wrong =
+        matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::InvalidValue | ErrorKind::UnknownArgument);
+    is_wrong.then(|| error.to_string())
+}
+
+#[test]
+fn documented_commands_parse() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = pages(&root.join("docs"));
+    files.extend(["README.md", "CONTRIBUTING.md", "packaging/python/README.md"].map(|name| root.join(name)));
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for file in files {
+        for line in commands(&fs::read_to_string(&file).expect("a page")) {
+            count += 1;
+            wrong.extend(error_of(&line).map(|error| format!("{}: {line}\n{error}", file.display())));
+        }
+    }
+    assert!(count > 100, "{count} commands found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn examples_of_the_help_parse() {
+    for verb in table::verbs() {
+        let help = (verb.command)().get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  senesce")).map(str::trim).collect();
+        assert!(!examples.is_empty(), "{} has no example", verb.name);
+        for example in examples {
+            let error = command().try_get_matches_from(words(example)).err();
+            assert!(error.is_none(), "{example}: {}", error.map(|error| error.to_string()).unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn unknown_options_are_found() {
+    assert!(error_of("senesce layout --no-such-option x").is_some());
+    assert!(error_of("senesce no-such-verb").is_some());
+    assert!(error_of("senesce VERB --help").is_none());
+    assert_eq!(commands("Use `senesce demo`:\n\n    sudo senesce age x\n"), ["senesce demo", "senesce age x"]);
+}
