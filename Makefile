@@ -51,7 +51,7 @@ dist:
 	@scripts/requirements dist
 	@scripts/dist
 
-# The pages of `senesce doc` and the guides as a book in target/book (needs mdbook).
+# The pages of `senesce help` and the guides as a book in target/book (needs mdbook).
 book:
 	@scripts/book
 

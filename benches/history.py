@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long `senesce history` takes over many runs: benches/history.py SENESCE [RUNS] [FOLDER]
+"""How long `senesce runs history` takes over many runs: benches/history.py SENESCE [RUNS] [FOLDER]
 
 Makes records as `import hyperfine` and `bench` leave them: one real import and the environment of a real run are written out RUNS times
 (10,000 unless said) under 20 settings, each run an hour after the one before, with values of its own and their checksums. Then the list, the
@@ -26,7 +26,7 @@ def made_once(program, room):
     """A real import, and the environment of a real run."""
     result = {"results": [{"command": "c", "mean": 1.0, "min": 1.0, "max": 1.0, "times": [1.0] * VALUES}]}
     (room / "one.json").write_text(json.dumps(result))
-    subprocess.run([program, "import", "hyperfine", "one.json", "--out", "one"], cwd=room, check=True)
+    subprocess.run([program, "runs", "import", "hyperfine", "one.json", "--out", "one"], cwd=room, check=True)
     bench = [program, "bench", "./target", "append", "--create", "--sizes", "4K", "--reps", "1", "--out", "bench"]
     subprocess.run(bench, cwd=room, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return room / "one", json.loads((room / "bench/env.json").read_text())
@@ -78,10 +78,10 @@ def main():
         for number in range(count):
             write(room / "runs" / f"night-{number // 100:03}" / f"run-{number:05}", number, one, environment, plan)
         commands = {
-            "list": [program, "history", "runs"],
-            "list as JSON": [program, "history", "runs", "--json"],
-            "courses (`--trend`)": [program, "history", "runs", "--trend"],
-            "page (`--html`)": [program, "history", "runs", "--html", "history.html"],
+            "list": [program, "runs", "history", "runs"],
+            "list as JSON": [program, "runs", "history", "runs", "--json"],
+            "courses (`--trend`)": [program, "runs", "history", "runs", "--trend"],
+            "page (`--html`)": [program, "runs", "history", "runs", "--html", "history.html"],
         }
         found = {name: [] for name in commands}
         for _ in range(TIMES):

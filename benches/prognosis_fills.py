@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files that still fit, by the rule and by the kernel: benches/prognosis_fills.py SENESCE [--only REGEX] [--seed N] [--keep DIR] [--json FILE]
 
-For every geometry and every profile of fill: makes a file system in images in memory, runs `senesce prognosis` on it, then fills copies of the
+For every geometry and every profile of fill: makes a file system in images in memory, runs `senesce diagnose` on it, then fills copies of the
 same images until the kernel reports ENOSPC: as root, one thread, one new directory, no synchronisation. Prints a Markdown table and a summary.
 `--keep DIR` keeps the images and the kernel's numbers, so that a second run only predicts. Needs root, a C compiler, ext4, XFS and Btrfs.
 """
@@ -141,7 +141,7 @@ class Bench:
         return images
 
     def predicted(self, images, name_bytes):
-        command = [self.options.senesce, "-q", "prognosis"]
+        command = [self.options.senesce, "-q", "diagnose"]
         more = ["--name-length", str(name_bytes), "--json"]
         if len(images) == 1:
             return json.loads(output(command + [images[0]] + more))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plan of `senesce prognosis --try`, carried out on the original: benches/prognosis_plan.py SENESCE FOLDER [SEED ...]
+"""The plan of `senesce diagnose --try`, carried out on the original: benches/prognosis_plan.py SENESCE FOLDER [SEED ...]
 
 Ages images of ext4, xfs and btrfs (the ones that FOLDER does not hold already) and has a plan made of each. Copies of the image are then
 mounted: on one the whole tool runs once, on the other the tool runs on the files of the plan, in the order in which it lists them. A full

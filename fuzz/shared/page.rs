@@ -131,7 +131,7 @@ pub fn analysis(words: &[String]) -> Analysis {
         measured: word(16),
         source: word(17),
         note: word(18),
-        verdict: Verdict::Seen,
+        verdict: Verdict::Supported,
         ..Finding::default()
     };
     Analysis {

@@ -128,10 +128,10 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let alone = alone(claim, measurements, facts);
     let (verdict, why) = match truth {
         Truth::Yes => {
-            told_model(claim, facts).map_or((Verdict::Seen, String::new()), |why| (Verdict::ModelAgrees, why))
+            told_model(claim, facts).map_or((Verdict::Supported, String::new()), |why| (Verdict::ModelAgrees, why))
         }
         Truth::No => {
-            told_model(claim, facts).map_or((Verdict::NotSeen, String::new()), |why| (Verdict::ModelDiffers, why))
+            told_model(claim, facts).map_or((Verdict::NotSupported, String::new()), |why| (Verdict::ModelDiffers, why))
         }
         Truth::Open(why) if facts.level == Level::Smoke => (Verdict::Undecided, format!("{why} (at smoke scale)")),
         Truth::Open(why) => (Verdict::Undecided, why),

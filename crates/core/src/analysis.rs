@@ -252,22 +252,20 @@ pub struct CellRow {
     pub fill: Vec<f32>,
 }
 
-/// How a claim came out.
+/// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Seen here too.
-    Seen,
-    /// Tested and not seen.
-    NotSeen,
-    /// Measured, and the measurement does not tell; what it would take is said.
+    Supported,
+    NotSupported,
+    /// The interval crosses the bound of the claim.
     Undecided,
     /// Cannot be tested on this device or at this scale.
     #[default]
     NotTestable,
-    /// A model of ours agrees with what it was fitted to or told.
+    /// A simulator agrees with a value that it was fitted to.
     ModelAgrees,
-    /// A model of ours differs from what it was fitted to or told.
+    /// A simulator differs from a value that it was fitted to.
     ModelDiffers,
 }
 
@@ -275,8 +273,8 @@ impl Verdict {
     /// The words of the report.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Seen => "seen",
-            Self::NotSeen => "not seen",
+            Self::Supported => "supported",
+            Self::NotSupported => "not supported",
             Self::Undecided => "undecided",
             Self::NotTestable => "not testable here",
             Self::ModelAgrees => "model agrees",

@@ -70,7 +70,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// Whether the reader of a pipe has gone, as in `senesce export ... | head`.
+    /// Whether the reader of a pipe has gone, as in `senesce report ... --format csv | head`.
     pub fn reader_gone(&self) -> bool {
         matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::BrokenPipe)
     }

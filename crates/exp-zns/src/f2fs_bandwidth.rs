@@ -394,7 +394,7 @@ mod tests {
             decide(&set, &values, &facts).into_iter().map(|finding| (finding.id, finding.verdict)).collect::<Vec<_>>()
         };
         let verdicts = |zoned: f64| found(zoned).into_iter().map(|(_, verdict)| verdict).collect::<Vec<_>>();
-        let (seen, not) = (Verdict::Seen, Verdict::NotSeen);
+        let (seen, not) = (Verdict::Supported, Verdict::NotSupported);
         assert_eq!(verdicts(620.0), [seen, seen, seen, seen, not, not], "the mean of logged seconds");
         assert_eq!(verdicts(450.0), [seen, not, not, seen, seen, seen], "that of the whole job");
         let Event::OnModel(mut differs) = on_model("zoned", Host::None, 620.0, 0) else { return };
@@ -411,7 +411,7 @@ mod tests {
         };
         let real = Facts::of(Level::Paper);
         assert_eq!(verdict(1, &real), Verdict::Undecided);
-        assert_eq!(verdict(5, &real), Verdict::Seen);
+        assert_eq!(verdict(5, &real), Verdict::Supported);
         let mut environment = senesce_core::Environment::default();
         environment.put("lab.accelerator", "kvm");
         assert_eq!(verdict(5, &crate::lab_drives::facts(&environment, real)), Verdict::NotTestable);

@@ -1,4 +1,4 @@
-//! `senesce zns`: one job on one drive, recorded.
+//! `senesce zoned measure`: one job on one drive, recorded.
 
 pub(crate) mod cost;
 mod measurements;
@@ -18,7 +18,7 @@ use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A run of `senesce zns`.
+/// A run of `senesce zoned measure`.
 pub struct ZnsJob;
 
 /// What is run, and on what.
@@ -42,7 +42,7 @@ pub enum Event {
 }
 
 impl Run for ZnsJob {
-    const KIND: &'static str = "zns";
+    const KIND: &'static str = "zoned-measure";
     type Spec = Spec;
     type Event = Event;
     type Step = ();

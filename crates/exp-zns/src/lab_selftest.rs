@@ -229,12 +229,12 @@ mod tests {
         let spec = LabSelftest::defaults(Level::Quick);
         let all: String = spec.file_systems.iter().map(|name| format!("{name} ok 1.0 \n")).collect();
         let whole = tried(&spec.file_systems, &all, 0, "");
-        assert_eq!(verdict(&whole), Verdict::Seen);
+        assert_eq!(verdict(&whole), Verdict::Supported);
         let cut = tried(&spec.file_systems, "ext4 ok 1.0 \n", 137, "Out of memory: Killed process\n");
         let asked = spec.file_systems.len();
         assert_eq!((cut.len(), cut.iter().filter(|one| one.works).count()), (asked, 1));
         assert!(cut[1].said.contains("status 137: Out of memory"), "{}", cut[1].said);
-        assert_eq!(verdict(&cut), Verdict::NotSeen);
+        assert_eq!(verdict(&cut), Verdict::NotSupported);
         let events: Vec<Event> = cut[..1].iter().cloned().map(Event::Tried).collect();
         assert_eq!(
             states(&spec, events.iter()).iter().filter(|one| !one.works).count(),

@@ -34,7 +34,7 @@ pub enum LabError {
     },
     /// A kernel image or module could not be read.
     #[error(
-        "{path}: {problem}; `senesce lab setup --again` fetches it anew, or name another with --kernel and --modules"
+        "{path}: {problem}; `senesce vm setup --again` fetches it anew, or name another with --kernel and --modules"
     )]
     Kernel {
         /// The file.

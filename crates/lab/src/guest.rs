@@ -208,7 +208,7 @@ fn run_job(job: &Job) -> u8 {
         Ok(mut child) => child.wait().map_or(125, exit_status),
         Err(error) => {
             if let Some(stream) = &mut say {
-                let _ = writeln!(stream, "senesce lab: cannot run {program} in the guest: {error}");
+                let _ = writeln!(stream, "senesce vm: cannot run {program} in the guest: {error}");
             }
             if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
         }

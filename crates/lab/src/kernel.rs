@@ -97,7 +97,7 @@ pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
         Some(wanted) if !names.is_empty() => {
             LabError::Usage(format!("there is no kernel {wanted} in the cache; there are {}", names.join(", ")))
         }
-        _ => LabError::Missing { what: "the lab has no kernel yet".into(), remedy: "senesce lab setup".into() },
+        _ => LabError::Missing { what: "the lab has no kernel yet".into(), remedy: "senesce vm setup".into() },
     })
 }
 

@@ -123,7 +123,7 @@ impl Machine<'_> {
         }
         command.spawn().map_err(|error| LabError::Missing {
             what: format!("{QEMU} cannot be run ({error})"),
-            remedy: "apt-get install qemu-system-x86, or as root: senesce lab setup".into(),
+            remedy: "apt-get install qemu-system-x86, or as root: senesce vm setup".into(),
         })
     }
 

@@ -186,7 +186,7 @@ impl LabRun {
 
     fn check(&self) -> Result<(), LabError> {
         if self.command.is_empty() {
-            return Err(LabError::Usage("name a command after `--`: senesce lab run -- uname -r".into()));
+            return Err(LabError::Usage("name a command after `--`: senesce vm run -- uname -r".into()));
         }
         if self.memory < Bytes::mib(256) {
             return Err(LabError::Usage(format!(

@@ -42,7 +42,7 @@ impl Limit {
 pub enum Ended {
     /// The guest ended, or reported the command's exit status.
     ByItself,
-    /// Nobody reads the command's output any more (`senesce lab run ... | head`).
+    /// Nobody reads the command's output any more (`senesce vm run ... | head`).
     ReaderGone,
 }
 
@@ -198,11 +198,11 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
         (_, Some(message)) => (
             GuestEnd::Panic,
             format!("panicked ({message})"),
-            "if the command did not ask for it, try another kernel: senesce lab setup --kernel FILE --modules DIR",
+            "if the command did not ask for it, try another kernel: senesce vm setup --kernel FILE --modules DIR",
         ),
         _ => {
             let what = if started { "ended before the command did" } else { "could not start the command" };
-            (GuestEnd::Other, what.into(), "`senesce lab status` says what is set up")
+            (GuestEnd::Other, what.into(), "`senesce vm status` says what is set up")
         }
     };
     Err(LabError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })

@@ -92,7 +92,7 @@ impl StoreError {
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(28) => "free some space or some inodes there (`senesce advise objects` tells how many a store needs)",
+        Some(28) => "free some space or some inodes there (`senesce objects advise` tells how many a store needs)",
         Some(13) => "check the permissions",
         Some(24) => "raise the limit of open files (ulimit -n)",
         _ => "",

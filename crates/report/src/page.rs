@@ -222,8 +222,8 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
         .iter()
         .map(|finding| {
             let (symbol, class) = match finding.verdict {
-                Verdict::Seen => ("✓", "good"),
-                Verdict::NotSeen => ("✗", "bad"),
+                Verdict::Supported => ("✓", "good"),
+                Verdict::NotSupported => ("✗", "bad"),
                 Verdict::Undecided => ("?", "open"),
                 Verdict::NotTestable => ("○", "open"),
                 Verdict::ModelAgrees => ("≈", "open"),

@@ -55,7 +55,7 @@ pub fn examine() -> Vec<Check> {
     checks.push(cold_reads());
     for file_system in FileSystem::ALL {
         let known = kernel_knows(file_system.name());
-        let remedy = format!("modprobe {file_system}, or run it in the lab guest: senesce lab run");
+        let remedy = format!("modprobe {file_system}, or run it in the lab guest: senesce vm run");
         checks.push(fact(&format!("kernel: {file_system}"), "mounting it", known, &remedy));
     }
     checks.push(block_traces());

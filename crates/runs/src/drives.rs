@@ -9,7 +9,7 @@ pub const METADATA_DRIVE: Bytes = Bytes::mib(128);
 /// The word for the drive of the guest that has what is wanted.
 pub const AUTO: &str = "auto";
 
-/// Three drives for the guest, as `senesce lab run --drive` takes them: conventional, small conventional, zoned.
+/// Three drives for the guest, as `senesce vm run --drive` takes them: conventional, small conventional, zoned.
 pub fn emulated(size: Bytes) -> Vec<String> {
     emulated_with(size, ZONES)
 }

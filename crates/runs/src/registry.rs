@@ -6,7 +6,7 @@ use senesce_core::{Analysis, Failure, Plan, Record};
 
 /// Everything that can be run and read back.
 pub struct Registry {
-    /// The published experiments, crate by crate, in the order of `senesce experiments`.
+    /// The published experiments, crate by crate, in the order of `senesce reproduce --list`.
     pub experiments: &'static [&'static [&'static dyn Reproducible]],
     /// The verbs that leave run directories.
     pub verbs: &'static [&'static [&'static dyn RunKind]],
@@ -25,34 +25,32 @@ pub const PAGES: &[(&str, &str)] = &[
     ("security", include_str!("../docs/security.md")),
     ("packages", include_str!("../docs/guide/packages.md")),
     ("demo", include_str!("../docs/verbs/demo.md")),
-    ("runs", include_str!("../docs/verbs/runs.md")),
-    ("history", include_str!("../docs/verbs/history.md")),
-    ("advise", include_str!("../docs/verbs/advise.md")),
-    ("objects", include_str!("../docs/verbs/objects.md")),
-    ("bench", include_str!("../docs/verbs/bench.md")),
-    ("device", include_str!("../docs/verbs/device.md")),
+    ("doctor", include_str!("../docs/verbs/doctor.md")),
     ("age", include_str!("../docs/verbs/age.md")),
     ("verify", include_str!("../docs/verbs/verify.md")),
-    ("layout", include_str!("../docs/verbs/layout.md")),
-    ("prognosis", include_str!("../docs/verbs/prognosis.md")),
-    ("twin", include_str!("../docs/verbs/twin.md")),
-    ("reproduce", include_str!("../docs/verbs/reproduce.md")),
-    ("report", include_str!("../docs/verbs/report.md")),
-    ("compare", include_str!("../docs/verbs/compare.md")),
-    ("export", include_str!("../docs/verbs/export.md")),
-    ("import", include_str!("../docs/verbs/import.md")),
-    ("bundle", include_str!("../docs/verbs/bundle.md")),
-    ("lab", include_str!("../docs/verbs/lab.md")),
-    ("zns", include_str!("../docs/verbs/zns.md")),
-    ("zones", include_str!("../docs/verbs/zones.md")),
-    ("study", include_str!("../docs/verbs/study.md")),
-    ("tier", include_str!("../docs/verbs/tier.md")),
     ("profile", include_str!("../docs/verbs/profile.md")),
-    ("image", include_str!("../docs/verbs/image.md")),
+    ("layout", include_str!("../docs/verbs/layout.md")),
     ("trace", include_str!("../docs/verbs/trace.md")),
+    ("diagnose", include_str!("../docs/verbs/diagnose.md")),
+    ("bench", include_str!("../docs/verbs/bench.md")),
+    ("study", include_str!("../docs/verbs/study.md")),
+    ("study-for", include_str!("../docs/verbs/study-for.md")),
+    ("reproduce", include_str!("../docs/verbs/reproduce.md")),
+    ("compare", include_str!("../docs/verbs/compare.md")),
+    ("report", include_str!("../docs/verbs/report.md")),
+    ("runs", include_str!("../docs/verbs/runs.md")),
+    ("runs-history", include_str!("../docs/verbs/runs-history.md")),
+    ("runs-import", include_str!("../docs/verbs/runs-import.md")),
+    ("device", include_str!("../docs/verbs/device.md")),
+    ("zoned", include_str!("../docs/verbs/zoned.md")),
+    ("zoned-models", include_str!("../docs/verbs/zoned-models.md")),
+    ("image", include_str!("../docs/verbs/image.md")),
     ("snapshot", include_str!("../docs/verbs/snapshot.md")),
-    ("rollback", include_str!("../docs/verbs/rollback.md")),
-    ("run-and-rollback", include_str!("../docs/verbs/run-and-rollback.md")),
+    ("vm", include_str!("../docs/verbs/vm.md")),
+    ("objects", include_str!("../docs/verbs/objects.md")),
+    ("tier", include_str!("../docs/verbs/tier.md")),
+    ("help", include_str!("../docs/verbs/help.md")),
+    ("completions", include_str!("../docs/verbs/completions.md")),
 ];
 
 impl Registry {
@@ -74,7 +72,7 @@ impl Registry {
     pub fn experiment(&self, id: &str) -> Result<&'static dyn Reproducible, Failure> {
         self.experiments().find(|experiment| experiment.kind() == id).ok_or_else(|| {
             let hint = suggest(id, self.experiments().map(|experiment| experiment.kind()));
-            Failure::usage(format!("there is no experiment '{id}'{hint}; `senesce experiments` lists them"))
+            Failure::usage(format!("there is no experiment '{id}'{hint}; `senesce reproduce --list` lists them"))
         })
     }
 
@@ -116,7 +114,7 @@ impl Registry {
         let of_experiment = self.experiments().find(|experiment| experiment.kind() == name);
         of_experiment.map(|experiment| experiment.page()).ok_or_else(|| {
             let hint = suggest(name, self.pages());
-            Failure::usage(format!("there is no page '{name}'{hint}; `senesce doc` lists them"))
+            Failure::usage(format!("there is no page '{name}'{hint}; `senesce help` lists them"))
         })
     }
 }

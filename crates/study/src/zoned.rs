@@ -24,12 +24,12 @@ pub struct ZonedDrives {
     kind: FileSystem,
 }
 
-/// What a zoned cell needs in a guest, as `senesce lab run --drive` takes it.
+/// What a zoned cell needs in a guest, as `senesce vm run --drive` takes it.
 pub fn emulated(size: Bytes) -> Vec<String> {
     drives::emulated(size).split_off(1)
 }
 
-/// The least drive of `senesce lab` on which the file system is made and holds files. zoned btrfs reserves zones for two
+/// The least drive of `senesce vm` on which the file system is made and holds files. zoned btrfs reserves zones for two
 /// superblock logs, relocation and the log tree (fs/btrfs/zoned.c); F2FS for six open logs and as many sections (mkfs.f2fs).
 pub const LEAST_SIZE: Bytes = Bytes::mib(512);
 

@@ -354,7 +354,7 @@ fn refuse_irregular(found: &fs::Metadata, path: &Path) -> Result<(), TargetError
         () if found.is_file() => Ok(()),
         () if found.file_type().is_block_device() => Err(TargetError::Usage(format!(
             "{path} is a block device: an image must be a regular file; name the device without image:, and to copy what it holds \
-             take a snapshot of it (senesce snapshot {path} NAME --store DIR), whose NAME.img is an image"
+             take a snapshot of it (senesce snapshot create {path} NAME --store DIR), whose NAME.img is an image"
         ))),
         () => Err(TargetError::Usage(format!("{path} is not a regular file: an image must be a regular file"))),
     }

@@ -48,7 +48,7 @@ pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
         TargetError::refused(
             text,
             "it stands for a drive of the lab's guest, and this is not the guest",
-            "name the device, write ./auto for a directory of that name, or run in the guest: senesce lab run --drive nvme",
+            "name the device, write ./auto for a directory of that name, or run in the guest: senesce vm run --drive nvme",
         )
     })?;
     guest.drive(wanted)
@@ -136,7 +136,7 @@ fn choose(mut drives: Vec<Drive>, wanted: Wanted) -> Result<PathBuf, TargetError
     chosen.map(|drive| drive.path).ok_or_else(|| {
         TargetError::missing(
             format!("auto: the guest's {what}"),
-            format!("start it with senesce lab run --drive {how}"),
+            format!("start it with senesce vm run --drive {how}"),
         )
     })
 }

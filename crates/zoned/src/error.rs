@@ -55,7 +55,7 @@ pub enum ZonedError {
     /// Zones are not written as far as this run wrote them.
     #[error(
         "zone {zone} is written up to block {found}, and this run wrote {ours} there{}: another program used the drive meanwhile, so that \
-         nothing that was measured with it counts; end that, look at the zones with `senesce zones DEVICE list`, and give the same \
+         nothing that was measured with it counts; end that, look at the zones with `senesce zoned list DEVICE`, and give the same \
          command again",
         others(*.more)
     )]

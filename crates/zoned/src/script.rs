@@ -133,7 +133,7 @@ impl Round<'_> {
             operation: operation.name(),
             zone: self.zone,
             fault,
-            remedy: "choose other zones with --zones, or look at them with `senesce zones DEVICE list`",
+            remedy: "choose other zones with --zones, or look at them with `senesce zoned list DEVICE`",
         })?;
         if !name.is_empty() {
             self.timed.entry(name).or_default().record(done.completed_ns - done.submitted_ns);

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import senesce
 
-JOB = ("zns", "sim:zn540", "--op", "write", "--time", "1ms")
+JOB = ("zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms")
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_record_reads_without_the_program(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SENESCE", "/nonexistent")
     record = senesce.Record(done / "one")
-    assert record.plan["kind"] == "zns"
+    assert record.plan["kind"] == "zoned-measure"
     assert record.is_complete and record.summary is not None
     assert record.environment["cpu.count"] >= 1
     assert record.events and all(event.t >= 0 for event in record.events)
@@ -62,7 +62,7 @@ def test_measured_values_are_those_of_the_export(done: Path, library: senesce.Li
 def test_history_results_and_claims(done: Path) -> None:
     rows = senesce.history(done, library="rows")
     assert [(Path(row["run"]).name, row["kind"], row["complete"]) for row in rows] == [
-        ("one", "zns", True), ("two", "zns", True),
+        ("one", "zoned-measure", True), ("two", "zoned-measure", True),
     ]
     document = json.loads(senesce.run("report", done / "one", "--format", "json").output)
     assert senesce.result(done / "one") == document["runs"][0]["result"]

@@ -74,7 +74,7 @@ fn is_exact(set: &ClaimSet, claim: &Claim) -> bool {
 #[test]
 fn true_worlds_are_seen() {
     for (name, set, claim) in testable() {
-        let wanted = if claim.fitted { Verdict::ModelAgrees } else { Verdict::Seen };
+        let wanted = if claim.fitted { Verdict::ModelAgrees } else { Verdict::Supported };
         let world = synthetic::measurements(&claim, &set, World::True);
         expect(&name, "true", &judged(&set, &claim, &world), wanted);
     }
@@ -83,7 +83,7 @@ fn true_worlds_are_seen() {
 #[test]
 fn false_worlds_are_not_seen() {
     for (name, set, claim) in testable() {
-        let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSeen };
+        let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSupported };
         let world = synthetic::measurements(&claim, &set, World::False);
         expect(&name, "false", &judged(&set, &claim, &world), wanted);
     }
@@ -216,7 +216,7 @@ fn what_differs_from_itself_decides_nothing() {
     let (id, set, claim) = testable().into_iter().find(|(name, ..)| name == "all-kinds/controlled").unwrap();
     let Control { of, .. } = claim.control.clone().unwrap();
     let world = synthetic::measurements(&claim, &set, World::True);
-    for (factor, wanted) in [(1.0, Verdict::Seen), (3.0, Verdict::Undecided)] {
+    for (factor, wanted) in [(1.0, Verdict::Supported), (3.0, Verdict::Undecided)] {
         let again = |one: &Measurement| {
             let value = Finite::new(one.value.get() * factor).unwrap();
             let one = Measurement { value, ..one.clone() };
@@ -239,7 +239,7 @@ fn lines_the_other_way_and_level_ones_are_not_seen() {
     let lines = testable().into_iter().filter(|(.., claim)| matches!(claim.rule, Rule::Linear { .. }));
     let mut judgements = 0;
     for (name, set, claim) in lines {
-        let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSeen };
+        let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSupported };
         let world = synthetic::measurements(&claim, &set, World::True);
         let most = world.iter().map(|one| one.value.get()).fold(0.0, f64::max);
         let changed = |value: &dyn Fn(f64) -> f64| -> Vec<Measurement> {

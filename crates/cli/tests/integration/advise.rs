@@ -11,15 +11,15 @@ fn said(output: &Output) -> String {
 }
 
 fn advise(folder: &Path, more: &[&str]) -> Output {
-    run(folder, &[&["advise", "fs", "--candidates", "ext4,xfs", "--size", "512M"], more].concat())
+    run(folder, &[&["study", "--candidates", "ext4,xfs", "--size", "512M"], more].concat())
 }
 
 #[test]
 #[ignore = "needs XFS"]
 fn a_study_that_the_user_changed_is_never_written_over_unasked() {
     let directory = temporary_directory();
-    let file = directory.path().join("advise-mail.toml");
-    let words = ["--for", "mail", "--budget", "1m", "--dry-run"];
+    let file = directory.path().join("study-mail.toml");
+    let words = ["--for", "mail", "--max-time", "1m", "--dry-run"];
     assert!(advise(directory.path(), &words).status.success());
     let written = fs::read_to_string(&file).expect("the study");
     assert!(advise(directory.path(), &words).status.success(), "the same again changes nothing");
@@ -30,7 +30,7 @@ fn a_study_that_the_user_changed_is_never_written_over_unasked() {
     assert_eq!(fs::read_to_string(&file).expect("the study"), changed);
     let table = directory.path().join("fstab");
     fs::write(&table, "# static file system information\n").expect("write");
-    let refused = advise(directory.path(), &[&words[..], &["--study", "fstab"]].concat());
+    let refused = advise(directory.path(), &[&words[..], &["--save", "fstab"]].concat());
     assert_eq!((refused.status.code(), fs::read_to_string(&table).expect("read").len()), (Some(3), 33));
     assert!(advise(directory.path(), &[&words[..], &["--force"]].concat()).status.success());
     assert_eq!(fs::read_to_string(&file).expect("the study"), written);
@@ -62,7 +62,7 @@ fn a_drive_is_measured_once_its_loss_is_allowed() {
     fs::write(directory.path().join("old"), "x").expect("write");
     let formatted = Command::new("mkfs.ext4").args(["-q", "-F", &drive.0]).status().expect("mkfs");
     assert!(formatted.success());
-    let words = ["--for", "objects", "--on", &drive.0, "--budget", "5s", "--json"];
+    let words = ["--for", "objects", "--on", &drive.0, "--max-time", "5s", "--json"];
     let refused = advise(directory.path(), &words);
     assert!(refused.status.code() == Some(3) && said(&refused).contains("--erase"), "{}", said(&refused));
     let told = advise(directory.path(), &[&words[..], &["--erase", &drive.0]].concat());

@@ -155,7 +155,7 @@ fn an_interrupted_run_ends_soon_and_keeps_what_it_measured() {
     let words = ["bench", "target", "small.f", "--create", "--json", "--out", "kept"];
     let ended = start_until(directory.path(), &words, "running").interrupt();
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
-    let report = run(directory.path(), &["report", "kept", "--json"]);
+    let report = run(directory.path(), &["report", "kept", "--format", "json"]);
     assert_eq!(report.status.code(), Some(0), "{}", said(&report));
     let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("interrupted after"), "{record}");

@@ -23,16 +23,15 @@ fn tells(folder: &Path, words: &[&str]) -> bool {
 
 const READERS: &[&str] = &[
     "report run -o page.html",
-    "report run --text",
-    "report run --json",
+    "report run --format text",
     "report runs --site site",
-    "bundle run -o archive.zip",
-    "export run --json",
-    "export run --csv all.csv",
+    "report run --format zip -o archive.zip",
+    "report run --format json",
+    "report run --format csv -o all.csv",
     "compare run own --even-if-different",
-    "runs .",
+    "runs list .",
     "runs label x run",
-    "history . --html courses.html --csv all.csv",
+    "runs history . --html courses.html --csv all.csv",
     "device simulate ssd:fast24 run",
 ];
 

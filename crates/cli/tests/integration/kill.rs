@@ -131,9 +131,9 @@ fn verbs_that_only_compute_leave_what_a_killed_run_left() {
     fs::create_dir(folder.join("tree")).unwrap();
     for words in [
         &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"][..],
-        &["advise", "objects", "tree"],
+        &["objects", "advise", "tree"],
         &["layout", "tree"],
-        &["runs"],
+        &["runs", "list"],
     ] {
         let ended = run(folder, words);
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();

@@ -34,11 +34,11 @@ const VERBS: &[&str] = &[
     "layout kept.img",
     "trace kept.img --json new.json -- sleep 1",
     "trace kept.img --out new-trace -- sh -c 'sync; sleep 1'",
-    "snapshot kept.img two",
-    "rollback kept.img one",
-    "run-and-rollback kept.img one --json new.json -- sleep 1",
-    "prognosis kept.img --try",
-    "twin kept.img new.img",
+    "snapshot create kept.img two",
+    "snapshot restore kept.img one",
+    "snapshot run kept.img one --json new.json -- sleep 1",
+    "diagnose kept.img --try",
+    "image twin kept.img new.img",
     "image copy kept.img new.img",
     "image pack kept.img new.pack",
     "image unpack kept.pack new.img",
@@ -57,7 +57,7 @@ const VERBS: &[&str] = &[
     "reproduce early-enospc --scale smoke --out new-enospc",
     "reproduce aged-image-copy --scale smoke --out new-copy",
     "reproduce frag-intra --scale smoke --out new-intra",
-    "lab run --drive nvme,size=1G --memory 512M -- sleep 1000",
+    "vm run --drive nvme,size=1G --memory 512M -- sleep 1000",
 ];
 
 const STUDY: &str = r#"
@@ -106,9 +106,9 @@ fn set_scene(folder: &Path) {
         "age image:kept.img,size=128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 1 --out tree",
     );
     done(folder, "image pack kept.img kept.pack");
-    done(folder, "snapshot kept.img one");
+    done(folder, "snapshot create kept.img one");
     done(folder, "trace kept.img --read-only --save kept.trace -- ls -R {}");
-    done(folder, "rollback kept.img one");
+    done(folder, "snapshot restore kept.img one");
     done(folder, "objects commit store tree");
 }
 

@@ -48,29 +48,29 @@ fn state(folder: &Path) -> Vec<(String, [u64; 3], [i64; 4])> {
 const REFUSED: &[&str] = &[
     "report run other",
     "report run --site site",
-    "bundle run other",
-    "export run --csv new.csv --json letter",
-    "export run --csv letter --json new.json",
-    "export run other --csv new.csv --files files",
-    "export run --csv new.csv --json link",
+    "report run other --format zip",
+    "report run --format json --out letter",
+    "report run --format csv --out letter",
+    "report run other --format figures --out files",
+    "report run --format json --out link",
     "compare run other --markdown new.md --junit letter",
     "compare run other --until-decided --max-time 1h --out rounds --markdown letter",
     "compare run other --until-decided --max-time 1h --out rounds --junit link",
-    "history . --csv new.csv --jsonl letter",
-    "history . --csv new.csv --prometheus letter",
-    "history . --jsonl new.jsonl --html link",
+    "runs history . --csv new.csv --jsonl letter",
+    "runs history . --csv new.csv --prometheus letter",
+    "runs history . --jsonl new.jsonl --html link",
     "layout . --svg new.svg --die-map letter",
-    "man --dir pages",
+    "help --man-pages pages",
     "profile capture . --out letter",
-    "prognosis . --html new.html --prometheus link",
-    "prognosis . --html link --record kept",
+    "diagnose . --html new.html --prometheus link",
+    "diagnose . --html link --record kept",
     "trace . --json new.json --text link -- touch ran",
     "trace . --json new.json --save letter -- touch ran",
     "trace . --json new.json --out full -- touch ran",
     "age new --create --size 1G --out full",
     "bench new file-ops --create --out full",
     "age image:old.img,size=64M --data write --record-order --out deep/er/run",
-    "zns sim:zn540 --op write --out full",
+    "zoned measure sim:zn540 --op write --out full",
 ];
 
 #[test]
@@ -98,18 +98,16 @@ fn no_file_is_taken_for_two_outputs() {
     );
     let before = state(folder);
     for line in [
-        "export run --csv new --json new",
-        "export run --csv new --json ./site/../new",
-        "history . --csv new --jsonl new",
-        "bundle run more/run",
-        "export run more/run --files new",
+        "runs history . --csv new --jsonl new",
+        "report run more/run --format zip",
+        "report run more/run --format figures --out new",
         "trace . --json new --text new -- touch ran",
     ] {
         let ended = run(folder, &line.split(' ').collect::<Vec<_>>());
         assert_eq!(ended.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
         assert_eq!(state(folder), before, "{line}");
     }
-    let both = run(folder, &["export", "run", "--csv", "-", "--json", "/dev/stdout"]);
+    let both = run(folder, &["runs", "history", ".", "--csv", "-", "--jsonl", "/dev/stdout"]);
     assert!(both.status.success(), "standard output takes several");
 }
 

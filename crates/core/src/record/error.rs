@@ -14,7 +14,7 @@ pub enum RecordError {
     #[error(transparent)]
     Io(#[from] IoFailure),
     /// The directory is not a run directory.
-    #[error("{path} is not a run directory: it has no readable {missing}; `senesce runs` lists runs")]
+    #[error("{path} is not a run directory: it has no readable {missing}; `senesce runs list` lists runs")]
     NotARun {
         /// The directory.
         path: PathBuf,

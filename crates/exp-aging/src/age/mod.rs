@@ -229,7 +229,7 @@ fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
 fn compressed_words(ended: Option<&Executed>) -> &'static str {
     match ended {
         Some(_) => {
-            "compressed: the layout is proven equal to that of a full aging on the volumes that were measured (senesce doc \
+            "compressed: the layout is proven equal to that of a full aging on the volumes that were measured (senesce help \
              compressed-aging), not on this one"
         }
         None => {

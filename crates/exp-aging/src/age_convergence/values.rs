@@ -127,17 +127,17 @@ mod tests {
     #[test]
     fn ages_that_are_met_before_the_bound_or_after_it_speak_against_it() {
         let claim = "converges-at-the-bound";
-        assert_eq!(verdict(claim, &planned()), Verdict::Seen);
-        assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(550_110), ..planned() }), Verdict::NotSeen);
-        assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(400_000), ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &planned()), Verdict::Supported);
+        assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(550_110), ..planned() }), Verdict::NotSupported);
+        assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(400_000), ..planned() }), Verdict::NotSupported);
     }
 
     #[test]
     fn sizes_and_depths_are_judged_all_the_way() {
         let claim = "sizes-and-depths-follow";
-        assert_eq!(verdict(claim, &planned()), Verdict::Seen);
-        assert_eq!(verdict(claim, &PlayedOut { rmse_depth_greatest: Some(0.00253), ..planned() }), Verdict::NotSeen);
-        assert_eq!(verdict(claim, &PlayedOut { rmse_size_greatest: Some(0.001), ..planned() }), Verdict::NotSeen);
+        assert_eq!(verdict(claim, &planned()), Verdict::Supported);
+        assert_eq!(verdict(claim, &PlayedOut { rmse_depth_greatest: Some(0.00253), ..planned() }), Verdict::NotSupported);
+        assert_eq!(verdict(claim, &PlayedOut { rmse_size_greatest: Some(0.001), ..planned() }), Verdict::NotSupported);
     }
 
     #[test]

@@ -236,10 +236,10 @@ mod tests {
     fn that_all_operations_are_needed_is_judged_by_what_is_certified() {
         let kept = Cell { certified: true, ..cell(4.0, Some(true), 8, None) };
         let lost = cell(2.0, Some(false), 8, None);
-        assert_eq!(verdict(&[kept, lost.clone()]), Verdict::NotSeen);
+        assert_eq!(verdict(&[kept, lost.clone()]), Verdict::NotSupported);
         // Equal below a ceiling that is not equal: not certified.
-        assert_eq!(verdict(&[cell(1.0, Some(true), 8, None), lost.clone()]), Verdict::Seen);
-        assert_eq!(verdict(&[lost]), Verdict::Seen);
+        assert_eq!(verdict(&[cell(1.0, Some(true), 8, None), lost.clone()]), Verdict::Supported);
+        assert_eq!(verdict(&[lost]), Verdict::Supported);
         assert_eq!(verdict(&[cell(1.0, Some(true), 2, None)]), Verdict::NotTestable, "too few agings");
         assert_eq!(verdict(&[cell(1.0, Some(true), 8, Some(false))]), Verdict::NotTestable, "a reference that moves");
     }

@@ -116,8 +116,8 @@ pub(super) mod tests {
         let cut = Measured { verified: None, ended: Some(Ended::Cut), ..cell("hg", CellKind::ManyFiles(100), 0) };
         let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
         let of = |cells: &[Measured]| verdict("every-commit-holds-its-data", cells);
-        assert_eq!(of(&[whole.clone(), cut.clone()]), Verdict::Seen);
-        assert_eq!(of(&[whole, lost]), Verdict::NotSeen);
+        assert_eq!(of(&[whole.clone(), cut.clone()]), Verdict::Supported);
+        assert_eq!(of(&[whole, lost]), Verdict::NotSupported);
         assert_eq!(of(&[cut]), Verdict::NotTestable);
     }
 
@@ -133,7 +133,7 @@ pub(super) mod tests {
         let large = CellKind::FileSize(12 << 30);
         let mut rejected = Measured { ended: Some(Ended::Rejected), ..cell("git", large, 0) };
         rejected.steps.retain(|step| step.step != "commit2");
-        assert_eq!(verdict("git-errs-at-12g", &[rejected.clone()]), Verdict::Seen);
-        assert_eq!(verdict("data-intact", &[rejected]), Verdict::Seen);
+        assert_eq!(verdict("git-errs-at-12g", &[rejected.clone()]), Verdict::Supported);
+        assert_eq!(verdict("data-intact", &[rejected]), Verdict::Supported);
     }
 }

@@ -126,7 +126,7 @@ pub fn run_on(
 /// No point asks for what its drive refuses: somebody else changed the zones, or a zone was lost.
 fn disturbed(key: &str, actor: &ActorResult) -> Failure {
     let words = format!(
-        "point {key}: the drive refused {} commands of {} ({}); see that no other program uses it, look at its zones with `senesce zones \
+        "point {key}: the drive refused {} commands of {} ({}); see that no other program uses it, look at its zones with `senesce zoned list \
          DEVICE list`, and give the same command again",
         actor.tally.error_count(),
         actor.name,

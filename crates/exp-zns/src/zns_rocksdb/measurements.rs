@@ -94,7 +94,7 @@ mod tests {
     fn one_value_against_one_decides_nothing_and_emulated_drives_never_do() {
         let real = Facts::of(Level::Paper);
         assert_eq!(verdict(1, &real), Verdict::Undecided);
-        assert_eq!(verdict(5, &real), Verdict::Seen);
+        assert_eq!(verdict(5, &real), Verdict::Supported);
         let mut environment = senesce_core::Environment::default();
         environment.put("lab.accelerator", "kvm");
         assert_eq!(verdict(5, &crate::lab_drives::facts(&environment, real)), Verdict::NotTestable);

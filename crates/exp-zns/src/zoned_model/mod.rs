@@ -217,7 +217,7 @@ impl ZonedModel {
         let probe = self.source.design.probes().find(|probe| probe.key == point);
         let (Some(probe), Some(session)) = (probe, &mut self.session) else {
             let words =
-                format!("point {point}: the drive cannot run it any more; look at its zones with `senesce zones`");
+                format!("point {point}: the drive cannot run it any more; look at its zones with `senesce zoned list`");
             return Err(Failure::new(ExitCode::RunFailed, words));
         };
         // So that the run knows it for its own if it is cut off.

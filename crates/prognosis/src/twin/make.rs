@@ -257,7 +257,7 @@ fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String
         copy_chunks(source, image)?;
         return Ok("its metadata chunks".into());
     }
-    let device = LoopDevice::attach(&source.file, "senesce twin of", true)?;
+    let device = LoopDevice::attach(&source.file, "senesce image twin of", true)?;
     let (from, to) = (device.path().to_string_lossy().into_owned(), image.to_string_lossy().into_owned());
     match twin {
         Some(TwinBy::E2image) => {

@@ -38,7 +38,7 @@ impl Trial {
         let image = point.join(sink::NAME);
         let file =
             OpenOptions::new().read(true).write(true).open(&image).map_err(PrognosisError::io("open", &image))?;
-        let device = LoopDevice::attach(&file, "senesce twin", false)?;
+        let device = LoopDevice::attach(&file, "senesce image twin", false)?;
         drop(file);
         let copy_options = file_system.entry().copy_options;
         let options = [copy_options, options].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(",");

@@ -5,7 +5,7 @@ use crate::export::better_word;
 use senesce_core::{Measurement, Table};
 use serde_json::{Value, json};
 
-/// Columns; those of `senesce export` keep their names and meaning.
+/// Columns; those of `senesce report` keep their names and meaning.
 pub const COLUMNS: [&str; 20] = [
     "run",
     "date",

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Turns a foreign file into a run directory.
 pub trait Importer: Sync {
-    /// The word after `senesce import`.
+    /// The word after `senesce runs import`.
     fn name(&self) -> &'static str;
 
     /// What it reads, in one line.

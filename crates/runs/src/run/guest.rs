@@ -32,9 +32,9 @@ pub fn guest_records<R: Run>(context: &Context<'_, R>) -> Vec<PathBuf> {
 
 /// What the guest gets.
 pub struct Guest {
-    /// The kernel, as `senesce lab run --kernel` takes it; none: the newest there is.
+    /// The kernel, as `senesce vm run --kernel` takes it; none: the newest there is.
     pub kernel: Option<String>,
-    /// Drives, as `senesce lab run --drive` takes them.
+    /// Drives, as `senesce vm run --drive` takes them.
     pub drives: Vec<String>,
     /// Guest memory.
     pub memory: Bytes,

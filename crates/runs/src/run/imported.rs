@@ -103,5 +103,5 @@ pub fn import_with<R: Run>(
 }
 
 fn only_imported(kind: &str) -> Failure {
-    Failure::new(ExitCode::Usage, format!("'{kind}' is imported (senesce import), not run"))
+    Failure::new(ExitCode::Usage, format!("'{kind}' is imported (senesce runs import), not run"))
 }

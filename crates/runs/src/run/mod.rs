@@ -163,7 +163,7 @@ pub trait Run: Sized + 'static {
 
 /// A published experiment: one file, one registry line, one page, one table of published values.
 pub trait Experiment: Run<Spec: clap::Args> {
-    /// One line for `senesce experiments`.
+    /// One line for `senesce reproduce --list`.
     const TITLE: &'static str;
     /// The page, compiled in (`include_str!("../docs/experiments/ID.md")`).
     const PAGE: &'static str;

@@ -33,7 +33,7 @@ impl Snapshots {
                 self.journal_path().display()
             ),
             format!(
-                "go back there first, or name another folder with --store; if it is this one, which was moved, senesce rollback {path} \
+                "go back there first, or name another folder with --store; if it is this one, which was moved, senesce snapshot restore {path} \
                  {name} --erase {path}; remove the journal if the other is gone"
             ),
         )
@@ -60,7 +60,7 @@ impl Snapshots {
         Err(TargetError::refused(
             &path,
             format!("a way back to {name} was interrupted, and its content is of neither state"),
-            format!("complete it first: senesce rollback {path} {name} (with the same --store)"),
+            format!("complete it first: senesce snapshot restore {path} {name} (with the same --store)"),
         ))
     }
 }

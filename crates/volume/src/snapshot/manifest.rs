@@ -132,7 +132,7 @@ impl Manifest {
         let refused = |found: String| {
             let (path, journal) = (medium.path().display(), image.with_file_name("journal"));
             let ways = format!(
-                "look whether it is the same; if so, senesce rollback {path} SNAPSHOT --erase {path}, else name its own"
+                "look whether it is the same; if so, senesce snapshot restore {path} SNAPSHOT --erase {path}, else name its own"
             );
             let remedy = if journal.exists() { format!("{ways}, or remove {}", journal.display()) } else { ways };
             Err(TargetError::refused(path, found, remedy))

@@ -160,7 +160,7 @@ impl Medium {
                     false => Err(TargetError::refused(
                         claimed.path().display(),
                         "a file system on it lives on after the unmount",
-                        "end what was started while it was mounted, then go back with senesce rollback",
+                        "end what was started while it was mounted, then go back with senesce snapshot restore",
                     )),
                 }
             }

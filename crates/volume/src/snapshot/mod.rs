@@ -241,7 +241,7 @@ impl Snapshots {
             return Err(TargetError::refused(
                 self.medium.path().display(),
                 format!("it changed since the snapshot {name}"),
-                format!("go back first: senesce rollback TARGET {name}"),
+                format!("go back first: senesce snapshot restore TARGET {name}"),
             ));
         }
         self.begin(name)?;

@@ -183,7 +183,7 @@ fn check_magic(magic: u32, path: &Path, offset: usize) -> Result<(), TargetError
         return Err(TargetError::damaged(
             path,
             "the trace was recorded on a machine of the other byte order; turn it into text there \
-             (blkparse -i NAME -o FILE) and import that with `senesce import blkparse`",
+             (blkparse -i NAME -o FILE) and import that with `senesce runs import blkparse`",
         ));
     }
     let what = if offset == 0 { "it is no blktrace file" } else { "it is damaged" };

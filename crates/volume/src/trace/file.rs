@@ -81,7 +81,7 @@ impl BlockTrace {
     /// [`TargetError::Damaged`] for what is no block trace of senesce, or is cut off, or does not have its hash.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, TargetError> {
         let foreign =
-            || TargetError::damaged(path, "it is not a senesce block trace (import others with `senesce import`)");
+            || TargetError::damaged(path, "it is not a senesce block trace (import others with `senesce runs import`)");
         let line = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(foreign)?;
         let head: Head = serde_json::from_slice(&bytes[..line]).map_err(|_| foreign())?;
         if ![MAGIC, UNWITNESSED].contains(&head.format.as_str()) {

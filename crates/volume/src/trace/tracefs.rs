@@ -274,7 +274,7 @@ fn locked(what: &str) -> TargetError {
     TargetError::missing(
         what,
         "block traces need root and tracefs (CONFIG_EVENT_TRACING, CONFIG_BLK_DEV_IO_TRACE), not locked down by the kernel; \
-         traces recorded elsewhere come in with `senesce import blktrace`",
+         traces recorded elsewhere come in with `senesce runs import blktrace`",
     )
 }
 

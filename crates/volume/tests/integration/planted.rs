@@ -59,7 +59,7 @@ fn looking_at_snapshots_completes_nothing() {
     assert_eq!(scene.snapshots().names(), ["one"]);
     assert!(scene.is_untouched());
     refused(scene.snapshots().create("two", Method::Copy), "was interrupted");
-    refused(scene.snapshots().run_and_rollback("one", "", Verify::Auto, |_| Ok(())), "senesce rollback");
+    refused(scene.snapshots().run_and_rollback("one", "", Verify::Auto, |_| Ok(())), "senesce snapshot restore");
     assert!(scene.is_untouched());
     let report = scene.snapshots().rollback("one", false).unwrap();
     assert!(report.verified && report.note.unwrap().contains("was completed"));

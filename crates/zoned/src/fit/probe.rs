@@ -136,7 +136,7 @@ impl Probe {
             place: format!("point {}", self.key),
             problem: format!("the drive refused commands of {}{zone}: {}", actor.name, kinds.join(", ")),
             remedy: "nothing that was measured before is lost; see that no other program uses the drive, look at its zones with \
-                     `senesce zones DEVICE list`, and give the same command again"
+                     `senesce zoned list DEVICE`, and give the same command again"
                 .into(),
         }
     }

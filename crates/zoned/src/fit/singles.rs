@@ -100,7 +100,7 @@ impl Single<'_> {
             operation: operation.name(),
             zone: self.zone,
             fault,
-            remedy: "see that no other program uses the drive, and look at its zones with `senesce zones DEVICE list`",
+            remedy: "see that no other program uses the drive, and look at its zones with `senesce zoned list DEVICE`",
         })?;
         if !name.is_empty() {
             self.timed.entry(name).or_default().record(done.completed_ns - done.submitted_ns);

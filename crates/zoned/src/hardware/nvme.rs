@@ -111,7 +111,7 @@ impl ZonedDevice for NvmeDevice {
         if used.is_some_and(|format| format.metadata_bytes > 0) {
             return Err(ZonedError::Usage(format!(
                 "{path} is formatted with metadata, which senesce does not send; format it without, for example with \
-                 `senesce zones {path} format --lbaf 4096`",
+                 `senesce zoned format {path} --lbaf 4096`",
                 path = self.path
             )));
         }

@@ -113,7 +113,7 @@ fn run<D: ZonedDevice + ?Sized>(device: &mut D, command: Command) -> Result<bool
             operation: command.operation.name(),
             zone: command.zone,
             fault,
-            remedy: "preparation cannot go on; look at the zones with `senesce zones DEVICE list`",
+            remedy: "preparation cannot go on; look at the zones with `senesce zoned list DEVICE`",
         }),
     }
 }

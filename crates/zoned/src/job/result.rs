@@ -1,4 +1,4 @@
-//! What a job gave, as numbers and as the JSON of `senesce zns --json`.
+//! What a job gave, as numbers and as the JSON of `senesce zoned measure --json`.
 
 use super::check::CheckedActor;
 use super::tally::{Latency, Tally};
@@ -300,7 +300,7 @@ fn round(value: f64, digits: i32) -> f64 {
 }
 
 impl JobResult {
-    /// The JSON of `senesce zns --json`.
+    /// The JSON of `senesce zoned measure --json`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("device".into(), self.device.clone().into());
