@@ -75,7 +75,7 @@ def append_in_turns(folder, files, seed):
 
 
 def prognosis(program, target, *more):
-    command = [program, "-q", "prognosis", target, "--model", MODEL, "--json", *more]
+    command = [program, "-q", "diagnose", target, "--model", MODEL, "--json", *more]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
