@@ -24,7 +24,7 @@ fn image(folder: &Path) {
     let made = ["age", "image:k.img,size=64M", "--fullness", "0.3", "--truncate-sizes=drop", "--overwrites", "1"];
     let made = run(folder, &[&made[..], &["--out", "r"]].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    assert!(run(folder, &["snapshot", "k.img", "s"]).status.success());
+    assert!(run(folder, &["snapshot", "create", "k.img", "s"]).status.success());
 }
 
 /// Starts a verb with a command that writes in this way, and waits for its begin.
@@ -65,7 +65,7 @@ fn kill_one(folder: &Path, verb: &[&str], way: &str, moment: Duration, both: boo
     let left = (processes_with(&word), traces_of(process), leftovers(folder));
     assert_eq!(left, (vec![], vec![], vec![]), "{verb:?}, {way}, {moment:?}, {both}");
     points.iter().for_each(|point| assert!(point.symlink_metadata().is_err(), "{}", point.display()));
-    run(folder, &["rollback", "k.img", "s"]);
+    run(folder, &["snapshot", "restore", "k.img", "s"]);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_command_that_ignores_signals_ends_when_the_user_stops() {
         let output = writing(directory.path(), verb, WAYS[3], "deaf-writer").interrupt();
         assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(processes_with("deaf-writer"), Vec::<String>::new());
-        assert!(run(directory.path(), &["rollback", "k.img", "s"]).status.success());
+        assert!(run(directory.path(), &["snapshot", "restore", "k.img", "s"]).status.success());
     }
 }
 

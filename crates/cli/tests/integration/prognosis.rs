@@ -102,7 +102,7 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
     ] {
         assert!(!twin[key].is_null(), "{key} is missing in {twin}");
     }
-    let words = ["prognosis", &image, "--try", "--only", "cures", "--passes", "1", "--json", "--", "false"];
+    let words = ["diagnose", &image, "--try", "--only", "cures", "--passes", "1", "--json", "--", "false"];
     let failing = run(directory.path(), &words);
     assert_eq!(failing.status.code(), Some(5));
     let kept: serde_json::Value = serde_json::from_slice(&failing.stdout).unwrap();

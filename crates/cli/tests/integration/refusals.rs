@@ -107,7 +107,7 @@ fn no_file_is_taken_for_two_outputs() {
         assert_eq!(ended.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
         assert_eq!(state(folder), before, "{line}");
     }
-    let both = run(folder, &["runs", "history", ".", "--csv", "-", "--jsonl", "/dev/stdout"]);
+    let both = run(folder, &["runs", "runs", "history", ".", "--csv", "-", "--jsonl", "/dev/stdout"]);
     assert!(both.status.success(), "standard output takes several");
 }
 

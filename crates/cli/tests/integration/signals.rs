@@ -64,7 +64,7 @@ fn a_verb_that_waits_for_its_input_stops() {
     let directory = temporary_directory();
     let fifo = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let child = started(directory.path(), &["import", "blkparse", "pipe", "--out", "run"]);
+    let child = started(directory.path(), &["runs", "import", "blkparse", "pipe", "--out", "run"]);
     // Opening returns once it reads, and nothing ever comes.
     let _writer = fs::File::options().write(true).open(&fifo).unwrap();
     stops(child, "-INT", "import");
@@ -81,5 +81,5 @@ fn verbs_that_fill_a_volume_stop() {
     let made = ["age", "image:a.img,size=256M", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "1"];
     let made = crate::common::run(directory.path(), &[&made[..], &["--out", "aged"]].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    stops_at_work(directory.path(), &["prognosis", "a.img", "--try"], "-INT");
+    stops_at_work(directory.path(), &["diagnose", "a.img", "--try"], "-INT");
 }
