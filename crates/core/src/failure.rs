@@ -21,8 +21,8 @@ pub enum ExitCode {
     Missing = 4,
     /// The run failed on I/O; its record is kept.
     RunFailed = 5,
-    /// The lab guest itself failed.
-    Lab = 125,
+    /// Nobody can tell: the gate is undecided, or the guest failed. `git bisect run` skips a commit with this code.
+    CannotTell = 125,
     /// Interrupted; a partial record is kept.
     Interrupted = 130,
 }

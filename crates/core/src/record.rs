@@ -45,6 +45,9 @@ pub struct Event {
     /// Its data; null for an event that is only a word.
     #[serde(default)]
     pub data: Value,
+    /// Number of the batch that it was written with, from 0: events of a batch count together or not at all.
+    #[serde(skip)]
+    pub batch: usize,
 }
 
 /// The lock of a run directory.
@@ -182,6 +185,7 @@ impl RunDirectory {
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {
         let path = self.path.join("events.jsonl");
         let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
+        lines::check_size(before + lines.len() as u64, &path)?;
         self.events.write_all(lines.as_bytes()).map_err(|error| {
             // What comes after a part of a line would be damage.
             let _ = self.events.set_len(before);
@@ -338,8 +342,8 @@ impl Record {
     ///
     /// # Errors
     /// [`RecordError::NotARun`] with what it lacks; [`RecordError::OtherFormat`] for one of another version;
-    /// [`RecordError::Damaged`] for a line that is damaged before the end; those of reading. A last line that is torn is left
-    /// out.
+    /// [`RecordError::Damaged`] for a line that is damaged before the end, and for a complete run without events;
+    /// [`RecordError::TooLong`] for more events than fit in memory; those of reading. A last line that is torn is left out.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         Self::read_in(&overview::open(path)?, path)
     }
@@ -350,6 +354,10 @@ impl Record {
         let no_summary =
             |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
         let summary = summary.map(|text| serde_json::from_slice(&text)).transpose().map_err(no_summary)?;
+        if summary.is_some() && events.is_empty() {
+            let problem = "it holds no event, and summary.json states that the run is complete".into();
+            return Err(RecordError::Damaged { path: path.join(lines::EVENTS), line: 1, problem });
+        }
         Ok(Self { path, plan, environment, events, summary, valid_event_bytes })
     }
 

@@ -84,7 +84,7 @@ impl Classify for LabError {
             Self::Missing { .. } => ExitCode::Missing,
             Self::Target(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,
-            Self::Io(_) | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::Lab,
+            Self::Io(_) | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::CannotTell,
         }
     }
 }

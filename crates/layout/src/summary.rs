@@ -145,6 +145,32 @@ impl LayoutSummary {
     }
 }
 
+impl LayoutSummary {
+    /// What in it contradicts itself, in words. A summary that was read back may have been altered.
+    pub fn contradiction(&self) -> Option<String> {
+        let sum = |parts: &mut dyn Iterator<Item = (u64, u64)>| {
+            parts.map(|(one, other)| u128::from(one) * u128::from(other)).sum::<u128>()
+        };
+        let of = |name: &str, stated: u64, sum: u128| {
+            (u128::from(stated) != sum).then(|| format!("{name} is {stated}, and {sum} follows from its parts"))
+        };
+        let counts = || self.extents_per_file.iter();
+        let jumps = |name: &str, jumps: &Discontinuities| {
+            of(name, jumps.count, sum(&mut jumps.log2_blocks.iter().map(|count| (*count, 1))))
+        };
+        let of_space = |space: &FreeSpace| {
+            let extents = sum(&mut space.buckets.iter().map(|bucket| (bucket.extents, 1)));
+            let blocks = sum(&mut space.buckets.iter().map(|bucket| (bucket.blocks, 1)));
+            of("free_space.extents", space.extents, extents)
+                .or_else(|| of("free_space.free_blocks", space.free_blocks, blocks))
+        };
+        of("extents", self.extents, sum(&mut counts().map(|one| (u64::from(one.extents), one.files))))
+            .or_else(|| of("files", self.files, sum(&mut counts().map(|one| (one.files, 1)))))
+            .or_else(|| jumps("discontinuities", &self.discontinuities))
+            .or_else(|| self.free_space.as_ref().and_then(of_space))
+    }
+}
+
 /// One file, for `--per-file`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileLayout {

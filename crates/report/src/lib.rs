@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod csv;
 pub mod data;
 pub mod junit;
+pub mod ktap;
 pub mod markdown;
 mod number;
 mod page;

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod drives;
 pub mod export;
 pub mod history;
+mod identity;
 pub mod import;
 pub mod kernel_log;
 pub mod measurements;

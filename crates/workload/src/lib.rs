@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod builtin;
+mod consistency;
 pub mod engine;
 pub mod error;
 pub mod fileset;

@@ -13,7 +13,7 @@ use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
 use senesce_core::{Failure, Plan, Record, Span};
 use senesce_report::junit::{self, Case, Status};
-use senesce_report::markdown;
+use senesce_report::{ktap, markdown};
 use senesce_runs::compare::{Comparison, Options, Row, WhenUndecided, compare, compare_until_decided, parse_share};
 use senesce_runs::run::Conduct;
 use senesce_stats::gate::Gate;
@@ -34,9 +34,9 @@ pub struct Compare {
     /// Gate: no judged metric may lose this share (5% or 0.05); exit 1 when one does
     #[arg(long, value_name = "SHARE")]
     fail_on_regression: Option<String>,
-    /// What the gate does when the runs cannot tell: exit 1, or 0 and skipped in JUnit, or 0
-    #[arg(long, value_enum, default_value_t = UndecidedWord::Fail, requires = "fail_on_regression")]
-    undecided: UndecidedWord,
+    /// What the gate does when the runs cannot tell [default: exit 125, skipped in JUnit and KTAP]
+    #[arg(long, value_enum, requires = "fail_on_regression")]
+    undecided: Option<UndecidedWord>,
     /// By how much two single runs of the same thing are assumed to differ (2%, times in a virtual machine 20%); several runs of each
     /// side measure it
     #[arg(long, value_name = "SHARE")]
@@ -65,6 +65,9 @@ pub struct Compare {
     /// Write JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write KTAP to this file
+    #[arg(long, value_name = "FILE")]
+    ktap: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -79,7 +82,7 @@ impl Verb for Compare {
         let options = Options {
             fail_on_regression: self.fail_on_regression.as_deref().map(parse_share).transpose()?,
             allow_different: self.even_if_different,
-            undecided: self.undecided.into(),
+            undecided: self.undecided.map_or(WhenUndecided::CannotTell, WhenUndecided::from),
             noise: self.noise.as_deref().map(parse_share).transpose()?,
         };
         let comparison = match (&self.out, self.max_time) {
@@ -99,6 +102,9 @@ impl Verb for Compare {
             let text = junit::render("senesce compare", &cases(&comparison));
             self.output.write(file, Format::Xml, text.as_bytes())?;
         }
+        if let Some(file) = &self.ktap {
+            self.output.write(file, Format::Text, ktap::render(&cases(&comparison)).as_bytes())?;
+        }
         print_analysis(&analysis, self.json).map_err(output_failed)?;
         Ok(comparison.exit_code().into())
     }
@@ -108,7 +114,8 @@ impl Compare {
     /// Before anything is run or written.
     fn check_outputs(&self, page: &[u8]) -> Result<(), Failure> {
         let page = (self.markdown.as_deref(), Format::Text, page);
-        self.output.check_all(&[page, (self.junit.as_deref(), Format::Xml, b"")])
+        let ktap = (self.ktap.as_deref(), Format::Text, &b"KTAP version 1"[..]);
+        self.output.check_all(&[page, (self.junit.as_deref(), Format::Xml, b""), ktap])
     }
 
     /// The runs as they are.
@@ -146,8 +153,6 @@ impl Compare {
 enum UndecidedWord {
     /// Exit 1
     Fail,
-    /// Exit 0, skipped in JUnit
-    Skip,
     /// Exit 0
     Pass,
 }
@@ -156,14 +161,18 @@ impl From<UndecidedWord> for WhenUndecided {
     fn from(word: UndecidedWord) -> Self {
         match word {
             UndecidedWord::Fail => Self::Fail,
-            UndecidedWord::Skip => Self::Skip,
             UndecidedWord::Pass => Self::Pass,
         }
     }
 }
 
 fn cases(comparison: &Comparison) -> Vec<Case> {
-    comparison.rows.iter().map(|row| case(row, comparison.options.undecided)).collect()
+    let cannot_pass = comparison.shares_runs;
+    let of = |row: &Row| match row.gate {
+        Some(Gate::Pass) if cannot_pass => Row { gate: Some(Gate::Undecided), ..row.clone() },
+        _ => row.clone(),
+    };
+    comparison.rows.iter().map(|row| case(&of(row), comparison.options.undecided)).collect()
 }
 
 fn case(row: &Row, undecided: WhenUndecided) -> Case {
@@ -176,7 +185,7 @@ fn case(row: &Row, undecided: WhenUndecided) -> Case {
         (Some(Gate::Fail), _) | (Some(Gate::Undecided), WhenUndecided::Fail) => {
             Status::Failed(format!("{}: {message}", row.what.metric))
         }
-        (Some(Gate::Undecided), WhenUndecided::Skip) => Status::Skipped(message.clone()),
+        (Some(Gate::Undecided), WhenUndecided::CannotTell) => Status::Skipped(message.clone()),
         _ => Status::Passed,
     };
     let interval = row.decision.as_ref().and_then(|decision| decision.interval);

@@ -21,6 +21,7 @@ const VERBS: &[&[&str]] = &[
     &["report", "run", "--format", "json", "--out", "FILE"],
     &["compare", "run", "run", "--markdown", "FILE"],
     &["compare", "run", "run", "--junit", "FILE"],
+    &["compare", "run", "run", "--ktap", "FILE"],
     &["zoned", "list", "sim:zn540", "--svg", "FILE"],
     &["layout", ".", "--svg", "FILE"],
     &["profile", "capture", ".", "--out", "FILE"],
@@ -30,7 +31,7 @@ const VERBS: &[&[&str]] = &[
 ];
 
 /// Those of them that end at once and whatever there is on the machine.
-const QUICK: [usize; 7] = [0, 1, 2, 3, 4, 6, 8];
+const QUICK: [usize; 7] = [0, 1, 2, 3, 4, 7, 9];
 
 fn with(verb: &[&str], file: &str) -> Vec<String> {
     verb.iter().map(|word| if *word == "FILE" { file } else { word }.to_string()).collect()

@@ -1,9 +1,11 @@
 //! What can go wrong with a run directory, in words.
 
 use super::FORMAT;
+use super::lines::MOST_EVENTS;
 use crate::failure::{Classify, ExitCode};
 use crate::io_failure::IoFailure;
 use crate::output::Obstacle;
+use crate::units::Bytes;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +50,14 @@ pub enum RecordError {
         line: usize,
         /// What is wrong.
         problem: String,
+    },
+    /// More events than a run has.
+    #[error("{path}: it has {size}, and the events of a run have at most {MOST_EVENTS}")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its size, or that which it would have.
+        size: Bytes,
     },
     /// A process holds its lock.
     #[error(
@@ -101,7 +111,7 @@ impl Classify for RecordError {
         match self {
             Self::Io(failure) => failure.exit_code(),
             Self::NoDirectory(found) => found.exit_code(),
-            Self::Damaged { .. } => ExitCode::RunFailed,
+            Self::Damaged { .. } | Self::TooLong { .. } => ExitCode::RunFailed,
             Self::InUse { .. } | Self::NotEmpty { .. } | Self::Foreign { .. } => ExitCode::Refused,
             Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
         }

@@ -3,20 +3,33 @@
 use super::Event;
 use super::error::{RecordError, io_error};
 use crate::input::Within;
+use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Instant;
 
 /// The file of the events.
-const EVENTS: &str = "events.jsonl";
+pub(super) const EVENTS: &str = "events.jsonl";
+
+/// The events of a run take at most this: they are held in memory when they are read, and take several times as much there. An event each second
+/// for two weeks is less.
+pub(super) const MOST_EVENTS: Bytes = Bytes::mib(256);
+
+/// Refuses events that would not be read back.
+pub(super) fn check_size(size: u64, path: &Path) -> Result<(), RecordError> {
+    match size > MOST_EVENTS.0 {
+        true => Err(RecordError::TooLong { path: path.into(), size: Bytes(size) }),
+        false => Ok(()),
+    }
+}
 
 /// The line of an event that happens now.
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
     let data = serde_json::to_value(data).expect("event data are plain");
-    let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data };
+    let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 };
     let body = serde_json::to_string(&event).expect("an event is plain");
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
@@ -59,12 +72,16 @@ struct Line<'a> {
 pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
     let path = &path.join(EVENTS);
     let file = match folder.file_for_memory(Path::new(EVENTS)) {
-        Ok((file, _)) => file,
+        Ok((file, size)) => {
+            check_size(size, path)?;
+            // What is appended meanwhile is read another time.
+            file.take(size)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(io_error("open", path)(error)),
     };
     let mut reader = BufReader::new(file);
-    let (mut events, mut number) = (Vec::new(), 0);
+    let (mut events, mut number, mut batch): (Vec<Event>, usize, usize) = (Vec::new(), 0, 0);
     // Events and bytes of what is whole.
     let (mut whole, mut valid, mut read) = (0, 0, 0);
     let mut line = Vec::new();
@@ -77,10 +94,14 @@ pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u
         number += 1;
         match decode(&line) {
             Ok((event, more)) => {
-                events.push(event);
+                if let Some(first) = events.last().filter(|last| last.batch == batch && last.t != event.t) {
+                    let problem = format!("it belongs to an event of {} s, and is of {} s", first.t, event.t);
+                    return Err(RecordError::Damaged { path: path.clone(), line: number, problem });
+                }
+                events.push(Event { batch, ..event });
                 read += length as u64;
                 if !more {
-                    (whole, valid) = (events.len(), read);
+                    (whole, valid, batch) = (events.len(), read, batch + 1);
                 }
             }
             Err(problem) => {

@@ -429,3 +429,58 @@ fn nobody_else_can_open_the_lock_of_a_run() {
     assert!(said.contains("holds the lock") && said.contains("run/lock`"), "{said}");
     drop(held);
 }
+
+fn damaged_line(path: &Path) -> usize {
+    match Record::open(path) {
+        Err(RecordError::Damaged { line, .. }) => line,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn complete_run_without_events_is_damaged_and_begun_one_is_partial() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    assert!(Record::open(&path).unwrap().is_partial());
+    run.append("sample", &json!(1)).unwrap();
+    run.finish(&json!({"answer": 1})).unwrap();
+    drop(run);
+    fs::write(path.join("events.jsonl"), "").unwrap();
+    assert_eq!(damaged_line(&path), 1);
+    assert_eq!(Failure::from(Record::open(&path).unwrap_err()).exit_code(), ExitCode::RunFailed);
+    fs::remove_file(path.join("events.jsonl")).unwrap();
+    assert_eq!(damaged_line(&path), 1);
+}
+
+#[test]
+fn events_beyond_the_limit_are_refused_before_they_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    run.append("sample", &json!(1)).unwrap();
+    let events = File::options().write(true).open(path.join("events.jsonl")).unwrap();
+    events.set_len(1 << 30).unwrap();
+    let refused = Record::open(&path).unwrap_err();
+    assert!(matches!(refused, RecordError::TooLong { .. }), "{refused}");
+    assert_eq!(Failure::from(refused).exit_code(), ExitCode::RunFailed);
+    assert!(matches!(run.append("sample", &json!(2)), Err(RecordError::TooLong { .. })));
+}
+
+#[test]
+fn events_of_a_batch_are_of_one_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    run.append("sample", &json!(1)).unwrap();
+    run.append_named(&[json!({"sample": 2}), json!({"done": 2})]).unwrap();
+    drop(run);
+    let batches: Vec<usize> = Record::open(&path).unwrap().events.iter().map(|event| event.batch).collect();
+    assert_eq!(batches, [0, 1, 1]);
+    let text = fs::read_to_string(path.join("events.jsonl")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let body = "{\"t\":7.5,\"kind\":\"sample\",\"data\":2,\"more\":true}";
+    let inserted = format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}", crc32fast::hash(body.as_bytes()));
+    fs::write(path.join("events.jsonl"), [lines[0], lines[1], &inserted, lines[2], ""].join("\n")).unwrap();
+    assert_eq!(damaged_line(&path), 3);
+}

@@ -153,6 +153,13 @@ impl Executed {
     pub fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
     }
+
+    /// What in it contradicts itself, in words: of the whole plan, the rate follows from operations and seconds.
+    pub fn contradiction(&self) -> Option<String> {
+        let (stated, rate) = (self.ops_per_second, self.measures.operations as f64 / self.execute_seconds.max(1e-9));
+        let is_equal = (stated - rate).abs() <= 1e-6 * rate.abs();
+        (!is_equal).then(|| format!("ops_per_second is {stated}, and {rate} follows from operations and seconds"))
+    }
 }
 
 /// What one of several ranks did.
@@ -183,6 +190,18 @@ pub struct LayoutSeen {
     pub layout: Option<LayoutSummary>,
     /// Why there is no layout.
     pub problem: String,
+    /// What reading all files takes on the reference drives; none where the files have no written data.
+    #[serde(default)]
+    pub read_times: Vec<ModelledRead>,
+}
+
+/// Modelled time of reading every file once, in the order of the directories.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelledRead {
+    /// Name of the drive's model.
+    pub drive: String,
+    /// Seconds.
+    pub seconds: f64,
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ pub fn ranks_table(executed: &Executed) -> Option<Table> {
 }
 
 /// The layout in numbers.
-pub fn layout_table(layout: &LayoutSummary) -> Table {
+pub fn layout_table(seen: &LayoutSeen, layout: &LayoutSummary) -> Table {
     let mut table = Table::new("layout", "Layout", &["measure", "value"]);
     let mut row = |name: &str, value: serde_json::Value| table.row(vec![json!(name), value]);
     row("files", json!(layout.files));
@@ -169,6 +169,10 @@ pub fn layout_table(layout: &LayoutSummary) -> Table {
         row("free extents", json!(space.extents));
         row("mean free extent (KiB)", json!(space.avg_bytes / 1024.0));
         row("largest free extent (KiB)", json!(space.max_bytes as f64 / 1024.0));
+        row("typical free extent (KiB)", json!(space.typical_bytes().map(|bytes| bytes / 1024.0)));
+    }
+    for read in &seen.read_times {
+        row(&format!("reading all files, modelled {} (s)", read.drive), json!(read.seconds));
     }
     table
 }

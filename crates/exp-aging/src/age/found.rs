@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn an_end_behind_which_the_run_went_on_is_none() {
-        let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into() }));
+        let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() }));
         let ended = [checkpoint(0), checkpoint(700), executed("time", 0), seen, Event::Closed(700)];
         let found = Found::of(ended.iter());
         assert!(found.executed.is_some() && found.layout.is_some());
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_layout_is_not_that_of_a_later_end() {
-        let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into() }));
+        let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() }));
         let events = [executed("time", 0), seen, checkpoint(700), checkpoint(900), executed("interrupt", 0)];
         let found = Found::of(events.iter());
         assert_eq!(found.executed.map(|executed| &*executed.stopped_by), Some("interrupt"));

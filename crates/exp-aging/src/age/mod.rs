@@ -11,6 +11,7 @@ mod ranks;
 mod rehearse;
 mod result;
 mod run;
+mod seen;
 mod space;
 mod spec;
 mod unasked;
@@ -28,7 +29,7 @@ use found::Found;
 use run::Start;
 use senesce_aging::Clock;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
-use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
+use senesce_runs::run::{Context, Contradiction, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;
@@ -53,8 +54,19 @@ impl Run for Age {
     /// How often the run was given new limits, or time to go on; each time the plan is played until one of them ends it.
     type Step = usize;
 
-    /// The machine.
-    const NO_MEASURES: &'static [&'static str] = &["environment"];
+    /// The machine, and the plan. An aging that did not come to its end has no numbers that compare.
+    const NO_MEASURES: &'static [&'static str] = &[
+        "environment",
+        "layout",
+        "layout_numbers",
+        "plan",
+        "plan_cpu_seconds",
+        "plan_ops_per_cpu_second",
+        "execute_seconds",
+        "estimated_seconds",
+        "ops_per_second",
+        "peak_rss_bytes",
+    ];
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
@@ -91,6 +103,16 @@ impl Run for Age {
         self.target.map_or(Ok(()), |target| Ok(target.close()?))
     }
 
+    fn check(spec: &AgeSpec, recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
+        let problems = recorded.own_lines().filter_map(|(line, event)| match event {
+            Event::Layout(seen) => Some((line, seen::contradiction(seen)?)),
+            Event::Executed(executed) if spec.shard.is_none() => Some((line, executed.contradiction()?)),
+            _ => None,
+        });
+        let mut problems = problems.map(|(line, problem)| Contradiction::new(line, problem));
+        problems.next().map_or(Ok(()), Err)
+    }
+
     fn analyse(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let found = Found::of(recorded.events());
         let rehearsal = found.rehearsal.ok_or_else(|| {
@@ -120,8 +142,8 @@ impl Run for Age {
         if let Some(table) = executed.and_then(figures::ranks_table) {
             analysis.tables.push(table);
         }
-        if let Some(layout) = seen.and_then(|seen| seen.layout.as_ref()) {
-            analysis.tables.push(figures::layout_table(layout));
+        if let Some((seen, layout)) = seen.and_then(|seen| Some((seen, seen.layout.as_ref()?))) {
+            analysis.tables.push(figures::layout_table(seen, layout));
         }
         if let Some(executed) = executed {
             analysis.figures = figures::distributions(&executed.measures, &device);
@@ -135,7 +157,9 @@ impl Run for Age {
 
     fn measurements(_spec: &AgeSpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
         let found = Found::of(recorded.events());
-        found.rehearsal.zip(found.executed).map_or(Vec::new(), |(rehearsal, executed)| errors(rehearsal, executed))
+        let Some((rehearsal, executed)) = found.rehearsal.zip(whole(found.executed)) else { return Vec::new() };
+        let layout = found.layout.map(seen::measurements).unwrap_or_default();
+        errors(rehearsal, executed).into_iter().chain(layout).collect()
     }
 }
 
@@ -265,19 +289,16 @@ fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<Stri
     })
 }
 
-/// What the claims are decided on: how far the live files are from the profile. A run that was interrupted, or stopped by its time
-/// limit, has not come to its end and measures nothing.
+/// What the claims are decided on: how far the live files are from the profile. The plan sets these numbers on every file system, so that no
+/// direction is better when agings are compared.
 fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
-    if !executed.is_whole() {
-        return Vec::new();
-    }
     let rmse = &executed.measures.rmse;
     let histograms = [("age", rmse.age), ("size", rmse.size), ("depth", rmse.depth)];
     let worst = histograms.iter().map(|(_, error)| *error).fold(0.0, f64::max);
     let over = Finite::per(worst, rehearsal.summary.rounding_bound());
-    let over = over.ok().and_then(|over| Measurement::new("error over rounding", "", Better::Lower, over.get()).ok());
+    let over = over.ok().and_then(|over| Measurement::new("error over rounding", "", Better::Neither, over.get()).ok());
     let of_histogram = |(name, error): (&str, f64)| {
-        Some(Measurement::new("RMSE", "%", Better::Lower, error * 100.0).ok()?.under("histogram", name))
+        Some(Measurement::new("RMSE", "%", Better::Neither, error * 100.0).ok()?.under("histogram", name))
     };
     histograms.into_iter().filter_map(of_histogram).chain(over).collect()
 }

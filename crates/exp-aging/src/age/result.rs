@@ -3,7 +3,7 @@
 use super::events::{Executed, Rehearsal};
 use super::run;
 use super::unasked::Unasked;
-use super::{Age, Found};
+use super::{Age, Found, seen};
 use senesce_runs::run::Recorded;
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Fo
     value["profile"] = json!(rehearsal.summary.profile);
     value["run"] = json!(recorded.path);
     value["layout"] = json!(found.layout.and_then(|seen| seen.layout.as_ref()));
+    value["layout_numbers"] = json!(found.layout.map(seen::measurements).unwrap_or_default());
     value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
     value["environment"] = json!(recorded.environment);
     value

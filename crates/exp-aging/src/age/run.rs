@@ -1,19 +1,18 @@
 //! The run itself: claim the target, rehearse, execute, look at the layout, close.
 
 use super::course::Course;
-use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned, TimeLimit};
+use super::events::{Checkpoint, Event, Rehearsal, Replanned, TimeLimit};
 use super::execution::{self, Execution};
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
 use super::space::{check_space, writes};
 use super::spec::{AgeSpec, Limits};
-use super::{Age, ranks};
+use super::{Age, ranks, seen};
 use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
 use senesce_devmodel::last_write::LastWrites;
-use senesce_layout::Layout;
 use senesce_runs::run::{Conduct, Context, Outcome, Recorded, conduct, interrupted, spec_of};
 use senesce_runs::write_order::{self, Recording};
 use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
@@ -289,7 +288,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     let operations = executed.measures.operations;
     context.record_now(Event::Executed(Box::new(executed)))?;
     if is_whole {
-        context.record_now(Event::Layout(Box::new(see_layout(target))))?;
+        context.record_now(Event::Layout(Box::new(seen::see(target))))?;
     }
     let warned = record_kernel_warnings(target, context)?;
     target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
@@ -345,14 +344,6 @@ fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>
     let warned = !warnings.is_empty();
     warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;
     Ok(warned)
-}
-
-fn see_layout(target: &MountedTarget) -> LayoutSeen {
-    let seen = target.sync().map_err(|error| error.to_string());
-    match seen.and_then(|()| Layout::of(target.mount_point()).map_err(|error| error.to_string())) {
-        Ok(layout) => LayoutSeen { layout: Some(layout), problem: String::new() },
-        Err(problem) => LayoutSeen { layout: None, problem },
-    }
 }
 
 /// Most memory of this process so far, in bytes.

@@ -1,6 +1,7 @@
 //! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
 
 mod analysis;
+mod consistency;
 mod measurements;
 mod plan;
 mod rank_repetitions;
@@ -12,7 +13,7 @@ pub use results::Results;
 pub use spec::{Ranks, Spec, Subject, workload_text};
 
 use crate::cold::{self, ColdAccount, NotCold};
-use crate::run::{Context, Planned, Recorded, Run, interrupted};
+use crate::run::{Context, Contradiction, Planned, Recorded, Run, interrupted};
 use crate::trace::Summary;
 use crate::tree::Tree;
 use ranks::RankRepetitions;
@@ -131,6 +132,10 @@ impl Run for Bench {
         }
         target.kernel_log_caveat().into_iter().for_each(|message| context.caveat(message));
         Ok(target.close()?)
+    }
+
+    fn check(spec: &Spec, recorded: &Recorded<Self>, is_partial: bool) -> Result<(), Contradiction> {
+        consistency::check(spec, recorded, is_partial)
     }
 
     fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {

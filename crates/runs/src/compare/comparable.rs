@@ -3,7 +3,6 @@
 use super::Options;
 use senesce_core::{Failure, Record};
 use serde_json::Value;
-use std::collections::BTreeSet;
 
 /// What makes runs incomparable: refused, or a caveat where the user insists.
 pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<String>, Failure> {
@@ -47,20 +46,6 @@ pub(super) fn mixed(name: &str, side: &[Record]) -> Option<String> {
         base.path.display(),
         record.path.display()
     ))
-}
-
-/// Refuses a run that is named twice on a side: with itself it agrees exactly, and would count as two.
-pub(super) fn each_once(side: &[Record]) -> Result<(), Failure> {
-    let mut seen = BTreeSet::new();
-    for record in side {
-        // What was read just now is there; if not, its name has to do.
-        let place = record.path.canonicalize().unwrap_or_else(|_| record.path.clone());
-        if !seen.insert(place) {
-            let name = record.path.display();
-            return Err(Failure::usage(format!("run {name} is named twice on one side; name it once")));
-        }
-    }
-    Ok(())
 }
 
 fn kind(record: &Record) -> String {

@@ -1,10 +1,10 @@
 //! What drifted while the runs of a comparison were made. It is named and nothing is corrected: a ratio between two sides that were
 //! measured one after the other holds the drift too.
 
-use super::{Groups, Row, Values, key, units};
+use super::side::{Side, date};
+use super::{Row, Values, key, units};
 use senesce_core::Record;
 use senesce_stats::{mean, trend};
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A drift is named that is significant at this level over all series of the comparison (Bonferroni) ...
@@ -13,22 +13,10 @@ const ERROR: f64 = 0.05;
 /// ... and larger than this share.
 const MARGIN: f64 = 0.02;
 
-/// When a run was begun (RFC 3339, UTC); none for imports that do not say.
-fn date(record: &Record) -> Option<&str> {
-    record.environment.0.get("run.date").and_then(Value::as_str)
-}
-
-/// The runs by date, those without one first.
-pub(super) fn by_date(records: &[Record]) -> Vec<&Record> {
-    let mut sorted: Vec<&Record> = records.iter().collect();
-    sorted.sort_by(|a, b| date(a).cmp(&date(b)));
-    sorted
-}
-
-/// What to say of the sample and the reference, both by date, of their values and of what was judged of them.
-pub(super) fn caveats([sample, reference]: [&[&Record]; 2], values: &[Groups; 2], rows: &[Row]) -> Vec<String> {
+/// What to say of the sample and the reference, of their values and of what was judged of them.
+pub(super) fn caveats(sides: &[Side<'_>; 2], rows: &[Row]) -> Vec<String> {
     let of_side = |row: &Row, side: usize| {
-        let (_, values) = values[side].get(&key(&row.what))?;
+        let (_, values) = sides[side].groups.get(&key(&row.what))?;
         Some(series(&row.name(), ["sample", "reference"][side], values))
     };
     let judged = rows.iter().filter(|row| row.described.is_none());
@@ -40,7 +28,7 @@ pub(super) fn caveats([sample, reference]: [&[&Record]; 2], values: &[Groups; 2]
         let found = trend.text(error, MARGIN)?;
         Some(format!("{} {} {found}: it is part of every ratio with the other side", one.name, one.over))
     });
-    one_after_the_other(sample, reference).into_iter().chain(drifts).collect()
+    one_after_the_other(&sides[0].records, &sides[1].records).into_iter().chain(drifts).collect()
 }
 
 /// Values in the order in which they were measured.

@@ -6,6 +6,7 @@ mod drift;
 mod kept;
 mod present;
 mod share;
+mod side;
 mod until_decided;
 
 pub use share::parse_share;
@@ -15,7 +16,7 @@ use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
 use between_runs::BetweenRuns;
-use comparable::{comparable, each_once, mixed};
+use comparable::{comparable, mixed};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
@@ -24,8 +25,9 @@ use senesce_stats::arm::{Arm, Mean, Untestable};
 use senesce_stats::floor::Floor;
 use senesce_stats::gate::{Gate, gate, gate_all};
 use senesce_stats::ratio::Ratio;
-use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, decide_all};
+use senesce_stats::verdict::{COMPARISON_ERROR, Decision, FAMILY_ERROR, Rule, decide_all};
 use serde_json::Value;
+use side::Side;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -46,11 +48,11 @@ pub struct Options {
 /// What a gate that cannot tell does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenUndecided {
-    /// Exit code 1.
+    /// Exit code 125, and skipped in JUnit and KTAP.
     #[default]
+    CannotTell,
+    /// Exit code 1.
     Fail,
-    /// Exit code 0, and skipped in JUnit.
-    Skip,
     /// Exit code 0.
     Pass,
 }
@@ -106,6 +108,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Warnings to show first.
     pub caveats: Vec<String>,
+    /// Whether a run is on both sides: what is equal by construction does not pass the gate.
+    pub shares_runs: bool,
     /// What is asked.
     pub options: Options,
 }
@@ -115,14 +119,18 @@ impl Comparison {
     pub fn gate(&self) -> Gate {
         let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
         let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(row.what.better)?)));
-        gate_all(&judged.collect::<Vec<_>>(), limit)
+        match gate_all(&judged.collect::<Vec<_>>(), limit) {
+            Gate::Pass if self.shares_runs => Gate::Undecided,
+            gate => gate,
+        }
     }
 
-    /// 0; 1 when the gate fails, or cannot tell and that is to fail.
+    /// 0; 1 when the gate fails; 125, 1 or 0, as is asked, when it cannot tell.
     pub fn exit_code(&self) -> ExitCode {
         match (self.gate(), self.options.undecided) {
             (Gate::Fail, _) | (Gate::Undecided, WhenUndecided::Fail) => ExitCode::Negative,
-            _ => ExitCode::Done,
+            (Gate::Undecided, WhenUndecided::CannotTell) => ExitCode::CannotTell,
+            (Gate::Undecided, WhenUndecided::Pass) | (Gate::Pass, _) => ExitCode::Done,
         }
     }
 
@@ -132,11 +140,11 @@ impl Comparison {
     }
 }
 
-/// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
+/// Compares the runs in `sample` with those in `reference`; each run counts as one more image, and copies of a run as one run.
 ///
 /// # Errors
-/// A usage error without a run on each side, for one that is named twice on a side, for runs that are not comparable, with what
-/// differs, and for those without a metric in common; as [`measurements::of`].
+/// A usage error without a run on each side, for runs that are not comparable, with what differs, and without a gate for those that
+/// have no metric in common; as [`measurements::of`].
 pub fn compare(
     registry: &Registry,
     sample: &[Record],
@@ -146,8 +154,6 @@ pub fn compare(
     let (Some(first), Some(base)) = (sample.first(), reference.first()) else {
         return Err(Failure::usage("a comparison needs two runs at least: senesce compare REFERENCE RUN"));
     };
-    each_once(sample)?;
-    each_once(reference)?;
     let all: Vec<&Record> = sample.iter().chain(reference).collect();
     let mut caveats = comparable(&all, options)?;
     caveats.extend([("sample", sample), ("reference", reference)].iter().filter_map(|(name, side)| mixed(name, side)));
@@ -164,16 +170,25 @@ pub fn compare(
     }
     let between_runs = BetweenRuns::of(&all, options);
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
-    let (ours, theirs) = (drift::by_date(sample), drift::by_date(reference));
-    let sides = [groups(registry, &ours)?, groups(registry, &theirs)?];
-    let rows = judged_rows(&sides[0], &sides[1], emulation, options, &between_runs);
-    if sample.len() == 1 && reference.len() == 1 {
+    let sides = [Side::of(registry, "sample", sample)?, Side::of(registry, "reference", reference)?];
+    caveats.extend(sides.iter().flat_map(|side| side.caveats.iter().cloned()));
+    let shared = sides[0].shared_with(&sides[1]);
+    let shares_runs = !shared.is_empty();
+    caveats.extend(shared);
+    agree_on_directions(&sides[0].groups, &sides[1].groups)?;
+    let rows = judged_rows(&sides[0].groups, &sides[1].groups, emulation, options, &between_runs);
+    if sides.iter().all(|side| side.units == 1) {
         caveats.push(between_runs.assumed(&rows));
     }
     caveats.extend(between_runs.caveats(&rows).into_iter().chain(between_runs::unknown(&all, &rows)));
-    caveats.extend(drift::caveats([&ours, &theirs], &sides, &rows));
+    caveats.extend(drift::caveats(&sides, &rows));
+    caveats.extend(rows.iter().filter_map(|row| lacking(row, &sides)));
     if rows.is_empty() {
-        return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
+        let nothing = "the runs have no metric under the same condition in common; nothing to compare";
+        if options.fail_on_regression.is_none() {
+            return Err(Failure::usage(nothing));
+        }
+        caveats.push(nothing.into());
     }
     caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
@@ -183,8 +198,30 @@ pub fn compare(
         settings: base.plan.differences(&first.plan),
         rows,
         caveats,
+        shares_runs,
         options: options.clone(),
     })
+}
+
+/// Runs of a side that lack a judged metric which others of it have: a part of the runs stands for all of them.
+fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
+    let named = ["sample", "reference"].into_iter().zip(sides).zip(row.runs);
+    let short = |((_, side), runs): &((&str, &Side<'_>), usize)| (1..side.units).contains(runs);
+    let ((name, side), runs) = named.filter(|_| row.described.is_none()).find(short)?;
+    Some(format!("{}: {runs} of {} in the {name} measured it; the others have no such metric", row.name(), side.units))
+}
+
+/// Refuses sides that do not agree on which direction of a metric is better.
+fn agree_on_directions(sample: &Groups, reference: &Groups) -> Result<(), Failure> {
+    let both = reference.iter().filter_map(|(key, (theirs, _))| Some((theirs, &sample.get(key)?.0)));
+    both.map(|(theirs, ours)| same_direction(theirs, ours)).collect()
+}
+
+fn same_direction(one: &Measurement, other: &Measurement) -> Result<(), Failure> {
+    match one.better == other.better {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("the runs do not agree on which direction of {} is better", one.metric))),
+    }
 }
 
 type Key = (String, String, BTreeMap<String, String>);
@@ -197,25 +234,21 @@ fn key(one: &Measurement) -> Key {
     (one.metric.clone(), one.unit.clone(), one.condition.clone())
 }
 
-fn groups(registry: &Registry, records: &[&Record]) -> Result<Groups, Failure> {
-    let measured = records.iter().map(|record| measurements::of(registry, record));
-    Ok(groups_of(measured.collect::<Result<_, _>>()?))
-}
-
-/// The values of several runs by metric and condition.
-fn groups_of(runs: Vec<Vec<Measurement>>) -> Groups {
+/// The values of several runs, each with its number, by metric and condition.
+fn groups_of(runs: impl IntoIterator<Item = (usize, Vec<Measurement>)>) -> Result<Groups, Failure> {
     let mut all = Groups::new();
-    for (run, measured) in runs.into_iter().enumerate() {
+    for (run, measured) in runs {
         for one in measured {
             let (image, value, seconds) = (one.image, one.value.get(), one.seconds);
-            let entry = all.entry(key(&one)).or_insert_with(|| (one, BTreeMap::new()));
+            let entry = all.entry(key(&one)).or_insert_with(|| (one.clone(), BTreeMap::new()));
+            same_direction(&entry.0, &one)?;
             if seconds == Seconds::Emulator {
                 entry.0.seconds = seconds;
             }
             entry.1.entry((run, image)).or_default().push(value);
         }
     }
-    all
+    Ok(all)
 }
 
 /// How many runs there are, and what is counted of them: runs where there are several, else the images of the only one.
@@ -275,7 +308,7 @@ fn judged_rows(
         rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
     }
     let is_judged = |row: &&mut Row| row.described.is_none();
-    judge(rows.iter_mut().filter(is_judged).collect(), options, FAMILY_ERROR);
+    judge(rows.iter_mut().filter(is_judged).collect(), options, COMPARISON_ERROR);
     // What is described gets the interval that holds for it alone.
     for row in rows.iter_mut().filter(|row| row.described.is_some()) {
         judge(vec![row], options, FAMILY_ERROR);

@@ -70,6 +70,7 @@ pub fn compare_until_decided(
         settings: base.plan.differences(&first.plan),
         rows,
         caveats,
+        shares_runs: false,
         options: options.clone(),
     })
 }
@@ -209,7 +210,9 @@ impl Course {
     }
 
     fn described(&self, options: &Options) -> Vec<Row> {
-        rows(&groups_of(self.sample.clone()), &groups_of(self.reference.clone()), options)
+        // One program measured all rounds, and has one direction for each metric.
+        let groups = |runs: &[Vec<Measurement>]| groups_of(runs.iter().cloned().enumerate()).unwrap_or_default();
+        rows(&groups(&self.sample), &groups(&self.reference), options)
     }
 
     /// Sample over reference, round by round.

@@ -1,13 +1,14 @@
 //! The course of each metric over the runs that did the same on the same machine.
 
 use super::{Entry, Measured, State};
+use crate::identity::{Digest, repetitions};
 use rayon::prelude::*;
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
 use senesce_stats::{Trend, mean_of_means, trend};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A drift is looked for in at most so many of the last runs: it takes time in the square of their number.
 const LONGEST_DRIFT: usize = 1000;
@@ -117,18 +118,22 @@ pub struct Courses {
     pub partial: Vec<usize>,
     /// Runs of which nobody knows when they were.
     pub undated: Vec<usize>,
+    /// Copies of runs that are older.
+    pub copies: Vec<usize>,
 }
 
 impl Courses {
     /// Of the values of all complete runs in the list that have a date.
     pub fn of(entries: &[Entry], measured: &[Measured]) -> Self {
         let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut copies, mut known) = (Vec::new(), HashSet::new());
         let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
         for (run, (entry, values)) in entries.iter().zip(measured).enumerate() {
             match values {
                 Err(why) => unread.push((run, why.clone())),
                 Ok(_) if entry.state != State::Complete => partial.push(run),
                 Ok(_) if entry.date.is_none() => undated.push(run),
+                Ok(values) if is_copy(values, &mut known) => copies.push(run),
                 Ok(values) => {
                     for (key, (first, point)) in points(run, entry, values) {
                         groups.entry(key).or_insert_with(|| (first, Vec::new())).1.push(point);
@@ -138,7 +143,7 @@ impl Courses {
         }
         let groups: Vec<_> = groups.into_iter().collect();
         let courses = groups.into_par_iter().map(|(key, (first, points))| Course::found(key, first, points)).collect();
-        Self { courses, unread, partial, undated }
+        Self { courses, unread, partial, undated, copies }
     }
 
     /// Courses that are long enough to have a change point found.
@@ -154,6 +159,15 @@ impl Courses {
 
 /// Fewer values have no change point: a place has three on either side.
 pub(super) const LEAST_POINTS: usize = 6;
+
+/// Whether at least half of the repetitions are known from earlier runs; they are known then.
+fn is_copy(values: &[Measurement], known: &mut HashSet<Digest>) -> bool {
+    let own = repetitions(values);
+    let found = own.iter().filter(|repetition| known.contains(*repetition)).count();
+    let count = own.len();
+    known.extend(own);
+    found > 0 && 2 * found >= count
+}
 
 /// What one run adds to each course.
 fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
@@ -211,6 +225,7 @@ mod tests {
         assert_eq!(courses.courses.len(), 1);
         assert_eq!(courses.courses[0].values(), [100.0, 101.0]);
         assert_eq!((&courses.partial[..], &courses.undated[..]), (&[2][..], &[0][..]));
+        assert!(courses.copies.is_empty(), "values of few digits may agree by chance");
         let page = super::super::analysis(&entries, &courses, None);
         assert!(
             page.summary
@@ -229,5 +244,20 @@ mod tests {
         );
         let scraped = super::super::prometheus(&entries[2..3], &Courses::of(&entries[2..3], &values[2..3]));
         assert!(!scraped.contains("history_value{"), "{scraped}");
+    }
+
+    #[test]
+    fn copy_of_a_run_is_no_point_of_its_own() {
+        let entries = [1, 2, 3].map(|day| entry("run", Some(&format!("2026-01-0{day}T03:00:00Z")), State::Complete));
+        let one = |repetition: u32, value: f64| {
+            let one = Measurement::new("throughput", "1/s", Better::Higher, value).unwrap();
+            [Measurement { repetition, ..one.clone() }, Measurement { metric: "bandwidth".into(), repetition, ..one }]
+        };
+        let run = |values: [f64; 2]| -> Measured { Ok([one(0, values[0]), one(1, values[1])].concat()) };
+        let third = 100.0 / 3.0;
+        let measured = [run([third, 2.0 * third]), run([5.0 * third, third]), run([7.0 * third, 11.0 * third])];
+        let courses = Courses::of(&entries, &measured);
+        assert_eq!(courses.copies, [1]);
+        assert!(courses.courses.iter().all(|course| course.points.len() == 2));
     }
 }

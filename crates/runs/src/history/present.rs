@@ -187,7 +187,12 @@ fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
         let name = entries[*first].name();
         caveats.push(format!("{} could not be read; the first is {name}: {why}", counted(courses.unread.len(), "run")));
     }
-    for (left_out, why) in [(&courses.partial, "not complete"), (&courses.undated, "without a date")] {
+    let left_out = [
+        (&courses.partial, "not complete"),
+        (&courses.undated, "without a date"),
+        (&courses.copies, "copies of older runs"),
+    ];
+    for (left_out, why) in left_out {
         if let Some(first) = left_out.first() {
             let (count, name) = (counted(left_out.len(), "run"), entries[*first].name());
             caveats.push(format!("on no course, as {why}: {count}, the first of which is {name}"));

@@ -6,6 +6,7 @@ use super::conduct::{Conduct, Outcome, conduct};
 use super::recorded::Recorded;
 use super::{Experiment, Run};
 use clap::{ArgMatches, Command};
+use senesce_core::record::RecordError;
 use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record};
 use std::marker::PhantomData;
 
@@ -87,16 +88,27 @@ pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
 
 struct Of<R>(PhantomData<fn() -> R>);
 
+/// A run that ended before its first event has nothing that could be read, and neither has a record that was emptied.
+fn not_empty(record: &Record) -> Result<(), Failure> {
+    if !record.events.is_empty() {
+        return Ok(());
+    }
+    let problem = "it holds no event: the run ended before it recorded anything, or the file was emptied".into();
+    Err(RecordError::Damaged { path: record.path.join("events.jsonl"), line: 1, problem }.into())
+}
+
 impl<R: Run> RunKind for Of<R> {
     fn kind(&self) -> &'static str {
         R::KIND
     }
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
+        not_empty(record)?;
         analyse::<R>(record)
     }
 
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure> {
+        not_empty(record)?;
         Ok(R::measurements(&spec_of::<R>(record)?, &Recorded::of(record)?))
     }
 

@@ -7,6 +7,7 @@ mod analyse;
 mod arguments;
 mod conduct;
 mod context;
+pub(crate) mod contradiction;
 mod guest;
 mod imported;
 mod kind;
@@ -19,10 +20,12 @@ pub use analyse::{analyse, spec_of};
 pub use arguments::{arguments, read_arguments};
 pub use conduct::{Conduct, Outcome, State, conduct, default_path, interrupted_words, new_plan};
 pub use context::{Context, interrupted};
+pub use contradiction::Contradiction;
 pub use guest::{Guest, NotDone, guest_records, own_program, read_steps, run_in_guest, steps_in_guest};
 pub use imported::{Imported, ImportedRun, import, import_with};
 pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
+pub(crate) use recorded::Entry;
 pub use recorded::{Common, GuestBooted, Moment, OwnImage, Recorded};
 
 use senesce_claims::Facts;
@@ -154,6 +157,14 @@ pub trait Run: Sized + 'static {
     /// # Errors
     /// When the record lacks what every record of the kind has.
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
+
+    /// Checks that the numbers of a record agree with each other: what was altered afterwards is not analysed.
+    ///
+    /// # Errors
+    /// The first line that does not agree with the others.
+    fn check(_spec: &Self::Spec, _recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
+        Ok(())
+    }
 
     /// The single values of the record, for claims, `compare` and `export`.
     fn measurements(_spec: &Self::Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {

@@ -1,6 +1,6 @@
 //! A record read back with the types of its kind.
 
-use super::Run;
+use super::{Run, contradiction};
 use hdrhistogram::Histogram;
 use senesce_core::record::RecordError;
 use senesce_core::{Environment, Failure, Measurement, Record, Seed};
@@ -120,7 +120,7 @@ pub enum Moment<'a, R: Run> {
 
 /// An event of the kind's own, or one that every kind may have.
 #[derive(Debug, Clone)]
-pub(super) enum Entry<E> {
+pub(crate) enum Entry<E> {
     Own(E),
     Common(Common),
 }
@@ -142,7 +142,7 @@ impl<R: Run> Recorded<R> {
     /// Decodes every event.
     ///
     /// # Errors
-    /// The line of the first event that its kind does not know.
+    /// The line of the first event that its kind does not know, and of one that contradicts others.
     pub fn of(record: &Record) -> Result<Self, Failure> {
         let mut recorded = Self {
             path: record.path.clone(),
@@ -169,6 +169,7 @@ impl<R: Run> Recorded<R> {
             };
             recorded.add(event.t, entry);
         }
+        contradiction::check(record, &recorded)?;
         Ok(recorded)
     }
 
@@ -196,6 +197,19 @@ impl<R: Run> Recorded<R> {
     pub fn timed_events(&self) -> impl DoubleEndedIterator<Item = (f64, &R::Event)> {
         self.entries.iter().filter_map(|(t, entry)| match entry {
             Entry::Own(event) => Some((*t, event)),
+            Entry::Common(_) => None,
+        })
+    }
+
+    /// All events in order, each with its line from 1.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &Entry<R::Event>)> {
+        (1..).zip(self.entries.iter().map(|(_, entry)| entry))
+    }
+
+    /// The kind's own events, each with its line from 1.
+    pub fn own_lines(&self) -> impl Iterator<Item = (usize, &R::Event)> {
+        self.lines().filter_map(|(line, entry)| match entry {
+            Entry::Own(event) => Some((line, event)),
             Entry::Common(_) => None,
         })
     }

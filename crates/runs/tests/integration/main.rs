@@ -1,4 +1,5 @@
 //! Tests of the crate over its whole surface, in one binary.
 
+mod altered_records;
 mod compare;
 mod history;

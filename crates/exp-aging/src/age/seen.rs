@@ -1,0 +1,104 @@
+//! The layout at the end of an aging, in the numbers by which agings are compared.
+
+use super::events::{LayoutSeen, ModelledRead};
+use senesce_core::{Better, Failure, Measurement};
+use senesce_devmodel::DeviceModel;
+use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
+use senesce_prognosis::reading::{Order, Placed, cost};
+use senesce_runs::measurements::MODELLED;
+use senesce_volume::MountedTarget;
+
+/// Examines the mounted target.
+pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
+    match examined(target) {
+        Ok((layout, read_times)) => LayoutSeen { layout: Some(layout), problem: String::new(), read_times },
+        Err(problem) => LayoutSeen { layout: None, problem: problem.to_string(), read_times: Vec::new() },
+    }
+}
+
+fn examined(target: &MountedTarget) -> Result<(LayoutSummary, Vec<ModelledRead>), Failure> {
+    target.sync()?;
+    let layout = Layout::examine(target.mount_point(), &Options { runs: true, ..Options::default() })?;
+    Ok((layout.summary, read_times(&layout.runs.unwrap_or_default())?))
+}
+
+/// Reading what was preallocated and not written takes no time, and is not recorded.
+fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
+    let order = Order::Readdir.of(files);
+    let of = |model: &DeviceModel| cost(model, files, &order, Placed::AsTheyLie).seconds;
+    let models = [DeviceModel::reference_hdd()?, DeviceModel::reference_ssd()?];
+    let timed = models.iter().map(|model| ModelledRead { drive: model.name.clone(), seconds: of(model) });
+    Ok(timed.filter(|read| read.seconds > 0.0).collect())
+}
+
+/// What in it contradicts itself, in words.
+pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
+    let of_reads = || {
+        let wrong = seen.read_times.iter().find(|read| !(read.seconds.is_finite() && read.seconds > 0.0))?;
+        Some(format!("reading takes {} s on {}", wrong.seconds, wrong.drive))
+    };
+    seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
+}
+
+/// What the aging left behind, each number with unit and direction.
+pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
+    let Some(layout) = &seen.layout else { return Vec::new() };
+    let extents = layout.extents as f64 / layout.files as f64;
+    let free = layout.free_space.as_ref().and_then(senesce_layout::FreeSpace::typical_bytes);
+    let values = [
+        ("extents per file", "extents/file", Better::Lower, Some(extents)),
+        ("discontinuities", "", Better::Lower, Some(layout.discontinuities.count as f64)),
+        ("free extent size", "bytes", Better::Higher, free),
+    ];
+    let of_layout = values
+        .into_iter()
+        .filter_map(|(metric, unit, better, value)| Measurement::new(metric, unit, better, value?).ok());
+    let of_reads = seen.read_times.iter().filter_map(|read| {
+        let metric = format!("read time{MODELLED}{}", read.drive);
+        Some(Measurement::new(&metric, "s", Better::Lower, read.seconds).ok()?.modelled())
+    });
+    of_layout.chain(of_reads).map(Measurement::primary).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layout_numbers_have_a_direction_and_are_judged() {
+        let layout: LayoutSummary = serde_json::from_value(senesce_layout_summary()).unwrap();
+        let reads = vec![ModelledRead { drive: "st500dm002".into(), seconds: 3.5 }];
+        let found = measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), read_times: reads });
+        let told: Vec<_> = found.iter().map(|one| (one.metric.as_str(), one.better, one.value.get())).collect();
+        let expected = [
+            ("extents per file", Better::Lower, 1.5),
+            ("discontinuities", Better::Lower, 7.0),
+            ("free extent size", Better::Higher, 65536.0),
+            ("read time, modelled st500dm002", Better::Lower, 3.5),
+        ];
+        assert_eq!(told.len(), expected.len());
+        for (told, expected) in told.iter().zip(expected) {
+            assert!((told.0, told.1) == (expected.0, expected.1) && (told.2 - expected.2).abs() < 1e-6, "{told:?}");
+        }
+        assert!(found.iter().all(|one| one.primary && !one.is_timing()));
+        let none = LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() };
+        assert!(measurements(&none).is_empty());
+    }
+
+    fn senesce_layout_summary() -> serde_json::Value {
+        let none = serde_json::json!({"extents": 0, "blocks": 0});
+        serde_json::json!({
+            "target": "t", "file_system": "ext4", "view": "mounted", "method": "fiemap", "files": 4, "extents": 6,
+            "fragmented_files": 2, "static_layout_score": 0.9, "tree_layout_score": 0.8,
+            "discontinuities": {"count": 7, "log2_blocks": [7]},
+            "free_space": {
+                "free_blocks": 48, "block_size": 4096, "extents": 3, "min_bytes": 65536, "avg_bytes": 65536.0, "max_bytes": 65536,
+                "buckets": [{"from_bytes": 65536, "to_bytes": 131072, "extents": 3, "blocks": 48, "percent": 100.0}],
+            },
+            "free_space_note": "", "elapsed_seconds": 0.0, "peak_rss_bytes": 0, "blocks": 40,
+            "discontinuities_inside_files": {"count": 2, "log2_blocks": [2]}, "size_classes": [], "extents_per_file": [],
+            "unwritten": none, "shared": none, "encoded": none, "inline": none, "delayed": none, "extra_links": 0,
+            "vanished": 0, "other_file_systems": 0, "directories": 1, "denied": 0,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether the repetitions of a record of `bench` are those of its steps, and agree with themselves.
+
+use super::{Bench, Event, Spec};
+use crate::run::{Common, Contradiction, Entry, Recorded};
+use senesce_workload::Repetition;
+
+/// The percentiles of a repetition and of its stored histogram differ by the width of their cells at most (fraction).
+const CELL: f64 = 0.02;
+
+/// Each step is one repetition, and a complete record holds those that were asked for.
+///
+/// # Errors
+/// The first line that does not agree with the others.
+pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
+    let of_step = usize::from(!spec.how.populate_only);
+    let asked = if spec.how.populate_only { 1 } else { spec.how.reps };
+    let (mut pending, mut done, mut last) = (Vec::new(), 0, 1);
+    for (line, entry) in recorded.lines() {
+        last = line;
+        match entry {
+            Entry::Own(event) => {
+                if let Some(problem) = contradiction(event).or_else(|| of_histograms(event, done, recorded)) {
+                    return Err(Contradiction::new(line, problem));
+                }
+                pending.extend(is_repetition(event).then_some(line));
+            }
+            Entry::Common(Common::Done(step)) => {
+                if pending.len() != of_step {
+                    let problem =
+                        format!("step {} recorded {} repetitions, and one belongs to it", step.step, pending.len());
+                    return Err(Contradiction::new(line, problem));
+                }
+                pending.clear();
+                done += 1;
+            }
+            Entry::Common(_) => {}
+        }
+    }
+    if let Some(line) = pending.first() {
+        return Err(Contradiction::new(*line, "the repetition belongs to no step that is done"));
+    }
+    if done > asked || !is_partial && done < asked {
+        let problem = format!("{done} repetitions are done, and {asked} were asked for");
+        return Err(Contradiction::new(last, problem));
+    }
+    Ok(())
+}
+
+/// Whether it is one whole repetition.
+fn is_repetition(event: &Event) -> bool {
+    match event {
+        Event::Repetition(one) => !one.interrupted,
+        Event::ColdRead(one) => !one.read.interrupted,
+        Event::FileOps(_) | Event::Calls(_) => true,
+        Event::Prepared(_) | Event::KernelWarnings(_) | Event::Members(_) | Event::Ranks(_) => false,
+    }
+}
+
+fn contradiction(event: &Event) -> Option<String> {
+    match event {
+        Event::Repetition(one) => one.contradiction(),
+        Event::ColdRead(one) => one.read.contradiction(),
+        Event::FileOps(one) => one.contradiction(),
+        Event::Calls(one) => one.contradiction(),
+        Event::Ranks(rows) => {
+            rows.ranks.iter().find_map(|row| Some(format!("rank {}: {}", row.rank, row.result.contradiction()?)))
+        }
+        Event::Prepared(_) | Event::KernelWarnings(_) | Event::Members(_) => None,
+    }
+}
+
+/// Every counted operation has a latency in the histograms that are kept with the record. Records may travel without them.
+fn of_histograms(event: &Event, done: u64, recorded: &Recorded<Bench>) -> Option<String> {
+    let Event::Repetition(one) = event else { return None };
+    let one: &Repetition = one;
+    one.flowops.iter().filter(|_| one.valid).find_map(|(name, flowop)| {
+        let histogram = recorded.histogram(&format!("{}-{}", done + 1, name.replace('/', "_"))).ok()?;
+        let p99_us = histogram.value_at_quantile(0.99) as f64 / 1000.0;
+        if histogram.len() != flowop.count {
+            return Some(format!(
+                "flowop {name} counted {}, and its histogram holds {}",
+                flowop.count,
+                histogram.len()
+            ));
+        }
+        let differs = (p99_us - flowop.p99_us).abs() > CELL * p99_us.max(1e-3);
+        differs.then(|| format!("flowop {name} has a p99_us of {}, and its histogram one of {p99_us}", flowop.p99_us))
+    })
+}

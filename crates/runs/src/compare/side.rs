@@ -1,0 +1,96 @@
+//! One side of a comparison: its runs, each counted once, and what they measured.
+
+use super::{Groups, groups_of};
+use crate::identity::Identity;
+use crate::measurements;
+use crate::registry::Registry;
+use senesce_core::{Failure, Measurement, Record};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The runs of a side.
+pub(super) struct Side<'a> {
+    /// By date, without copies.
+    pub records: Vec<&'a Record>,
+    /// What they measured.
+    pub groups: Groups,
+    /// What is counted: runs, or images where a seed stands for several runs of one image.
+    pub units: usize,
+    /// What to say of it.
+    pub caveats: Vec<String>,
+    identities: Vec<Identity>,
+}
+
+/// When a run was begun (RFC 3339, UTC); none for imports that do not say.
+pub(super) fn date(record: &Record) -> Option<&str> {
+    record.environment.0.get("run.date").and_then(Value::as_str)
+}
+
+impl<'a> Side<'a> {
+    /// Reads what the runs measured.
+    ///
+    /// # Errors
+    /// As [`measurements::of`]; a usage error for runs that do not agree on which direction of a metric is better.
+    pub fn of(registry: &Registry, name: &str, records: &'a [Record]) -> Result<Self, Failure> {
+        let mut sorted: Vec<&Record> = records.iter().collect();
+        sorted.sort_by(|a, b| date(a).cmp(&date(b)));
+        let (mut kept, mut identities, mut measured, mut caveats) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for record in sorted {
+            let values = measurements::of(registry, record)?;
+            let identity = Identity::of(record, &values);
+            let same = identities.iter().position(|known: &Identity| known.is_same_run(&identity));
+            if let Some(index) = same {
+                let first: &Record = kept[index];
+                caveats.push(copy(record, first, &format!("and counts once in the {name}")));
+                continue;
+            }
+            kept.push(record);
+            identities.push(identity);
+            measured.push(values);
+        }
+        let (numbers, units) = numbered(&kept, &measured);
+        if units < kept.len() {
+            caveats.push(format!(
+                "the {} runs of the {name} age {units} seeds: runs of one seed make one image, and count as one",
+                kept.len()
+            ));
+        }
+        let groups = groups_of(numbers.into_iter().zip(measured).collect::<Vec<(usize, Vec<Measurement>)>>())?;
+        Ok(Self { records: kept, groups, units, caveats, identities })
+    }
+
+    /// What to say of runs that are on both sides, where what is equal says nothing.
+    pub fn shared_with(&self, other: &Self) -> Vec<String> {
+        let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
+            let same = other.identities.iter().position(|known| known.is_same_run(identity))?;
+            Some(copy(record, other.records[same], "and both sides hold it: the gate cannot pass"))
+        });
+        pairs.collect()
+    }
+}
+
+fn copy(record: &Record, first: &Record, what: &str) -> String {
+    format!("{} holds the same run as {}, {what}", shown(&record.path), shown(&first.path))
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The number of each run among those that are counted, and how many there are. A run that draws from the seed in its plan and times nothing
+/// (an aging) is one image for each seed.
+fn numbered(records: &[&Record], measured: &[Vec<Measurement>]) -> (Vec<usize>, usize) {
+    let is_timed = measured.iter().flatten().any(Measurement::is_timing);
+    let (mut seeds, mut units): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);
+    let mut next = || {
+        units += 1;
+        units - 1
+    };
+    let numbers = records.iter().map(|record| match record.plan.spec.get("seed").filter(|_| !is_timed) {
+        Some(seed) => *seeds.entry(seed.to_string()).or_insert_with(&mut next),
+        None => next(),
+    });
+    let numbers = numbers.collect();
+    (numbers, units)
+}

@@ -1,0 +1,67 @@
+//! Which records hold one run: a copy has the same content wherever it lies, whatever it is called, and when it claims to have run.
+
+use crate::run::Common;
+use crate::run::contradiction::{canonical, digits};
+use senesce_core::{Measurement, Record};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) type Digest = [u8; 32];
+
+/// Significant digits of all values of a repetition together from which on two repetitions do not agree by chance.
+const OF_A_REPETITION: usize = 20;
+
+/// What a run measured, as digests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Of all events of its kind and all measured values, in any order and without their times; none for a record without any.
+    content: Option<Digest>,
+    /// Of each repetition on each image, whatever its number.
+    repetitions: BTreeSet<Digest>,
+}
+
+impl Identity {
+    /// Of a record with its measured values.
+    pub fn of(record: &Record, measured: &[Measurement]) -> Self {
+        let is_measured = |kind: &str| kind == senesce_core::measurement::EVENT || !Common::is_kind(kind);
+        let events = record.events.iter().filter(|event| is_measured(&event.kind));
+        let lines: Vec<String> =
+            events.map(|event| format!("{} {}", event.kind, canonical(event.data.clone()))).collect();
+        Self { content: (!lines.is_empty()).then(|| digest(lines)), repetitions: repetitions(measured) }
+    }
+
+    /// Whether both hold one run, or at least half of the smaller is a copy out of the larger.
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        let shared = self.repetitions.intersection(&other.repetitions).count();
+        let smaller = self.repetitions.len().min(other.repetitions.len());
+        let is_copy = shared > 0 && 2 * shared >= smaller;
+        is_copy || self.content.is_some() && self.content == other.content
+    }
+}
+
+/// A digest for each repetition on each image, whatever its number, without those whose values may agree by chance.
+pub(crate) fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
+    let mut values: BTreeMap<(u32, u32), Vec<&Measurement>> = BTreeMap::new();
+    measured.iter().for_each(|one| values.entry((one.image, one.repetition)).or_default().push(one));
+    let is_distinct = |values: &&Vec<&Measurement>| {
+        values.iter().map(|one| digits(one.value.get())).sum::<usize>() >= OF_A_REPETITION
+    };
+    values
+        .values()
+        .filter(is_distinct)
+        .map(|values| digest(values.iter().map(|one| value_line(one)).collect()))
+        .collect()
+}
+
+fn value_line(one: &Measurement) -> String {
+    format!("{}\n{}\n{}\n{:x}", one.metric, one.unit, one.condition_text(), one.value.get().to_bits())
+}
+
+/// Of lines in any order.
+fn digest(mut lines: Vec<String>) -> Digest {
+    lines.sort();
+    let mut hasher = blake3::Hasher::new();
+    for line in &lines {
+        hasher.update(&(line.len() as u64).to_le_bytes()).update(line.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}

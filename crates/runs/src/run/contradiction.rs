@@ -1,0 +1,116 @@
+//! Where a record contradicts itself: what was altered after it was written is refused with its line.
+
+use super::recorded::{Common, Entry, Recorded};
+use super::{Run, spec_of};
+use senesce_core::record::RecordError;
+use senesce_core::{Failure, Measurement, Record};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A line of a record that does not agree with the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Line from 1.
+    pub line: usize,
+    /// In words.
+    pub problem: String,
+}
+
+impl Contradiction {
+    /// At a line, in words.
+    pub fn new(line: usize, problem: impl Into<String>) -> Self {
+        Self { line, problem: problem.into() }
+    }
+}
+
+/// Refuses a record that contradicts itself, whatever its kind.
+pub(super) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(), Failure> {
+    let found = steps_are_distinct(recorded)
+        .and_then(|()| events_are_distinct(record))
+        .and_then(|()| values_are_distinct(recorded))
+        .and_then(|()| {
+            // Who reads a specification reports what is wrong with it.
+            spec_of::<R>(record).map_or(Ok(()), |spec| R::check(&spec, recorded, record.is_partial()))
+        });
+    found.map_err(|Contradiction { line, problem }| {
+        RecordError::Damaged { path: record.path.join("events.jsonl"), line, problem }.into()
+    })
+}
+
+/// A step is done once.
+fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
+    let mut done = HashSet::new();
+    for (line, entry) in recorded.lines() {
+        let Entry::Common(Common::Done(one)) = entry else { continue };
+        if !done.insert(canonical(one.step.clone())) {
+            return Err(Contradiction::new(line, format!("step {} is done a second time", one.step)));
+        }
+        if !(one.seconds >= 0.0) {
+            return Err(Contradiction::new(line, format!("step {} took {} s", one.step, one.seconds)));
+        }
+    }
+    Ok(())
+}
+
+/// What a step records differs: an event that repeats another of its batch to the last digit is a copy.
+fn events_are_distinct(record: &Record) -> Result<(), Contradiction> {
+    let (mut of_batch, mut batch) = (HashMap::new(), 0);
+    for (line, event) in (1..).zip(&record.events) {
+        if event.batch != batch {
+            (batch, of_batch) = (event.batch, HashMap::new());
+        }
+        if !is_of_a_clock(&event.data) {
+            continue;
+        }
+        if let Some(earlier) = of_batch.insert((&event.kind, canonical(event.data.clone())), line) {
+            return Err(Contradiction::new(line, format!("event '{}' repeats line {earlier}", event.kind)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value holds a number that is not the same twice by chance.
+fn is_of_a_clock(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|value| digits(value) >= OF_A_CLOCK),
+        Value::Array(values) => values.iter().any(is_of_a_clock),
+        Value::Object(values) => values.values().any(is_of_a_clock),
+        _ => false,
+    }
+}
+
+/// A time is measured once: the same number, to the last digit, under the same condition in the same repetition is a copy.
+fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
+    let mut values: BTreeMap<(String, u64), usize> = BTreeMap::new();
+    for (line, entry) in recorded.lines() {
+        let Entry::Common(Common::Measurement(one)) = entry else { continue };
+        if !one.is_timing() || digits(one.value.get()) < OF_A_CLOCK {
+            continue;
+        }
+        if let Some(earlier) = values.insert((place(one), one.value.get().to_bits()), line) {
+            let problem = format!("the measurement of {} repeats line {earlier}", one.metric);
+            return Err(Contradiction::new(line, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Significant digits from which on two numbers are not the same by chance.
+const OF_A_CLOCK: usize = 12;
+
+/// Significant digits of a number.
+pub(crate) fn digits(value: f64) -> usize {
+    let text = format!("{value:e}");
+    text.split('e').next().map_or(0, |mantissa| mantissa.bytes().filter(u8::is_ascii_digit).count())
+}
+
+/// What was measured, under which condition, and in which repetition on which image.
+pub(crate) fn place(one: &Measurement) -> String {
+    format!("{}\n{}\n{}\n{}\n{}", one.metric, one.unit, one.condition_text(), one.image, one.repetition)
+}
+
+/// Text that is the same in whatever order an object has its entries.
+pub(crate) fn canonical(mut value: Value) -> String {
+    value.sort_all_objects();
+    value.to_string()
+}

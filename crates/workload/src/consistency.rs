@@ -1,0 +1,221 @@
+//! Whether a result agrees with itself: rates with counts, counts with each other, means with percentiles. A result that was read back may
+//! have been altered.
+
+use crate::micro::{CallResult, ColdRead, FileOpsResult, SizeResult};
+use crate::result::{FlowopResult, Repetition};
+
+/// Rates are made from counts and seconds and keep all digits.
+const EXACT: f64 = 1e-6;
+/// Latencies lie in cells of 0.8 % (engine/latency.rs), and merging those of ranks adds 0.1 %.
+const CELL: f64 = 0.02;
+/// In microseconds; single latencies are whole ones.
+const NANOSECOND: f64 = 1e-3;
+
+/// In words, where a number is not what follows from others.
+fn differs(name: &str, stated: f64, computed: f64) -> Option<String> {
+    let is_equal = (stated - computed).abs() <= EXACT * computed.abs().max(1e-9);
+    (!is_equal).then(|| format!("{name} is {stated}, and {computed} follows from the counts"))
+}
+
+/// In words, where percentiles do not rise or the mean lies outside of them.
+fn unordered(percentiles: &[(&str, f64)], mean_us: f64) -> Option<String> {
+    let falls = percentiles.windows(2).find(|pair| pair[0].1 > pair[1].1 * (1.0 + CELL));
+    if let Some([(low, low_us), (high, high_us)]) = falls.map(|pair| [pair[0], pair[1]]) {
+        return Some(format!("{low} is {low_us}, more than {high}, {high_us}"));
+    }
+    let (_, most) = percentiles.last()?;
+    let least = percentiles.first().filter(|(name, _)| *name == "min_us").map_or(0.0, |(_, least)| *least);
+    let fits = mean_us >= least * (1.0 - CELL) - NANOSECOND && mean_us <= most * (1.0 + CELL) + NANOSECOND;
+    (!fits).then(|| format!("mean_us is {mean_us}, outside of {least} to {most}"))
+}
+
+impl Repetition {
+    /// What in it contradicts itself, in words. One that does not count has no rates, and contradicts nothing.
+    pub fn contradiction(&self) -> Option<String> {
+        if !(self.valid || self.interrupted) {
+            return None;
+        }
+        let counted = || self.flowops.iter().map(|(_, one)| one).filter(|one| one.kind.entry().counted);
+        let of_flowops = || {
+            self.flowops
+                .iter()
+                .find_map(|(name, one)| Some(format!("flowop {name}: {}", one.contradiction(self.seconds)?)))
+        };
+        let of_counts = || {
+            let sum: u128 = counted().map(|one| u128::from(one.count)).sum();
+            let (ops, seconds) = (self.ops, self.seconds);
+            let bytes: f64 = counted().map(|one| one.bytes as f64).sum();
+            let time: f64 = counted().map(|one| one.mean_us * one.count as f64).sum();
+            (sum != u128::from(ops)).then(|| format!("ops is {ops}, and its flowops counted {sum}")).or_else(|| {
+                differs("mb_per_second", self.mb_per_second, Self::megabytes(1, seconds) * bytes)
+                    .or_else(|| differs("mean_us", self.mean_us, time / ops.max(1) as f64))
+            })
+        };
+        let of_directions = || {
+            let sum = self.reads.saturating_add(self.writes);
+            (sum > self.ops).then(|| format!("{sum} operations read or write, of {}", self.ops))
+        };
+        let of_p99 = || {
+            let used: Vec<f64> = counted().filter(|one| one.count > 0).map(|one| one.p99_us).collect();
+            let least = used.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = used.iter().copied().fold(0.0, f64::max);
+            let p99_us = self.p99_us.filter(|_| !used.is_empty())?;
+            let fits = p99_us >= least * (1.0 - CELL) && p99_us <= most * (1.0 + CELL);
+            (!fits).then(|| format!("p99_us is {p99_us}, outside of {least} to {most} of its flowops"))
+        };
+        differs("ops_per_second", self.ops_per_second, Self::rate(self.ops, self.seconds))
+            .or_else(|| (!self.flowops.is_empty()).then(of_counts).flatten())
+            .or_else(of_directions)
+            .or_else(of_p99)
+            .or_else(of_flowops)
+    }
+}
+
+impl FlowopResult {
+    fn contradiction(&self, seconds: f64) -> Option<String> {
+        let percentiles = [
+            ("min_us", self.min_us),
+            ("p50_us", self.p50_us),
+            ("p90_us", self.p90_us),
+            ("p99_us", self.p99_us),
+            ("p999_us", self.p999_us),
+            ("p9999_us", self.p9999_us),
+            ("max_us", self.max_us),
+        ];
+        differs("ops_per_second", self.ops_per_second, Repetition::rate(self.count, seconds))
+            .or_else(|| differs("mb_per_second", self.mb_per_second, Repetition::megabytes(self.bytes, seconds)))
+            .or_else(|| (self.count > 0).then(|| unordered(&percentiles, self.mean_us)).flatten())
+    }
+}
+
+impl FileOpsResult {
+    /// What in it contradicts itself, in words.
+    pub fn contradiction(&self) -> Option<String> {
+        self.operations.iter().find_map(|one| {
+            let fits = one.min_us <= one.mean_us && one.mean_us <= one.max_us;
+            (!fits).then(|| {
+                format!("{}: mean_us is {}, outside of {} to {}", one.name, one.mean_us, one.min_us, one.max_us)
+            })
+        })
+    }
+}
+
+impl CallResult {
+    /// What in it contradicts itself, in words.
+    pub fn contradiction(&self) -> Option<String> {
+        self.sizes.iter().find_map(|one| Some(format!("{} bytes per call: {}", one.bytes, one.contradiction()?)))
+    }
+}
+
+impl SizeResult {
+    fn contradiction(&self) -> Option<String> {
+        let percentiles = [
+            ("p50_us", self.p50_us),
+            ("p90_us", self.p90_us),
+            ("p99_us", self.p99_us),
+            ("p999_us", self.p999_us),
+            ("p9999_us", self.p9999_us),
+            ("max_us", self.max_us),
+        ];
+        let rate = Repetition::megabytes(self.bytes, self.mean_us / 1e6);
+        differs("mb_per_second", self.mb_per_second, rate).or_else(|| unordered(&percentiles, self.mean_us))
+    }
+}
+
+impl ColdRead {
+    /// What in it contradicts itself, in words.
+    pub fn contradiction(&self) -> Option<String> {
+        let stated = self.seconds_per_gib?.get();
+        differs("seconds_per_gib", stated, self.seconds / (self.allocated_bytes as f64 / f64::from(1u32 << 30)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::FlowopKind;
+
+    fn flowop(count: u64, mean_us: f64) -> FlowopResult {
+        FlowopResult {
+            kind: FlowopKind::Read,
+            count,
+            bytes: count << 20,
+            ops_per_second: count as f64 / 2.0,
+            mb_per_second: count as f64 / 2.0,
+            mean_us,
+            min_us: 1.0,
+            p50_us: 2.0,
+            p90_us: 3.0,
+            p99_us: 4.0,
+            p999_us: 5.0,
+            p9999_us: 6.0,
+            max_us: 7.0,
+        }
+    }
+
+    fn repetition() -> Repetition {
+        Repetition {
+            ops: 40,
+            ops_per_second: 20.0,
+            mb_per_second: 20.0,
+            reads: 40,
+            seconds: 2.0,
+            mean_us: 2.5,
+            p99_us: Some(4.0),
+            valid: true,
+            flowops: vec![("one".into(), flowop(10, 4.0)), ("two".into(), flowop(30, 2.0))],
+            ..Repetition::default()
+        }
+    }
+
+    #[test]
+    fn each_altered_number_contradicts_the_others() {
+        assert_eq!(repetition().contradiction(), None);
+        let altered: [fn(&mut Repetition); 13] = [
+            |one| one.ops_per_second *= 10.0,
+            |one| one.ops_per_second = 0.0,
+            |one| (one.ops, one.ops_per_second) = (400, 200.0),
+            |one| one.mb_per_second *= 10.0,
+            |one| one.mean_us /= 10.0,
+            |one| one.mean_us = -2.5,
+            |one| one.p99_us = Some(0.4),
+            |one| one.seconds = 20.0,
+            |one| one.reads = 41,
+            |one| one.flowops[0].1.ops_per_second *= 10.0,
+            |one| one.flowops[0].1.p99_us = 1.5,
+            |one| one.flowops[0].1.count = u64::MAX,
+            |one| (one.flowops[0].1.mean_us, one.mean_us) = (40.0, 11.5),
+        ];
+        for (index, alter) in altered.into_iter().enumerate() {
+            let mut one = repetition();
+            alter(&mut one);
+            assert!(one.contradiction().is_some(), "{index}");
+            one.valid = false;
+            assert_eq!(one.contradiction(), None, "what does not count contradicts nothing: {index}");
+        }
+    }
+
+    #[test]
+    fn calls_and_cold_reads_agree_with_their_counts() {
+        let size = SizeResult {
+            bytes: 1 << 20,
+            calls: 8,
+            mb_per_second: 1000.0,
+            mean_us: 1000.0,
+            p50_us: 900.0,
+            p90_us: 1000.0,
+            p99_us: 1100.0,
+            p999_us: 1100.0,
+            p9999_us: 1100.0,
+            max_us: 1100.0,
+        };
+        assert_eq!(size.contradiction(), None);
+        for altered in [SizeResult { mb_per_second: 2000.0, ..size.clone() }, SizeResult { p50_us: 2000.0, ..size }] {
+            assert!(altered.contradiction().is_some(), "{altered:?}");
+        }
+        let per_gib = senesce_core::Finite::new(2.0).ok();
+        let read = ColdRead { seconds: 2.0, allocated_bytes: 1 << 30, seconds_per_gib: per_gib, ..ColdRead::default() };
+        assert_eq!(read.contradiction(), None);
+        assert!(ColdRead { seconds: 1.0, ..read }.contradiction().is_some());
+    }
+}
