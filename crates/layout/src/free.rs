@@ -40,19 +40,6 @@ pub struct FreeSpace {
     pub buckets: Vec<Bucket>,
 }
 
-impl FreeSpace {
-    /// Typical size of a free extent in bytes: the geometric mean, weighted by bytes. A few very large or many tiny extents move it less
-    /// than they move the mean. `None` without free space.
-    pub fn typical_bytes(&self) -> Option<f64> {
-        let occupied = || self.buckets.iter().filter(|bucket| bucket.extents > 0);
-        let blocks: u64 = occupied().map(|bucket| bucket.blocks).sum();
-        // Extents of a bucket differ by less than a factor of two, so that their mean stands for each.
-        let log = |bucket: &Bucket| bucket.blocks as f64 * (bucket.blocks as f64 / bucket.extents as f64).ln();
-        let mean = occupied().map(log).sum::<f64>() / blocks as f64;
-        (blocks > 0).then(|| mean.exp() * self.block_size as f64)
-    }
-}
-
 /// Builds the histogram extent by extent.
 #[derive(Debug, Clone)]
 pub struct Histogram {
@@ -144,19 +131,5 @@ mod tests {
         let buckets: Vec<_> = free.buckets.iter().map(|b| (b.from_bytes >> 10, b.extents, b.blocks)).collect();
         assert_eq!(buckets, vec![(4, 2, 2), (8, 2, 5), (16, 1, 4), (2048, 1, 1000)]);
         assert_eq!(Histogram::new(4096).finish().avg_bytes, 0.0);
-    }
-
-    #[test]
-    fn typical_free_extent_is_geometric_mean_by_bytes() {
-        let typical = |blocks: &[u64]| {
-            let mut histogram = Histogram::new(4096);
-            blocks.iter().for_each(|blocks| histogram.add(blocks * 4096));
-            histogram.finish().typical_bytes().map(|bytes| bytes / 4096.0)
-        };
-        assert_eq!(typical(&[]), None);
-        assert!((typical(&[64; 3]).unwrap() - 64.0).abs() < 1e-9);
-        // 16 blocks lie in single ones and 16 in one extent: the middle on the scale of logarithms.
-        let mixed = [vec![1; 16], vec![16]].concat();
-        assert!((typical(&mixed).unwrap() - 4.0).abs() < 1e-9);
     }
 }

@@ -9,7 +9,9 @@ pub fn render(cases: &[Case]) -> String {
     for (number, case) in (1..).zip(cases) {
         let name = description(&format!("{} [{}]", case.class, case.name));
         let details = case.details.lines().map(str::trim).filter(|line| !line.is_empty());
-        details.for_each(|line| drop(writeln!(text, "# {line}")));
+        for line in details {
+            let _ = writeln!(text, "# {line}");
+        }
         let _ = match &case.status {
             Status::Passed => writeln!(text, "ok {number} {name}"),
             Status::Failed(why) => writeln!(text, "not ok {number} {name} # {}", description(why)),

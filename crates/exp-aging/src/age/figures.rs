@@ -169,7 +169,6 @@ pub fn layout_table(seen: &LayoutSeen, layout: &LayoutSummary) -> Table {
         row("free extents", json!(space.extents));
         row("mean free extent (KiB)", json!(space.avg_bytes / 1024.0));
         row("largest free extent (KiB)", json!(space.max_bytes as f64 / 1024.0));
-        row("typical free extent (KiB)", json!(space.typical_bytes().map(|bytes| bytes / 1024.0)));
     }
     for read in &seen.read_times {
         row(&format!("reading all files, modelled {} (s)", read.drive), json!(read.seconds));

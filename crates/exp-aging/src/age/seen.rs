@@ -8,6 +8,9 @@ use senesce_prognosis::reading::{Order, Placed, cost};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
 
+/// The reference disk and solid-state drive.
+const DRIVES: [&str; 2] = ["st500dm002", "850-evo"];
+
 /// Examines the mounted target.
 pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
     match examined(target) {
@@ -25,10 +28,12 @@ fn examined(target: &MountedTarget) -> Result<(LayoutSummary, Vec<ModelledRead>)
 /// Reading what was preallocated and not written takes no time, and is not recorded.
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
     let order = Order::Readdir.of(files);
-    let of = |model: &DeviceModel| cost(model, files, &order, Placed::AsTheyLie).seconds;
-    let models = [DeviceModel::reference_hdd()?, DeviceModel::reference_ssd()?];
-    let timed = models.iter().map(|model| ModelledRead { drive: model.name.clone(), seconds: of(model) });
-    Ok(timed.filter(|read| read.seconds > 0.0).collect())
+    let mut reads = Vec::new();
+    for drive in DRIVES {
+        let seconds = cost(&DeviceModel::builtin(drive)?, files, &order, Placed::AsTheyLie).seconds;
+        reads.extend((seconds > 0.0).then(|| ModelledRead { drive: drive.into(), seconds }));
+    }
+    Ok(reads)
 }
 
 /// What in it contradicts itself, in words.
@@ -44,11 +49,11 @@ pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
 pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
     let Some(layout) = &seen.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;
-    let free = layout.free_space.as_ref().and_then(senesce_layout::FreeSpace::typical_bytes);
+    let free = layout.free_space.as_ref().filter(|free| free.extents > 0).map(|free| free.avg_bytes);
     let values = [
         ("extents per file", "extents/file", Better::Lower, Some(extents)),
         ("discontinuities", "", Better::Lower, Some(layout.discontinuities.count as f64)),
-        ("free extent size", "bytes", Better::Higher, free),
+        ("mean free extent", "bytes", Better::Higher, free),
     ];
     let of_layout = values
         .into_iter()
@@ -73,7 +78,7 @@ mod tests {
         let expected = [
             ("extents per file", Better::Lower, 1.5),
             ("discontinuities", Better::Lower, 7.0),
-            ("free extent size", Better::Higher, 65536.0),
+            ("mean free extent", Better::Higher, 65536.0),
             ("read time, modelled st500dm002", Better::Lower, 3.5),
         ];
         assert_eq!(told.len(), expected.len());
