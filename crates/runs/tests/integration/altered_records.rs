@@ -80,7 +80,7 @@ fn side_without_comparable_values_leaves_the_gate_undecided() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let other = altered(&base, "other", |_, event| event["data"]["unit"] = "furlongs".into());
-    let described = altered(&base, "described", |_, event| event["data"]["better"] = "neither".into());
+    let described = altered(&base, "described", |_, event| event["data"]["better"] = "Neither".into());
     let sides = |sample: &Record, options: &Options| {
         compare(&REGISTRY, std::slice::from_ref(sample), std::slice::from_ref(&base), options)
     };
