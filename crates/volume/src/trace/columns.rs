@@ -117,8 +117,11 @@ fn read(
         }
         let is_chosen = wanted.is_none_or(|wanted| wanted == device);
         *devices.entry(device).or_default() += 1;
+        if !is_chosen {
+            continue;
+        }
         // Several devices and none chosen: their names are read on, their requests are not kept.
-        if !is_chosen || wanted.is_none() && devices.len() > 1 {
+        if wanted.is_none() && devices.len() > 1 {
             rows = Vec::new();
             continue;
         }
