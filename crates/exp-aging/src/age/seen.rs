@@ -4,7 +4,7 @@ use super::events::{LayoutSeen, ModelledRead};
 use senesce_core::{Better, Failure, Measurement};
 use senesce_devmodel::DeviceModel;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
-use senesce_prognosis::reading::{Order, Placed, cost};
+use senesce_prognosis::reading::{Order, cost};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
 
@@ -30,7 +30,7 @@ fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
     let order = Order::Readdir.of(files);
     let mut reads = Vec::new();
     for drive in DRIVES {
-        let seconds = cost(&DeviceModel::builtin(drive)?, files, &order, Placed::AsTheyLie).seconds;
+        let seconds = cost(&DeviceModel::builtin(drive)?, files, &order, |_| false).seconds;
         reads.extend((seconds > 0.0).then(|| ModelledRead { drive: drive.into(), seconds }));
     }
     Ok(reads)
