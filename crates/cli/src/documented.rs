@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
-    let pages = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    pages.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
+    let here = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    here.chain(folders.iter().flat_map(|folder| pages(folder))).collect()
 }
 
 /// The commands in code blocks and in inline code. A line that ends with a backslash continues.

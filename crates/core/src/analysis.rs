@@ -256,7 +256,9 @@ pub struct CellRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
+    /// The interval lies within the claim.
     Supported,
+    /// The interval lies outside of the claim.
     NotSupported,
     /// The interval crosses the bound of the claim.
     Undecided,

@@ -134,10 +134,7 @@ fn choose(mut drives: Vec<Drive>, wanted: Wanted) -> Result<PathBuf, TargetError
     }
     let chosen = if wanted == Wanted::Largest { drives.pop() } else { drives.into_iter().next() };
     chosen.map(|drive| drive.path).ok_or_else(|| {
-        TargetError::missing(
-            format!("auto: the guest's {what}"),
-            format!("start it with senesce vm run --drive {how}"),
-        )
+        TargetError::missing(format!("auto: the guest's {what}"), format!("start it with senesce vm run --drive {how}"))
     })
 }
 

@@ -56,7 +56,8 @@ fn runs_are_listed_by_date_wherever_they_are() {
     assert_eq!(list[15]["label"], Value::Null);
     let text = printed(&run(directory.path(), &["runs", "runs", "runs", "history", "nightly"]));
     assert!(text.lines().count() == 17 && text.contains("2026-01-16 03:00"), "{text}");
-    let labelled = json(&run(directory.path(), &["runs", "runs", "runs", "history", "nightly", "--labelled", "main", "--json"]));
+    let labelled =
+        json(&run(directory.path(), &["runs", "runs", "runs", "history", "nightly", "--labelled", "main", "--json"]));
     assert_eq!(labelled.as_array().map(Vec::len), Some(5));
     assert_eq!(run(directory.path(), &["runs", "runs", "runs", "history", "nowhere"]).status.code(), Some(2));
 }
@@ -65,8 +66,10 @@ fn runs_are_listed_by_date_wherever_they_are() {
 fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
-    let found =
-        json(&run(directory.path(), &["runs", "runs", "runs", "history", "nightly", "--trend", "--baseline", "main", "--json"]));
+    let found = json(&run(
+        directory.path(),
+        &["runs", "runs", "runs", "history", "nightly", "--trend", "--baseline", "main", "--json"],
+    ));
     let courses = found["courses"].as_array().expect("courses");
     let time = courses.iter().find(|course| course["metric"] == "time").expect("the time");
     let changes = time["changes"].as_array().expect("changes");
@@ -144,8 +147,11 @@ fn tables_are_no_wider_than_the_terminal() {
     sixteen_runs(directory.path());
     for columns in ["60", "80", "100"] {
         let mut command = crate::common::senesce(directory.path());
-        let output =
-            command.args(["runs", "runs", "runs", "history", "nightly"]).env("COLUMNS", columns).output().expect("run senesce");
+        let output = command
+            .args(["runs", "runs", "runs", "history", "nightly"])
+            .env("COLUMNS", columns)
+            .output()
+            .expect("run senesce");
         let widest = printed(&output).lines().map(|line| line.chars().count()).max();
         assert!(widest <= columns.parse().ok(), "{columns}: {widest:?}");
     }

@@ -90,7 +90,8 @@ fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
     assert_keys(&value["bytes"], &["read", "write", "discard"]);
     assert_keys(&value["modelled_seconds"], &["hdd", "ssd"]);
     assert!(value["bytes"]["read"].as_u64() >= Some(told), "{told} bytes of files were read: {value}");
-    let imported = run(directory.path(), &["runs", "runs", "runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
+    let imported =
+        run(directory.path(), &["runs", "runs", "runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
     assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
     let score = json(&run(directory.path(), &["report", "foreign", "--format", "json"])).to_string();
     let expected = value["dynamic_layout_score"].as_f64().expect("score");

@@ -37,14 +37,13 @@ fn bench_with_stops(folder: &Path, words: &[&str], times: u32, stop: Duration) -
 fn a_repetition_in_which_the_process_was_stopped_is_invalid() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
-    let output =
-        bench_with_stop(directory.path(), &["reads.f", "--time", "2s"], "prepared", Duration::from_millis(1500));
+    let output = bench_with_stops(directory.path(), &["reads.f", "--time", "2s"], 1, Duration::from_millis(1500));
     let result = json(&output);
     let repetition = &result["repetitions"][0];
     assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");
     assert!(repetition["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
     assert_eq!(output.status.code(), Some(1));
-    let exported = run(directory.path(), &["export", "record", "--format", "csv"]);
+    let exported = run(directory.path(), &["report", "record", "--format", "csv"]);
     assert!(!String::from_utf8_lossy(&exported.stdout).contains("throughput"), "an invalid repetition is not exported");
 }
 

@@ -136,7 +136,10 @@ mod tests {
     fn sizes_and_depths_are_judged_all_the_way() {
         let claim = "sizes-and-depths-follow";
         assert_eq!(verdict(claim, &planned()), Verdict::Supported);
-        assert_eq!(verdict(claim, &PlayedOut { rmse_depth_greatest: Some(0.00253), ..planned() }), Verdict::NotSupported);
+        assert_eq!(
+            verdict(claim, &PlayedOut { rmse_depth_greatest: Some(0.00253), ..planned() }),
+            Verdict::NotSupported
+        );
         assert_eq!(verdict(claim, &PlayedOut { rmse_size_greatest: Some(0.001), ..planned() }), Verdict::NotSupported);
     }
 

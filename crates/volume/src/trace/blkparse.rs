@@ -55,8 +55,9 @@ pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Bloc
 }
 
 fn text_of(bytes: io::Result<Vec<u8>>, path: &Path) -> Result<String, TargetError> {
-    String::from_utf8(bytes.map_err(TargetError::io("read", path))?)
-        .map_err(|_| TargetError::damaged(path, "it is no text; import binary traces with `senesce runs import blktrace`"))
+    String::from_utf8(bytes.map_err(TargetError::io("read", path))?).map_err(|_| {
+        TargetError::damaged(path, "it is no text; import binary traces with `senesce runs import blktrace`")
+    })
 }
 
 /// Events with the numbers of their lines, from 1.

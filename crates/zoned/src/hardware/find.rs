@@ -14,8 +14,7 @@ pub fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
         [only] => Ok(only.clone()),
         [] => Err(ZonedError::Missing {
             what: "this machine shows no zoned drive".into(),
-            remedy: "name a device, for example sim:zn540; `senesce vm run --drive zns` starts a guest with one"
-                .into(),
+            remedy: "name a device, for example sim:zn540; `senesce vm run --drive zns` starts a guest with one".into(),
         }),
         _ => {
             Err(ZonedError::Usage(format!("auto stands for the only zoned drive, but there are {}: name one", names())))
