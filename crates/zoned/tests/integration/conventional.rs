@@ -78,7 +78,7 @@ fn surveys_and_designs_leave_them_out() {
 fn zone_commands_on_all_zones_leave_them_and_on_named_ones_say_that_they_refuse() {
     let folder = tempfile::tempdir().unwrap();
     let name = named(&folder);
-    let reset = |choice| manage(&name, choice, Action::from_word("reset").unwrap(), None).unwrap();
+    let reset = |choice| manage(&name, choice, Action::RESET, None).unwrap();
     let all = reset(Choice::All);
     assert_eq!((all.left_conventional, all.zones.len(), all.refused), (3, 40, vec![]));
     let named = reset(Choice::Range(2, 8));
