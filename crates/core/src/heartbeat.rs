@@ -227,7 +227,7 @@ impl Watched {
             let gaps = self.gaps.iter().filter(|gap| gap.cause == cause);
             (cause, gaps.map(|gap| gap.lost_between(from, to)).sum::<Duration>())
         });
-        let stolen = (Cause::Stolen, self.stolen.map_or(Duration::ZERO, |stolen| stolen.from_us(length)));
+        let stolen = (Cause::Stolen, self.stolen.map_or(Duration::ZERO, |stolen| stolen.own_share(length)));
         in_gaps.into_iter().chain([stolen]).find(|(_, time)| *time > limit).map(|(cause, time)| lost(cause, time))
     }
 }
@@ -255,7 +255,7 @@ impl Stolen {
     }
 
     /// What each processor lost that worked for this process. Other programs lose their part of the stolen time.
-    fn from_us(self, length: Duration) -> Duration {
+    fn own_share(self, length: Duration) -> Duration {
         let share = (self.own_seconds / self.busy_seconds.max(self.own_seconds).max(f64::MIN_POSITIVE)).min(1.0);
         let processors = (self.own_seconds / length.as_secs_f64().max(f64::MIN_POSITIVE)).max(1.0);
         Duration::try_from_secs_f64(self.seconds * share / processors).unwrap_or_default()

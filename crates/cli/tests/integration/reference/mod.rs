@@ -21,8 +21,8 @@ const FILES: [(&str, &str, &str, &str); 5] = [
         "A study",
         "study",
         "StudySpec",
-        "Read by `senesce study FILE`; see [study](../verbs/study.md), which tells of `[[factor]]` too: it is written out into the keys \
-         below before the study is read.",
+        "Read by `senesce study FILE`; see [study](../verbs/study.md). [Factors](../verbs/study-statistics.md) (`[[factor]]`) are expanded \
+         into the keys below.",
     ),
     (
         "An aging profile",
@@ -34,9 +34,9 @@ const FILES: [(&str, &str, &str, &str); 5] = [
         "A job for a zoned drive",
         "zoned",
         "Job",
-        "Read by `senesce zoned measure DRIVE FILE`; see [zns](../verbs/zns.md).",
+        "Read by `senesce zoned measure DRIVE FILE`; see [zoned](../verbs/zoned.md).",
     ),
-    ("A model of a zoned drive", "zoned", "Model", "Named as `sim:FILE`; see [zns](../verbs/zns.md)."),
+    ("A model of a zoned drive", "zoned", "Model", "Named as `sim:FILE`; see [zoned](../verbs/zoned.md)."),
     (
         "A model of a disk or SSD",
         "devmodel",

@@ -208,7 +208,7 @@ fn a_number_of_mdtest_that_others_contradict_is_refused() {
 
 #[test]
 fn all_rules_are_documented() {
-    let page = include_str!("../../../../../docs/verbs/import.md");
+    let page = include_str!("../../../../../docs/statistics.md");
     let all =
         crate::import::fio::rules().into_iter().chain(ior::rules()).chain(mdtest::rules()).chain(hyperfine::rules());
     for name in all {

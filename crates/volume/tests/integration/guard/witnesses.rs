@@ -223,9 +223,11 @@ impl Scene {
         for line in said.lines().filter_map(|line| line.split_once("answer\t").map(|(_, line)| line)) {
             let words: Vec<&str> = line.split('\t').collect();
             let code: u8 = words[1].parse().unwrap();
-            // A device whose node is not there is not a target.
+            // Without its node a device is not a target.
             let is_absent = code == ExitCode::RunFailed as u8 && words[3].contains("(ENOENT)");
-            let is_refusal = [ExitCode::Refused as u8, ExitCode::Missing as u8].contains(&code) || is_absent;
+            let is_other = code == ExitCode::Usage as u8 && words[3].contains("is not a block device");
+            let is_refusal =
+                [ExitCode::Refused as u8, ExitCode::Missing as u8].contains(&code) || is_absent || is_other;
             if words[0] == "1" && !is_refusal {
                 return Err(format!("{}: exit {code}, {}", words[2], words[3]));
             }

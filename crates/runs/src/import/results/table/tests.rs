@@ -4,7 +4,7 @@ use super::*;
 use senesce_core::ExitCode;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables");
-const PAGE: &str = include_str!("../../../../../../docs/verbs/import.md");
+const PAGE: &str = include_str!("../../../../../../docs/verbs/import-table.md");
 
 fn values(maps: &[&str], text: &str, extension: &str) -> Result<Vec<(String, f64, String, Better)>, String> {
     let maps: Vec<Map> = maps.iter().map(|map| Map::parse(map)).collect::<Result<_, _>>()?;
