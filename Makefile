@@ -46,7 +46,7 @@ test-long: requirements build
 	@scripts/test --long --workspace
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
 
-# Static binary, .deb, wheel and their sums in target/dist; see docs/packages.md.
+# Static binary, .deb, wheel and their sums in target/dist; see docs/guide/packages.md.
 dist:
 	@scripts/requirements dist
 	@scripts/dist

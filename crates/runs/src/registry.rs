@@ -20,6 +20,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("regression", include_str!("../docs/tutorials/regression.md")),
     ("ci", include_str!("../docs/tutorials/ci.md")),
     ("slow-disk", include_str!("../docs/tutorials/slow-disk.md")),
+    ("faq", include_str!("../docs/guide/faq.md")),
     ("troubleshooting", include_str!("../docs/guide/troubleshooting.md")),
     ("glossary", include_str!("../docs/guide/glossary.md")),
     ("security", include_str!("../docs/security.md")),
