@@ -173,7 +173,7 @@ impl Verb for Image {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
-            Action::Twin(twin) => return twin.run(session),
+            Action::Twin(twin) => twin.run(session),
             Action::Copy { image, destination, full, order, history, steady_state, seed, erase, json } => {
                 let erase = erase.as_deref();
                 let report = match order {

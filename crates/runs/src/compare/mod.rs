@@ -213,8 +213,8 @@ fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
 
 /// Refuses sides that do not agree on which direction of a metric is better.
 fn agree_on_directions(sample: &Groups, reference: &Groups) -> Result<(), Failure> {
-    let both = reference.iter().filter_map(|(key, (theirs, _))| Some((theirs, &sample.get(key)?.0)));
-    both.map(|(theirs, ours)| same_direction(theirs, ours)).collect()
+    let mut both = reference.iter().filter_map(|(key, (theirs, _))| Some((theirs, &sample.get(key)?.0)));
+    both.try_for_each(|(theirs, ours)| same_direction(theirs, ours))
 }
 
 fn same_direction(one: &Measurement, other: &Measurement) -> Result<(), Failure> {

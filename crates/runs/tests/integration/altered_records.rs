@@ -84,9 +84,6 @@ fn side_without_comparable_values_leaves_the_gate_undecided() {
     let sides = |sample: &Record, options: &Options| {
         compare(&REGISTRY, std::slice::from_ref(sample), std::slice::from_ref(&base), options)
     };
-    let sides = |sample: &Record, options: &Options| {
-        compare(&REGISTRY, std::slice::from_ref(sample), std::slice::from_ref(&base), options)
-    };
     assert_eq!(sides(&other, &gate()).unwrap().exit_code(), ExitCode::CannotTell);
     let refused = sides(&described, &gate()).unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Usage, "no agreement on what is better: {refused}");

@@ -277,8 +277,8 @@ const SIZES: [&str; 9] = [
 
 /// The size of each operation, where the options determine it.
 fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
-    let has = |name: &&str| job.option(global, name).is_some();
-    if job.options.is_empty() && global.is_empty() || SIZES.iter().any(|name| has(&name)) || has(&"kb_base") {
+    let has = |name: &str| job.option(global, name).is_some();
+    if job.options.is_empty() && global.is_empty() || SIZES.iter().any(|name| has(name)) || has("kb_base") {
         return None;
     }
     let text = job.option(global, "bs").or(job.option(global, "blocksize"))?;

@@ -26,12 +26,10 @@ struct Place<'a> {
 /// For what is no JSON, with its line, and for labels that a value does not have.
 pub fn rows(map: &Map, text: &str) -> Result<Rows, String> {
     let mut found = Rows::default();
-    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let mut number = 0;
-    while let Some(document) = documents.next() {
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    for (index, document) in documents.enumerate() {
         let document = document.map_err(|error| format!("it is not JSON: {error}"))?;
-        number += 1;
-        of_document(map, &document, number, &mut found)?;
+        of_document(map, &document, index + 1, &mut found)?;
     }
     Ok(found)
 }

@@ -101,10 +101,12 @@ impl Map {
 
     /// The names of columns in a header.
     pub fn names(&self) -> Vec<&str> {
-        let name = |column| match column {
-            &Column::Name(ref name) => Some(name.as_str()),
-            _ => None,
-        };
+        fn name(column: &Column) -> Option<&str> {
+            match column {
+                Column::Name(name) => Some(name),
+                _ => None,
+            }
+        }
         self.columns().filter_map(name).collect()
     }
 }
