@@ -3,7 +3,7 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: mpi vm demo test test-long build requirements dist book fmt lint lint-long docs bench clean
+.PHONY: mpi vm demo prose test test-long build requirements dist book fmt lint lint-long docs bench clean
 
 # What tests need; `scripts/requirements demo|vm` asks for less.
 requirements:
@@ -73,6 +73,10 @@ lint-long: lint
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	@scripts/check-docs
+
+# The English of docs, help, messages, comments and commit subjects; see scripts/check-prose.
+prose:
+	@scripts/check-prose
 
 # Ratios against other programs and bare system calls: every program runs and writes its table below benches/results/tables.
 bench: requirements
