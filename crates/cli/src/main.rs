@@ -226,7 +226,7 @@ mod tests {
     fn flags_are_made_once_they_are_asked_for() {
         let verbs = super::command();
         let has_flags = |command: &Command| command.get_arguments().count() > 0;
-        assert!(!verbs.get_subcommands().any(has_flags));
+        assert!(!verbs.get_subcommands().filter(|verb| verb.get_name() != "reproduce").any(has_flags));
         let mut reproduce = crate::verbs::reproduce::command();
         assert!(!reproduce.get_subcommands().any(has_flags));
         reproduce.build();

@@ -1,7 +1,8 @@
 //! A heartbeat next to a timed phase: it finds the time in which the process, one of its threads or the machine stood still.
 //!
-//! A thread sleeps for a tick at a time. A beat that comes late is explained where the thread ran or waited for a processor
-//! (`schedstat`), as it does under load. The rest is a stop: SIGSTOP, a frozen control group, a tracer, a paused guest.
+//! A thread sleeps for a tick at a time. A late beat is explained if the thread ran or waited for a processor (`schedstat`), as under
+//! load. If the thread also gave up its processor more often than it slept, the rest is a stop: SIGSTOP, a frozen control group, a tracer.
+//! Without that, the host ran another guest for a moment, which the stolen time counts; only a long rest is a paused guest.
 
 use crate::circumstances::ticks_now;
 use crate::failure::{Classify, ExitCode};
@@ -25,6 +26,9 @@ const LEAST_LOSS: Duration = Duration::from_millis(20);
 /// Timers, interrupts and idle states of a guest's processor delay a beat by a few milliseconds without a stop (8 ms where the host is
 /// busy).
 const TOLERANCE: Duration = Duration::from_millis(8);
+
+/// The same without the additional switch that each stop causes: a host gives the processors of a guest away for tens of milliseconds.
+const TOLERANCE_WITHOUT_SWITCH: Duration = Duration::from_millis(200);
 
 /// The same while the thread examines other tasks: locks of the kernel may be held by a thread that waits for a processor.
 const WORK_TOLERANCE: Duration = Duration::from_millis(200);
@@ -269,10 +273,10 @@ impl Beats {
         let (mut woken, mut scan) = (first, Scan::default());
         loop {
             let asleep = now();
-            self.note(woken.gaps_until(&asleep, Duration::ZERO, WORK_TOLERANCE));
+            self.note(woken.gaps_until(&asleep, Rest::Working));
             let ended = self.sleep();
             let last = std::mem::replace(&mut woken, now());
-            self.note(asleep.gaps_until(&woken, TICK, TOLERANCE));
+            self.note(asleep.gaps_until(&woken, Rest::Sleeping));
             if ended {
                 return;
             }
@@ -298,6 +302,15 @@ impl Beats {
     }
 }
 
+/// The thread between two beats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It examines other tasks.
+    Working,
+    /// It sleeps for a tick, which takes one switch.
+    Sleeping,
+}
+
 /// What the thread reads when it wakes.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
@@ -313,13 +326,19 @@ impl Beat {
         Self { monotonic, boot, times }
     }
 
-    /// What was lost until `later`, of which the thread slept for `slept` as it wanted.
-    fn gaps_until(&self, later: &Self, slept: Duration, tolerance: Duration) -> [Option<Gap>; 2] {
+    /// The time that was lost until `later`.
+    fn gaps_until(&self, later: &Self, rest: Rest) -> [Option<Gap>; 2] {
+        let slept = if rest == Rest::Sleeping { TICK } else { Duration::ZERO };
         let elapsed = later.monotonic.saturating_sub(self.monotonic);
         let gap = |cause, lost| Gap { cause, from: self.monotonic, to: later.monotonic, lost };
         let waited = later.times.waited.zip(self.times.waited).map(|(later, earlier)| later.saturating_sub(earlier));
         let ran = later.times.ran.saturating_sub(self.times.ran);
-        let tolerance = if waited.is_some() { tolerance } else { TOLERANCE_WITHOUT_WAITS };
+        let tolerance = match (waited, rest) {
+            (None, _) => TOLERANCE_WITHOUT_WAITS,
+            (_, Rest::Working) => WORK_TOLERANCE,
+            (_, Rest::Sleeping) if later.times.switches.saturating_sub(self.times.switches) > 1 => TOLERANCE,
+            (_, Rest::Sleeping) => TOLERANCE_WITHOUT_SWITCH,
+        };
         let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
         // A stop begins at any moment of the sleep, on average in the middle of it.
         let stopped = (late > tolerance).then(|| gap(Cause::Stopped, late + slept / 2));

@@ -170,6 +170,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("run");
         let mut directory = run(&path);
+        directory.append("caveat", &"a quiet machine").unwrap();
         directory.finish(&serde_json::json!({"answer": 1})).unwrap();
         let other = temporary.path().join("other");
         drop(run(&other));

@@ -47,13 +47,20 @@ pub fn ended_children() -> Usage {
 }
 
 fn ask(who: libc::c_int) -> Usage {
+    Usage::of(&rusage(who))
+}
+
+fn switches_of_this_thread() -> u64 {
+    u64::try_from(rusage(libc::RUSAGE_THREAD).ru_nvcsw).unwrap_or(0)
+}
+
+fn rusage(who: libc::c_int) -> libc::rusage {
     // SAFETY: all-zero bytes are a valid rusage, and the call writes one structure of that type.
-    let usage = unsafe {
+    unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();
         libc::getrusage(who, &raw mut usage);
         usage
-    };
-    Usage::of(&usage)
+    }
 }
 
 /// Waits for the end of a child and tells what it and its own children used.
@@ -105,18 +112,20 @@ pub struct ThreadTimes {
     pub ran: Duration,
     /// Waiting for one; none where the kernel does not count it.
     pub waited: Option<Duration>,
+    /// How often it gave up its processor to wait: once per sleep, and once more per stop (`ru_nvcsw` of getrusage(2)).
+    pub switches: u64,
 }
 
 impl ThreadTimes {
     /// Of a thread before its first moment.
-    pub const NEW: Self = Self { ran: Duration::ZERO, waited: Some(Duration::ZERO) };
+    pub const NEW: Self = Self { ran: Duration::ZERO, waited: Some(Duration::ZERO), switches: 0 };
 
     /// `ran waited slices` in nanoseconds. Without `CONFIG_SCHED_INFO` all three are 0.
     fn of(schedstat: &str) -> Option<Self> {
         let mut fields = schedstat.split_whitespace().map(|field| field.parse().ok());
         let [ran, waited, slices] = [fields.next()??, fields.next()??, fields.next()??];
         let waited = (slices > 0).then_some(Duration::from_nanos(waited));
-        Some(Self { ran: Duration::from_nanos(ran), waited })
+        Some(Self { ran: Duration::from_nanos(ran), waited, switches: 0 })
     }
 }
 
@@ -134,7 +143,8 @@ impl ThreadTimesFile {
     pub fn read(&self) -> Option<ThreadTimes> {
         let mut text = [0u8; 128];
         let length = self.0.read_at(&mut text, 0).ok()?;
-        ThreadTimes::of(std::str::from_utf8(&text[..length]).ok()?)
+        let times = ThreadTimes::of(std::str::from_utf8(&text[..length]).ok()?)?;
+        Some(ThreadTimes { switches: switches_of_this_thread(), ..times })
     }
 }
 
@@ -165,7 +175,7 @@ mod tests {
     fn the_wait_for_a_processor_is_the_second_field() {
         assert_eq!(wait_of("123 4567 89\n"), Some(Duration::from_nanos(4567)));
         assert_eq!(wait_of("123"), None);
-        let times = |waited| ThreadTimes { ran: Duration::from_nanos(123), waited };
+        let times = |waited| ThreadTimes { ran: Duration::from_nanos(123), waited, switches: 0 };
         assert_eq!(ThreadTimes::of("123 4567 89\n"), Some(times(Some(Duration::from_nanos(4567)))));
         assert_eq!(ThreadTimes::of("123 0 0\n"), Some(times(None)));
         assert_eq!(ThreadTimes::of("123 4567"), None);

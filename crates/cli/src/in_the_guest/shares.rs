@@ -199,7 +199,7 @@ mod tests {
         let runs = "senesce-runs".to_string();
         assert_eq!(with("there/result.json").unwrap()[0], [runs.clone(), "there".into()]);
         assert!(with("missing/result.json").unwrap_err().contains("--json"));
-        assert_eq!(shared(here, &["history", "--csv", "-"]).unwrap()[0], [runs]);
+        assert_eq!(shared(here, &["runs", "history", "--csv", "-"]).unwrap()[0], [runs]);
         let mut commands = vec![crate::command()];
         while let Some(command) = commands.pop() {
             for argument in command.get_arguments() {

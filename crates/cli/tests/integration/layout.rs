@@ -90,8 +90,7 @@ fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
     assert_keys(&value["bytes"], &["read", "write", "discard"]);
     assert_keys(&value["modelled_seconds"], &["hdd", "ssd"]);
     assert!(value["bytes"]["read"].as_u64() >= Some(told), "{told} bytes of files were read: {value}");
-    let imported =
-        run(directory.path(), &["runs", "runs", "runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
+    let imported = run(directory.path(), &["runs", "runs", "import", "blkparse", "traced.txt", "--out", "foreign"]);
     assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
     let score = json(&run(directory.path(), &["report", "foreign", "--format", "json"])).to_string();
     let expected = value["dynamic_layout_score"].as_f64().expect("score");
@@ -178,8 +177,8 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
     for (words, code, said) in [
         (vec!["layout", "/proc"], 4, "does not tell where its data lie"),
         (vec!["layout", "/nowhere"], 2, "No such file or directory"),
-        (vec!["runs", "runs", "runs", "import", "blktrace", "foreign", "--out", "made"], 2, "no blktrace file"),
-        (vec!["runs", "runs", "runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
+        (vec!["runs", "runs", "import", "blktrace", "foreign", "--out", "made"], 2, "no blktrace file"),
+        (vec!["runs", "runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
         (vec!["snapshot", "restore", "foreign", "never"], 2, "no snapshot"),
         (vec!["image", "unpack", "foreign", "made"], 2, "foreign"),
     ] {

@@ -37,7 +37,7 @@ fn bench_with_stops(folder: &Path, words: &[&str], times: u32, stop: Duration) -
 fn a_repetition_in_which_the_process_was_stopped_is_invalid() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
-    let output = bench_with_stops(directory.path(), &["reads.f", "--time", "2s"], 1, Duration::from_millis(1500));
+    let output = bench_with_stops(directory.path(), &["reads.f", "--time", "3s"], 4, Duration::from_millis(400));
     let result = json(&output);
     let repetition = &result["repetitions"][0];
     assert_eq!((&repetition["valid"], &repetition["ops_per_second"]), (&false.into(), &Value::Null), "{repetition}");

@@ -20,7 +20,7 @@ fn room() -> tempfile::TempDir {
     fs::create_dir_all(folder.join("files/other")).unwrap();
     symlink("../../letter", folder.join("files/other/measurements.csv")).unwrap();
     fs::create_dir(folder.join("pages")).unwrap();
-    symlink("../letter", folder.join("pages/senesce-zones.1")).unwrap();
+    symlink("../letter", folder.join("pages/senesce-zoned.1")).unwrap();
     symlink("../letter", folder.join("other/report.html")).unwrap();
     symlink("letter", folder.join("other.zip")).unwrap();
     fs::create_dir(folder.join("full")).unwrap();
@@ -107,7 +107,7 @@ fn no_file_is_taken_for_two_outputs() {
         assert_eq!(ended.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
         assert_eq!(state(folder), before, "{line}");
     }
-    let both = run(folder, &["runs", "runs", "history", ".", "--csv", "-", "--jsonl", "/dev/stdout"]);
+    let both = run(folder, &["runs", "history", ".", "--csv", "-", "--jsonl", "/dev/stdout"]);
     assert!(both.status.success(), "standard output takes several");
 }
 

@@ -142,7 +142,7 @@ fn wrong_words_end_with_two_before_any_command() {
         (&["zoned", "measure", "sim:zn540", "--op", "append", "--path", "none"], "no append"),
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
         (&["zoned", "reset", "sim:zn540"], "--all"),
-        (&["zoned", "measure", "sim:zn540", "--op", "write", "--count", "0"], "--count 0"),
+        (&["zoned", "measure", "sim:zn540", "--op", "write", "--count", "0"], "--count"),
         (
             &["zoned", "measure", "sim:zn540", "--op", "write", "--occupancy", "0.5"],
             "occupancy belongs to reset and finish",

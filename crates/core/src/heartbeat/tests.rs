@@ -5,12 +5,16 @@ use std::process::{Child, Command, Stdio};
 const MS: Duration = Duration::from_millis(1);
 
 fn beat(monotonic: u32, boot: u32, ran: u32, waited: Option<u32>) -> Beat {
-    let times = ThreadTimes { ran: MS * ran, waited: waited.map(|waited| MS * waited) };
+    let times = ThreadTimes {
+        ran: MS * ran,
+        waited: waited.map(|waited| MS * waited),
+        switches: u64::from(monotonic > 1000) * 2,
+    };
     Beat { monotonic: MS * monotonic, boot: MS * boot, times }
 }
 
 fn gaps(earlier: Beat, later: Beat) -> Vec<(Cause, Duration)> {
-    earlier.gaps_until(&later, TICK, TOLERANCE).into_iter().flatten().map(|gap| (gap.cause, gap.lost)).collect()
+    earlier.gaps_until(&later, Rest::Sleeping).into_iter().flatten().map(|gap| (gap.cause, gap.lost)).collect()
 }
 
 #[test]
@@ -23,6 +27,17 @@ fn a_late_beat_is_explained_by_waiting_for_a_processor() {
     assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(570))), [(Cause::Stopped, MS * 505)]);
     assert_eq!(gaps(begin, beat(1900, 1900, 5, None)), [], "the kernel does not count waits");
     assert_eq!(gaps(begin, beat(4000, 4000, 5, None)), [(Cause::Stopped, MS * 2995)]);
+}
+
+#[test]
+fn a_late_beat_without_a_switch_is_a_pause_of_the_guest_only_if_it_is_long() {
+    let begin = beat(1000, 1000, 5, Some(70));
+    let without_switch = |monotonic| {
+        let later = beat(monotonic, monotonic, 5, Some(70));
+        gaps(begin, Beat { times: ThreadTimes { switches: 1, ..later.times }, ..later })
+    };
+    assert_eq!(without_switch(1200), []);
+    assert_eq!(without_switch(1300), [(Cause::Stopped, MS * 295)]);
 }
 
 #[test]

@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn senesce_layout_summary() -> serde_json::Value {
-        let none = serde_json::json!({"extents": 0, "blocks": 0});
+        let none = serde_json::json!({"extents": 0, "bytes": 0});
         serde_json::json!({
             "target": "t", "file_system": "ext4", "view": "mounted", "method": "fiemap", "files": 4, "extents": 6,
             "fragmented_files": 2, "static_layout_score": 0.9, "tree_layout_score": 0.8,

@@ -63,7 +63,7 @@ fn a_failed_aging_shows_its_plan_as_a_plan() {
     assert_eq!(result["planned"]["operations"], 6000);
     let measured = measurements::of(&REGISTRY, &record).unwrap();
     let metrics: Vec<&str> = measured.iter().map(|one| &*one.metric).collect();
-    assert_eq!(metrics, ["plan_cpu_seconds"], "what a comparison takes for measured");
+    assert!(metrics.is_empty(), "a failed aging has nothing to compare: {metrics:?}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_command_is_in_the_ledger_while_it_runs() {
         let ledger = senesce_volume::runtime::subfolder("owners").unwrap();
-        let script = format!("until grep -rqs '\"group\",\"process\":'$$, '{}'; do :; done", ledger.display());
+        let script = format!("until grep -rqsF \"${{SENESCE_COMMAND_GROUP:?}}\" '{}'; do :; done", ledger.display());
         assert_eq!(shell(&script, Duration::from_secs(60)).outcome, Outcome::Done);
     }
 

@@ -87,7 +87,7 @@ mod tests {
         let record = |name: &str| {
             let path = directory.path().join(name);
             let spec = ImportedFile { source: format!("{name}.json"), crc32: "00000000".into() };
-            let (events, measurements, caveats) = (Vec::new(), Vec::new(), Vec::new());
+            let (events, measurements, caveats) = (Vec::new(), Vec::new(), vec!["a quiet machine".into()]);
             let environment = Environment::default();
             import::<Fio>(&path, Imported { spec, environment, events, measurements, caveats }).unwrap();
             Record::open(&path).unwrap()
