@@ -182,6 +182,7 @@ impl Diagnose {
         };
         let folder = scratch.path().join("run");
         let mut run = RunDirectory::open(&folder, &plan, &Environment::capture())?;
+        run.append("diagnosis", found)?;
         run.finish(&json!({}))?;
         Ok(senesce_report::render_html(&analysis, &Record::open(&folder)?))
     }

@@ -26,7 +26,7 @@ fn sixteen_runs(folder: &Path) {
         let one = value!({"command": "make", "mean": mean, "min": min, "max": max, "times": times});
         fs::write(folder.join("night.json"), value!({"results": [one]}).to_string()).expect("write");
         let out = format!("nightly/run-{day:02}");
-        printed(&run(folder, &["runs", "runs", "import", "hyperfine", "night.json", "--out", &out]));
+        printed(&run(folder, &["runs", "import", "hyperfine", "night.json", "--out", &out]));
         let label = if day <= 5 { "main" } else { "" };
         let facts = value!({"run.date": format!("2026-01-{day:02}T03:00:00Z"), "machine.host": "builder",
             "kernel.release": "6.1.0", "program.commit": "0123456789abcdef", "run.label": label});
@@ -38,7 +38,7 @@ fn sixteen_runs(folder: &Path) {
 fn runs_are_listed_by_date_wherever_they_are() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
-    let list = json(&run(directory.path(), &["runs", "runs", "history", ".", "--json"]));
+    let list = json(&run(directory.path(), &["runs", "history", ".", "--json"]));
     let list = list.as_array().expect("a list");
     assert_eq!(list.len(), 16);
     for (member, said) in [
@@ -54,12 +54,12 @@ fn runs_are_listed_by_date_wherever_they_are() {
         assert_eq!(list[0][member], said, "{member}");
     }
     assert_eq!(list[15]["label"], Value::Null);
-    let text = printed(&run(directory.path(), &["runs", "runs", "history", "nightly"]));
+    let text = printed(&run(directory.path(), &["runs", "history", "nightly"]));
     assert!(text.lines().count() == 17 && text.contains("2026-01-16 03:00"), "{text}");
     let labelled =
-        json(&run(directory.path(), &["runs", "runs", "history", "nightly", "--labelled", "main", "--json"]));
+        json(&run(directory.path(), &["runs", "history", "nightly", "--labelled", "main", "--json"]));
     assert_eq!(labelled.as_array().map(Vec::len), Some(5));
-    assert_eq!(run(directory.path(), &["runs", "runs", "history", "nowhere"]).status.code(), Some(2));
+    assert_eq!(run(directory.path(), &["runs", "history", "nowhere"]).status.code(), Some(2));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
     sixteen_runs(directory.path());
     let found = json(&run(
         directory.path(),
-        &["runs", "runs", "history", "nightly", "--trend", "--baseline", "main", "--json"],
+        &["runs", "history", "nightly", "--trend", "--baseline", "main", "--json"],
     ));
     let courses = found["courses"].as_array().expect("courses");
     let time = courses.iter().find(|course| course["metric"] == "time").expect("the time");
@@ -76,9 +76,9 @@ fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
     assert_eq!((changes.len(), &changes[0]["index"]), (1, &value!(8)), "{time}");
     let metrics = &found["baseline"]["found"][0]["metrics"];
     assert_eq!((&metrics[0]["metric"], &metrics[0]["verdict"]), (&value!("time"), &value!("worse")), "{metrics}");
-    let text = printed(&run(directory.path(), &["runs", "runs", "history", "nightly", "--trend"]));
+    let text = printed(&run(directory.path(), &["runs", "history", "nightly", "--trend"]));
     assert!(text.contains("worse by 10.") && text.contains("2026-01-09 03:00"), "{text}");
-    let unknown = run(directory.path(), &["runs", "runs", "history", "nightly", "--baseline", "mian"]);
+    let unknown = run(directory.path(), &["runs", "history", "nightly", "--baseline", "mian"]);
     assert!(unknown.status.code() == Some(2) && said(&unknown).contains("labels are: main"), "{}", said(&unknown));
 }
 
@@ -86,13 +86,13 @@ fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
 fn all_values_are_exported_and_scraped() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
-    let csv = printed(&run(directory.path(), &["runs", "runs", "history", "nightly", "--csv"]));
+    let csv = printed(&run(directory.path(), &["runs", "history", "nightly", "--csv"]));
     assert!(csv.starts_with("run,date,host,label,commit,kernel,kind,setting,"), "{csv}");
     assert_eq!(csv.lines().count(), 1 + 16 * 5);
-    let lines = printed(&run(directory.path(), &["runs", "runs", "history", "nightly", "--jsonl"]));
+    let lines = printed(&run(directory.path(), &["runs", "history", "nightly", "--jsonl"]));
     let first: Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&first["metric"], &first["host"]), (&value!("time"), &value!("builder")));
-    let scraped = printed(&run(directory.path(), &["runs", "runs", "history", "nightly", "--prometheus"]));
+    let scraped = printed(&run(directory.path(), &["runs", "history", "nightly", "--prometheus"]));
     for line in
         ["# TYPE senesce_history_value gauge", "senesce_history_runs{state=\"complete\"} 16", "host=\"builder\""]
     {
@@ -106,7 +106,7 @@ fn pages_hold_all_runs_and_a_broken_one_is_listed_with_its_reason() {
     sixteen_runs(directory.path());
     fs::write(directory.path().join("nightly/run-16/summary.json"), "{").expect("write");
     let page = directory.path().join("history.html");
-    printed(&run(directory.path(), &["runs", "runs", "history", "nightly", "--html", "history.html"]));
+    printed(&run(directory.path(), &["runs", "history", "nightly", "--html", "history.html"]));
     let text = fs::read_to_string(page).expect("the page");
     assert!(text.contains("median between changes") && text.contains("run-01"), "a figure and the list");
     let ended = run(directory.path(), &["report", "nightly", "--site", "public"]);
@@ -124,7 +124,7 @@ fn runs_are_labelled_named_and_removed_only_where_that_is_said() {
     sixteen_runs(directory.path());
     let path = |name: &str| directory.path().join("nightly").join(name);
     printed(&run(directory.path(), &["runs", "label", "good", "nightly/run-16"]));
-    let listed = json(&run(directory.path(), &["runs", "runs", "history", "nightly/run-16", "--json"]));
+    let listed = json(&run(directory.path(), &["runs", "history", "nightly/run-16", "--json"]));
     assert_eq!(listed[0]["label"], "good");
     let newest = printed(&run(directory.path(), &["runs", "latest", "nightly"]));
     assert_eq!(newest.trim(), "nightly/run-16");
@@ -148,7 +148,7 @@ fn tables_are_no_wider_than_the_terminal() {
     for columns in ["60", "80", "100"] {
         let mut command = crate::common::senesce(directory.path());
         let output =
-            command.args(["runs", "runs", "history", "nightly"]).env("COLUMNS", columns).output().expect("run senesce");
+            command.args(["runs", "history", "nightly"]).env("COLUMNS", columns).output().expect("run senesce");
         let widest = printed(&output).lines().map(|line| line.chars().count()).max();
         assert!(widest <= columns.parse().ok(), "{columns}: {widest:?}");
     }

@@ -103,7 +103,7 @@ fn a_place_without_room_is_named_and_left_empty() {
     let run = |size: &str, drive: &str, script: &str| {
         let script = format!(
             "mkdir -p place && mount -t tmpfs -o size={size} none place && export TMPDIR=$PWD/place && ls -A place && \
-             $0 lab run --accelerator tcg --drive nvme,size={drive} --time-limit 2min -- sh -c '{script}'; status=$?; \
+             $0 vm run --accelerator tcg --drive nvme,size={drive} --time-limit 2min -- sh -c '{script}'; status=$?; \
              ls -A place; exit $status"
         );
         let output = std::process::Command::new("unshare")

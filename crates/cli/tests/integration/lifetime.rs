@@ -75,7 +75,7 @@ fn a_command_ends_with_a_killed_run_and_writes_nothing_below_its_mount_point() {
     image(directory.path());
     let rounds = std::env::var("KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(WAYS.len());
     for round in 0..rounds {
-        let verb: &[&str] = if round % 2 == 0 { &["run-and-rollback", "k.img", "s"] } else { &["trace", "k.img"] };
+        let verb: &[&str] = if round % 2 == 0 { &["snapshot", "run", "k.img", "s"] } else { &["trace", "k.img"] };
         let moment = Duration::from_millis(round as u64 * 7919 % 700);
         kill_one(directory.path(), verb, WAYS[round % WAYS.len()], moment, round / WAYS.len() % 2 == 1);
     }
@@ -87,7 +87,7 @@ fn what_a_command_leaves_running_ends_before_the_rollback() {
     let directory = temporary_directory();
     image(directory.path());
     let script = format!("W='{WRITER}'; (setsid sh -c \"$W\" \"$0\" left-writer >/dev/null 2>&1 &); sleep 0.2");
-    let verbs: [&[&str]; 2] = [&["run-and-rollback", "k.img", "s"], &["trace", "k.img"]];
+    let verbs: [&[&str]; 2] = [&["snapshot", "run", "k.img", "s"], &["trace", "k.img"]];
     for verb in verbs {
         let ran = run(directory.path(), &[verb, &["--", "sh", "-c", &script, "{}"]].concat());
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -100,7 +100,7 @@ fn what_a_command_leaves_running_ends_before_the_rollback() {
 fn a_command_that_ignores_signals_ends_when_the_user_stops() {
     let directory = temporary_directory();
     image(directory.path());
-    for verb in [&["run-and-rollback", "k.img", "s"][..], &["trace", "k.img"]] {
+    for verb in [&["snapshot", "run", "k.img", "s"][..], &["trace", "k.img"]] {
         let output = writing(directory.path(), verb, WAYS[3], "deaf-writer").interrupt();
         assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(processes_with("deaf-writer"), Vec::<String>::new());

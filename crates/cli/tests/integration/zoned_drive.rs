@@ -146,7 +146,7 @@ const ZNS: &str = "zns,size=1G,zone=64M,cap=62M,open=14,active=14";
 #[ignore = "needs the lab"]
 fn the_guest_lists_its_only_zoned_drive() {
     let directory = tempfile::tempdir().unwrap();
-    let output = lab(directory.path(), &[ZNS], "PROGRAM zones auto list --json");
+    let output = lab(directory.path(), &[ZNS], "PROGRAM zoned list auto --json");
     let value = json(&output);
     let zones = value["zones"].as_array().unwrap();
     assert_eq!(zones.len(), 16);
