@@ -92,7 +92,7 @@ fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else()
     assert!(events.contains("\"kind\":\"done\""), "{events}");
     let (code, said) = simulate("missing/run");
     assert_eq!((code, names()), (Some(2), vec!["run".into()]), "{said}");
-    assert!(said.contains("make it first"), "{said}");
+    assert!(said.contains("does not exist"), "{said}");
 }
 
 /// The mounts are in a namespace of their own, and go with it.

@@ -247,8 +247,11 @@ fn all_steps<R: Run>(
             course.note(planned.seconds, begun.elapsed().as_secs_f64());
             match outcome {
                 Ok(()) => {
-                    let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
-                    context.push_common(Common::Done(done));
+                    // A guest that ran several steps has recorded this one already.
+                    if !context.is_done_or_pending(&planned.step) {
+                        let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
+                        context.push_common(Common::Done(done));
+                    }
                     context.keep_pending()?;
                 }
                 Err(failure) => {
