@@ -56,8 +56,7 @@ fn runs_are_listed_by_date_wherever_they_are() {
     assert_eq!(list[15]["label"], Value::Null);
     let text = printed(&run(directory.path(), &["runs", "history", "nightly"]));
     assert!(text.lines().count() == 17 && text.contains("2026-01-16 03:00"), "{text}");
-    let labelled =
-        json(&run(directory.path(), &["runs", "history", "nightly", "--labelled", "main", "--json"]));
+    let labelled = json(&run(directory.path(), &["runs", "history", "nightly", "--labelled", "main", "--json"]));
     assert_eq!(labelled.as_array().map(Vec::len), Some(5));
     assert_eq!(run(directory.path(), &["runs", "history", "nowhere"]).status.code(), Some(2));
 }
@@ -66,10 +65,8 @@ fn runs_are_listed_by_date_wherever_they_are() {
 fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
-    let found = json(&run(
-        directory.path(),
-        &["runs", "history", "nightly", "--trend", "--baseline", "main", "--json"],
-    ));
+    let found =
+        json(&run(directory.path(), &["runs", "history", "nightly", "--trend", "--baseline", "main", "--json"]));
     let courses = found["courses"].as_array().expect("courses");
     let time = courses.iter().find(|course| course["metric"] == "time").expect("the time");
     let changes = time["changes"].as_array().expect("changes");

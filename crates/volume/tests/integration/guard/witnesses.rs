@@ -201,6 +201,8 @@ impl Scene {
         ]);
         held.splice(0..0, [holder as Box<dyn std::any::Any>, idle, in_process, data, free]);
         rustix::fs::sync();
+        // The kernel still has to write the superblock of the mount.
+        rustix::fs::sync();
         Self { folder, names: short, _held: held }
     }
 
