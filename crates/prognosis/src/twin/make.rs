@@ -44,10 +44,10 @@ pub struct Made {
 /// What is copied.
 pub struct Source {
     shown: String,
-    file: File,
     path: PathBuf,
     size: u64,
     mounted: Option<MountLine>,
+    file_system: Option<FileSystem>,
 }
 
 impl Source {
@@ -79,7 +79,8 @@ impl Source {
             Ok(device) => device.size().0,
             Err(_) => found.len(),
         };
-        Ok(Self { shown: target.display().to_string(), file, path, size, mounted })
+        let file_system = signature::file_system(&file, size, &path)?;
+        Ok(Self { shown: target.display().to_string(), path, size, mounted, file_system })
     }
 
     /// Mount options that shape what is written; none of what is not mounted.
@@ -131,6 +132,11 @@ impl Source {
         carried.collect::<Vec<_>>().join(",")
     }
 
+    /// Opens it. The guard takes a descriptor that lasts for another user of the image.
+    fn open(&self) -> Result<File, PrognosisError> {
+        File::open(&self.path).map_err(PrognosisError::io("open", &self.path))
+    }
+
     fn is_writable(&self) -> bool {
         self.mounted.as_ref().is_some_and(|line| line.options.split(',').any(|word| word == "rw"))
     }
@@ -140,7 +146,7 @@ impl Source {
     /// # Errors
     /// There is none of which a twin can be made.
     pub fn file_system(&self) -> Result<FileSystem, PrognosisError> {
-        let found = signature::file_system(&self.file, self.size, &self.path)?;
+        let found = self.file_system;
         match found {
             Some(known) if known.entry().twin.is_some() => Ok(known),
             _ => Err(PrognosisError::NoTwin {
@@ -257,7 +263,7 @@ fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String
         copy_chunks(source, image)?;
         return Ok("its metadata chunks".into());
     }
-    let device = LoopDevice::attach(&source.file, "senesce image twin of", true)?;
+    let device = LoopDevice::attach(&source.open()?, "senesce image twin of", true)?;
     let (from, to) = (device.path().to_string_lossy().into_owned(), image.to_string_lossy().into_owned());
     match twin {
         Some(TwinBy::E2image) => {
@@ -319,13 +325,14 @@ fn copy_chunks(source: &Source, image: &Path) -> Result<(), PrognosisError> {
     {
         return Err(no_twin("it lies on several devices"));
     }
+    let from = source.open()?;
     let to = std::fs::OpenOptions::new().write(true).open(image).map_err(PrognosisError::io("open", image))?;
     for at in SUPERBLOCKS.into_iter().filter(|at| at + SUPERBLOCK_BYTES <= source.size) {
-        copy_range(source, &to, image, at, SUPERBLOCK_BYTES)?;
+        copy_range(source, &from, &to, image, at, SUPERBLOCK_BYTES)?;
     }
     for chunk in metadata {
         for (_, at) in &chunk.copies {
-            copy_range(source, &to, image, *at, chunk.length)?;
+            copy_range(source, &from, &to, image, *at, chunk.length)?;
         }
     }
     to.sync_all().map_err(PrognosisError::io("write", image))
@@ -336,13 +343,20 @@ fn chunks_of(directory: &Path) -> Result<Vec<Chunk>, PrognosisError> {
     Ok(btrfs_chunks::chunks(root.as_fd(), directory)?)
 }
 
-fn copy_range(source: &Source, to: &File, image: &Path, start: u64, length: u64) -> Result<(), PrognosisError> {
+fn copy_range(
+    source: &Source,
+    from: &File,
+    to: &File,
+    image: &Path,
+    start: u64,
+    length: u64,
+) -> Result<(), PrognosisError> {
     let mut buffer = vec![0u8; 1 << 20];
     let end = (start + length).min(source.size);
     let mut at = start;
     while at < end {
         let part = &mut buffer[..(end - at).min(1 << 20) as usize];
-        source.file.read_exact_at(part, at).map_err(PrognosisError::io("read", &source.path))?;
+        from.read_exact_at(part, at).map_err(PrognosisError::io("read", &source.path))?;
         for (index, block) in part.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0)) {
             to.write_all_at(block, at + index as u64 * 4096).map_err(PrognosisError::io("write", image))?;
         }
