@@ -36,8 +36,8 @@ fn a_late_beat_without_a_switch_is_a_pause_of_the_guest_only_if_it_is_long() {
         let later = beat(monotonic, monotonic, 5, Some(70));
         gaps(begin, Beat { times: ThreadTimes { switches: 1, ..later.times }, ..later })
     };
-    assert_eq!(without_switch(1200), []);
-    assert_eq!(without_switch(1300), [(Cause::Stopped, MS * 295)]);
+    assert_eq!(without_switch(2000), []);
+    assert_eq!(without_switch(2300), [(Cause::Stopped, MS * 1295)]);
 }
 
 #[test]
