@@ -31,7 +31,7 @@ const TOLERANCE: Duration = Duration::from_millis(8);
 const TOLERANCE_WITHOUT_SWITCH: Duration = Duration::from_secs(1);
 
 /// The same while the thread examines other tasks: locks of the kernel may be held by a thread that waits for a processor.
-const WORK_TOLERANCE: Duration = Duration::from_secs(1);
+const WORK_TOLERANCE: Duration = Duration::from_millis(200);
 
 /// The same where the kernel does not count how long a thread waits for a processor (no `CONFIG_SCHED_INFO`).
 const TOLERANCE_WITHOUT_WAITS: Duration = Duration::from_secs(1);
@@ -339,11 +339,12 @@ impl Beat {
         let gap = |cause, lost| Gap { cause, from: self.monotonic, to: later.monotonic, lost };
         let waited = later.times.waited.zip(self.times.waited).map(|(later, earlier)| later.saturating_sub(earlier));
         let ran = later.times.ran.saturating_sub(self.times.ran);
+        let switches = later.times.switches.saturating_sub(self.times.switches);
         let tolerance = match (waited, rest) {
             (None, _) => TOLERANCE_WITHOUT_WAITS,
-            (_, Rest::Working) => WORK_TOLERANCE,
-            (_, Rest::Sleeping) if later.times.switches.saturating_sub(self.times.switches) > 1 => TOLERANCE,
-            (_, Rest::Sleeping) => TOLERANCE_WITHOUT_SWITCH,
+            (_, Rest::Working) if switches > 0 => WORK_TOLERANCE,
+            (_, Rest::Sleeping) if switches > 1 => TOLERANCE,
+            _ => TOLERANCE_WITHOUT_SWITCH,
         };
         let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
         // A stop begins at any moment of the sleep, on average in the middle of it.
