@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Probability of any wrong statement among all that are judged together.
 pub const FAMILY_ERROR: f64 = 0.05;
 
-/// The same where runs that were measured one after the other are compared, as a pipeline does with every change: of 300 comparisons of like with
-/// like at most one finds a difference. [`FAMILY_ERROR`] would let up to 15 of them.
+/// The same for comparisons of recorded runs, which a pipeline repeats with every change. It is chosen for at most one false difference in
+/// 300 comparisons of equal sides; that rate is not measured yet.
 pub const COMPARISON_ERROR: f64 = 0.002;
 
 /// Differences up to this do not matter, as a fraction. Runs of the same program differ by such amounts for reasons that are

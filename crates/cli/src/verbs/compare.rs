@@ -34,7 +34,7 @@ pub struct Compare {
     /// Gate: no judged metric may lose this share (5% or 0.05); exit 1 when one does
     #[arg(long, value_name = "SHARE")]
     fail_on_regression: Option<String>,
-    /// What the gate does when the runs cannot tell [default: exit 125, skipped in JUnit and KTAP]
+    /// What to do when the result is inconclusive [default: exit 125, skipped in JUnit and KTAP]
     #[arg(long, value_enum, requires = "fail_on_regression")]
     undecided: Option<UndecidedWord>,
     /// By how much two single runs of the same thing are assumed to differ (2%, times in a virtual machine 20%); several runs of each
