@@ -132,7 +132,7 @@ mod tests {
 
     /// The studies of the page, which are what a new user copies: indented text between paragraphs.
     fn examples() -> Vec<String> {
-        let page = concat!(include_str!("../docs/verbs/study.md"), "\n", include_str!("../docs/verbs/study-states.md"));
+        let page = concat!(include_str!("../docs/verbs/study.md"), "\n", include_str!("../docs/verbs/study-file.md"));
         let mut blocks = vec![String::new()];
         for line in page.lines().filter(|line| !line.is_empty()) {
             match (line.strip_prefix("    "), blocks.last_mut()) {
