@@ -126,7 +126,7 @@ pub fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
 
 /// For completions: the releases of the kernels in the cache.
 pub fn complete_kernel(begun: &OsStr) -> Vec<CompletionCandidate> {
-    let kernels = senesce_lab::cached_kernels().unwrap_or_default();
+    let kernels = senesce_guest::cached_kernels().unwrap_or_default();
     matching(begun, kernels.into_iter().map(|kernel| kernel.version))
 }
 

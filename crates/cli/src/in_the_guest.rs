@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_lab::{Keep, LabRun};
+use senesce_guest::{Keep, LabRun};
 use shares::Shares;
 use std::ffi::OsString;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let shares = Shares::of(verb, arguments, &here)?;
     let lab = LabRun {
-        kernel: senesce_lab::kernel::choose(None)?,
+        kernel: senesce_guest::kernel::choose(None)?,
         drives: Vec::new(),
         keep: Keep::default(),
         memory: Bytes::gib(2),
@@ -79,7 +79,7 @@ pub fn hinted(failure: Failure) -> Failure {
 }
 
 fn is_set_up() -> bool {
-    senesce_lab::cached_kernels().is_ok_and(|kernels| !kernels.is_empty()) && senesce_lab::qemu::version().is_some()
+    senesce_guest::cached_kernels().is_ok_and(|kernels| !kernels.is_empty()) && senesce_guest::qemu::version().is_some()
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ fn main() -> std::process::ExitCode {
     // Where it fails, a file that grows too large ends the process, as before.
     let _ = senesce_sys::signal::survive_file_size_limit();
     senesce_volume::guardian::enter_if_guardian();
-    senesce_lab::guest::enter_if_guest();
+    senesce_guest::guest::enter_if_guest();
     let _ = senesce_core::interrupt::end_on_signals();
     CompleteEnv::with_factory(command).var(verbs::completions::VARIABLE).complete();
     let matches = match understood() {

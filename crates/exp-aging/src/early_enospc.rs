@@ -7,7 +7,7 @@ mod volume;
 use clap::{Args, ValueEnum};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
-use senesce_prognosis::headroom::{Creatable, EndsBy};
+use senesce_diagnose::headroom::{Creatable, EndsBy};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span, Table};
-use senesce_lab::{Drive, Keep, LabRun, kernel};
+use senesce_guest::{Drive, Keep, LabRun, kernel};
 use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};

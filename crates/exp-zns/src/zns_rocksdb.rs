@@ -168,7 +168,7 @@ impl Run for ZnsRocksdb {
         spec.check()?;
         bench::find_program(&spec.db_bench)?;
         if spec.is_in_lab() {
-            senesce_lab::kernel::choose(None)?;
+            senesce_guest::kernel::choose(None)?;
         }
         Ok(spec.rounds())
     }

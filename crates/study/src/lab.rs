@@ -6,7 +6,7 @@ use crate::matrix::{self, RunId, runs};
 use crate::matrix_run::{Event, memory_needed};
 use crate::spec::{CellSpec, StudySpec};
 use senesce_core::{Bytes, Failure};
-use senesce_lab::kernel;
+use senesce_guest::kernel;
 use senesce_runs::run::{Context, Guest, Run, steps_in_guest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where the lab's guest mounts the share through which it speaks with the host.
-pub const CONTROL: &str = "/run/senesce-lab";
+pub const CONTROL: &str = "/run/senesce-guest";
 
 /// The mount tag of that share.
 pub const CONTROL_TAG: &str = "control";

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_lab::{Accelerator, Drive, Keep, KernelSource, LabRun, cached_kernels, setup};
+use senesce_guest::{Accelerator, Drive, Keep, KernelSource, LabRun, cached_kernels, setup};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -107,7 +107,7 @@ impl Verb for Vm {
 }
 
 fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
-    senesce_lab::qemu::install(&|message| session.progress().say(message))?;
+    senesce_guest::qemu::install(&|message| session.progress().say(message))?;
     let source = match (options.kernel, options.modules) {
         (Some(image), Some(modules)) => KernelSource::Files { image, modules },
         _ => KernelSource::Debian,
@@ -119,7 +119,7 @@ fn set_up(options: Setup, session: &Session) -> Result<Exit, Failure> {
 
 fn status(as_json: bool) -> Result<Exit, Failure> {
     let kernels = cached_kernels()?;
-    let qemu = senesce_lab::qemu::version();
+    let qemu = senesce_guest::qemu::version();
     if as_json {
         let list: Vec<_> =
             kernels.iter().map(|kernel| json!({"release": kernel.version, "folder": kernel.folder})).collect();
@@ -152,11 +152,11 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("--json: there is no folder {}; make it first", folder.display())));
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
-    let kernel = senesce_lab::kernel::choose(options.kernel.as_deref())?;
+    let kernel = senesce_guest::kernel::choose(options.kernel.as_deref())?;
     // Made last: what is refused leaves no folder.
     let shares = match options.shares.is_empty() {
         true => vec![runs_folder(&here)?],
-        false => senesce_lab::share::existing(&options.shares, &here)?,
+        false => senesce_guest::share::existing(&options.shares, &here)?,
     };
     let lab = LabRun {
         kernel,

@@ -177,7 +177,7 @@ fn the_zns_drive_of_the_lab_passes_the_body() {
 fn zoned_null_blk_in_the_lab_passes_the_body() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
-        "/run/senesce-lab/modprobe null_blk; mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; \
+        "/run/senesce-guest/modprobe null_blk; mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; \
          cd /sys/kernel/config/nullb; mkdir zoned; cd zoned; \
          echo 1 > zoned; echo 1024 > size; echo 64 > zone_size; echo 62 > zone_capacity; echo 14 > zone_max_open; \
          echo 14 > zone_max_active; echo 4096 > blocksize; echo 1 > power; cd /; \

@@ -3,8 +3,8 @@
 use super::events::{LayoutSeen, ModelledRead};
 use senesce_core::{Better, Failure, Measurement};
 use senesce_devmodel::DeviceModel;
+use senesce_diagnose::reading::{Order, cost};
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
-use senesce_prognosis::reading::{Order, cost};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
 

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::recorded::{Common, Entry, GuestBooted, Recorded};
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Record};
-use senesce_lab::{Drive, Keep, LabRun, kernel};
+use senesce_guest::{Drive, Keep, LabRun, kernel};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

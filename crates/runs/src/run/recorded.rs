@@ -79,7 +79,7 @@ pub struct GuestBooted {
 
 impl GuestBooted {
     /// What the lab says of a guest.
-    pub fn of(outcome: &senesce_lab::LabOutcome) -> Self {
+    pub fn of(outcome: &senesce_guest::LabOutcome) -> Self {
         Self {
             kernel: outcome.kernel.clone(),
             accelerator: outcome.accelerator.word().into(),

@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::verbs::diagnose::path_of;
 use clap::Args;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_prognosis::twin;
+use senesce_diagnose::twin;
 use serde_json::json;
 use std::path::PathBuf;
 

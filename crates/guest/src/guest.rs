@@ -47,7 +47,7 @@ pub fn enter_if_guest() {
 
 fn first_process() -> ! {
     if let Err(problem) = serve() {
-        eprintln!("senesce-lab: {problem}");
+        eprintln!("senesce-guest: {problem}");
         report_exit(125);
     }
     rustix::fs::sync();
@@ -157,7 +157,7 @@ fn mount_rest() {
         // Images are kept and used there.
         let data = if place == "/dev/shm" { "size=90%" } else { "" };
         if let Err(problem) = attach(kind, kind, place, MountFlags::empty(), data) {
-            eprintln!("senesce-lab: {problem}");
+            eprintln!("senesce-guest: {problem}");
         }
     }
     for (name, target) in
@@ -166,7 +166,7 @@ fn mount_rest() {
         let _ = std::os::unix::fs::symlink(target, name);
     }
     if let Err(error) = fs::write("/proc/sys/kernel/modprobe", format!("{CONTROL}/modprobe")) {
-        eprintln!("senesce-lab: modules on demand: {error}");
+        eprintln!("senesce-guest: modules on demand: {error}");
     }
 }
 
@@ -180,7 +180,7 @@ fn make_static_nodes() {
         });
         match made {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                eprintln!("senesce-lab: make {}: {error}", path.display());
+                eprintln!("senesce-guest: make {}: {error}", path.display());
             }
             _ => {}
         }
@@ -202,7 +202,7 @@ fn run_job(job: &Job) -> u8 {
         command.current_dir(&job.directory);
     }
     if let Err(error) = fs::write(Path::new(CONTROL).join("started"), b"") {
-        eprintln!("senesce-lab: {error}");
+        eprintln!("senesce-guest: {error}");
     }
     match command.spawn() {
         Ok(mut child) => child.wait().map_or(125, exit_status),
@@ -232,7 +232,7 @@ fn report_exit(status: u8) {
     let written =
         fs::write(&part, status.to_string()).and_then(|()| fs::rename(&part, Path::new(CONTROL).join("exit")));
     if let Err(error) = written {
-        eprintln!("senesce-lab: report exit status: {error}");
+        eprintln!("senesce-guest: report exit status: {error}");
     }
 }
 
@@ -245,7 +245,7 @@ fn load_on_demand() -> i32 {
     let Some(files) = index.load.get(&name) else { return i32::from(!index.built_in.contains(&name)) };
     for file in files {
         if let Err(problem) = load(&folder.join(file)) {
-            eprintln!("senesce-lab: {problem}");
+            eprintln!("senesce-guest: {problem}");
             return 1;
         }
     }

@@ -4,10 +4,10 @@ use crate::common::{Image, run, scatter};
 use senesce_core::Silent;
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
+use senesce_diagnose::estimate::{Options, prognosis};
+use senesce_diagnose::twin::{self, Laboratory, Part, Tried, Wanted};
+use senesce_diagnose::{Prognosis, PrognosisError};
 use senesce_layout::LayoutError;
-use senesce_prognosis::estimate::{Options, prognosis};
-use senesce_prognosis::twin::{self, Laboratory, Part, Tried, Wanted};
-use senesce_prognosis::{Prognosis, PrognosisError};
 use std::path::Path;
 
 fn options() -> Options {

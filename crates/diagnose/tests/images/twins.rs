@@ -5,9 +5,9 @@ use senesce_core::Silent;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
-use senesce_prognosis::estimate::{Options, Seen};
-use senesce_prognosis::headroom::{NewFiles, User};
-use senesce_prognosis::twin::{self, Laboratory, Wanted};
+use senesce_diagnose::estimate::{Options, Seen};
+use senesce_diagnose::headroom::{NewFiles, User};
+use senesce_diagnose::twin::{self, Laboratory, Wanted};
 use std::os::unix::fs::MetadataExt;
 
 fn options() -> Options {

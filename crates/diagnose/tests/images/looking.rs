@@ -1,9 +1,9 @@
 //! Looking alone: what is said, and that nothing is altered.
 
 use crate::common::{Image, grow, mkfs, run, scatter};
-use senesce_prognosis::estimate::{Options, prognosis};
-use senesce_prognosis::headroom::User;
-use senesce_prognosis::reading::Order;
+use senesce_diagnose::estimate::{Options, prognosis};
+use senesce_diagnose::headroom::User;
+use senesce_diagnose::reading::Order;
 
 const FILE_SYSTEMS: [(&str, u64); 3] = [("ext4", 64), ("xfs", 304), ("btrfs", 128)];
 
@@ -25,8 +25,7 @@ fn an_image_is_not_altered_and_its_numbers_belong_together() {
         assert_eq!(image.digest(), before, "{name}: the image was altered");
         let (now, ideal, rewritten) = (found.now_seconds, found.ideal_seconds, found.rewritten_seconds);
         assert!(now > ideal && ideal >= rewritten * 0.99 && rewritten > 0.0, "{name}: {now} {ideal} {rewritten}");
-        let sum =
-            |of: fn(&senesce_prognosis::estimate::Directory) -> f64| found.directories.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&senesce_diagnose::estimate::Directory) -> f64| found.directories.iter().map(of).sum::<f64>();
         assert!((sum(|one| one.now_seconds) - now).abs() < 1e-6 && (sum(|one| one.ideal_seconds) - ideal).abs() < 1e-6);
         assert_eq!(found.directories.iter().map(|one| one.files).sum::<u64>(), found.files);
         assert!(found.worst[0].path.starts_with("scattered"), "{name}: {:?}", found.worst[0]);
@@ -83,7 +82,7 @@ fn a_mounted_directory_and_its_image_say_the_same() {
     image.unmount();
     let unmounted = prognosis(&image.path(), &hdd()).unwrap();
     assert_eq!(mounted.now_seconds, unmounted.now_seconds);
-    let root = |found: &senesce_prognosis::Prognosis| {
+    let root = |found: &senesce_diagnose::Prognosis| {
         found.creatable.iter().filter(|one| one.user == User::Root).map(|one| one.files).collect::<Vec<_>>()
     };
     assert_eq!(root(&mounted), root(&unmounted));

@@ -1,9 +1,9 @@
 //! The rules against the truth: file systems in states, filled with files until the kernel says no.
 
 use crate::common::{Image, grow, punch};
+use senesce_diagnose::headroom::{self, EndsBy, NewFiles, SIZES, User};
+use senesce_diagnose::twin;
 use senesce_layout::{FileSystemSpace, ShownDirectory};
-use senesce_prognosis::headroom::{self, EndsBy, NewFiles, SIZES, User};
-use senesce_prognosis::twin;
 use std::fmt::Write;
 
 /// What the rule said and what came.
