@@ -261,16 +261,16 @@ impl Scene {
     }
 }
 
-/// `3, 4; free: 0`: how what must be refused is, and what becomes of what is free.
+/// `3,4 / 0`: exit codes of the questions that must be refused, then those of the free targets.
 fn cell([refused, free]: &[Vec<u8>; 2]) -> String {
     if refused.is_empty() {
         return "does not start".into();
     }
     let distinct = |codes: &[u8]| {
         let codes: std::collections::BTreeSet<u8> = codes.iter().copied().collect();
-        codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     };
-    format!("{}; free: {}", distinct(refused), distinct(free))
+    format!("{} / {}", distinct(refused), distinct(free))
 }
 
 /// Asks in every surrounding of these sources; a line of the table for each.
