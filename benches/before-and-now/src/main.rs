@@ -91,7 +91,6 @@ fn thread_ns() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Times calls of programs on a mount.
 pub fn drive(mount: &Path, times: &mut Times) {
     use std::fs::{File, Permissions};
     use std::io::Write;

@@ -16,7 +16,6 @@ macro_rules! side {
             const FILE: u32 = libc::S_IFREG | 0o644;
             const BYTES: u64 = 128 << 20;
 
-            /// Nothing is evicted here.
             struct Unused;
 
             impl ColdStore for Unused {
@@ -48,7 +47,6 @@ macro_rules! side {
                 TierFs::open(nvm, Box::new(Unused), Path::new("region"), &hot()).unwrap()
             }
 
-            /// Operations of the core.
             pub fn core(times: &mut Times) {
                 const COUNT: usize = 10_000;
                 let fs = empty();

@@ -106,7 +106,6 @@ fn cpu_parts() -> (f64, f64) {
     (used.user.as_secs_f64(), used.system.as_secs_f64())
 }
 
-/// Processor seconds of this process.
 fn cpu_seconds() -> f64 {
     senesce_sys::clock::process_cpu_time().as_secs_f64()
 }

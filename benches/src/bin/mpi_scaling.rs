@@ -52,7 +52,6 @@ fn planning() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long ranks wait for each other.
 fn waiting() {
     println!(
         "\n## Waiting\n\n| ranks | even ranks: waiting (%) | operations/s | uneven: waiting (%) | operations/s | rank 0's coordinator (%) |\n|---|---|---|---|---|---|"

@@ -68,7 +68,6 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// What one side did.
 struct Speed {
     operations_per_second: f64,
     cpu_us_per_operation: f64,
@@ -83,7 +82,6 @@ fn median_of(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A number of each round.
 fn pairs_of(engine: &[Speed], bare: &[Speed], of: fn(&Speed, &Speed) -> f64) -> Vec<f64> {
     engine.iter().zip(bare).map(|(engine, bare)| of(engine, bare)).collect()
 }
@@ -147,7 +145,6 @@ impl Files {
     }
 }
 
-/// What one bare thread needs.
 struct Thread {
     root: File,
     log_root: Option<File>,
@@ -345,7 +342,6 @@ fn bare(name: &str, directory: &Path, layouts: &[Layout], time: Duration) -> Out
     })
 }
 
-/// User and system time together.
 fn added((user, system): (f64, f64)) -> f64 {
     user + system
 }

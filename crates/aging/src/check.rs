@@ -41,7 +41,6 @@ pub struct VerifyReport {
     pub examples: Vec<String>,
 }
 
-/// Examples kept of what is wrong.
 const EXAMPLES: usize = 20;
 
 /// The directory that mkfs makes in the root of a file system.
@@ -73,7 +72,6 @@ pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
 }
 
 impl VerifyReport {
-    /// Whether everything is as it should be.
     pub fn is_good(&self) -> bool {
         self.missing + self.missing_directories + self.wrong_size + self.wrong_content + self.strangers == 0
     }
@@ -84,7 +82,6 @@ impl VerifyReport {
         }
     }
 
-    /// Both as one.
     pub fn merge(mut self, other: Self) -> Self {
         self.files += other.files;
         self.bytes += other.bytes;
@@ -242,7 +239,6 @@ struct Listing {
     /// For each expected file of the directory: whether it is there, and a file.
     seen: Vec<bool>,
     strangers: Vec<PathBuf>,
-    /// All directories.
     directories: Vec<PathBuf>,
 }
 

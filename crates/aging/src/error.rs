@@ -11,18 +11,15 @@ pub enum AgingError {
     /// A profile that cannot be read or makes no sense.
     #[error("profile {name}: {problem}")]
     Profile {
-        /// Name or path of the profile.
         name: String,
         /// What is wrong with it and how to put it right.
         problem: String,
     },
-    /// A plan that cannot be made.
     #[error("cannot plan: {0}")]
     Plan(String),
     /// A volume that cannot hold the histograms of a profile.
     #[error("cannot plan: {problem}; the volume must have at least {} ({least})", least.0)]
     TooSmall {
-        /// What does not fit.
         problem: String,
         /// What the volume must have.
         least: Bytes,

@@ -253,7 +253,6 @@ impl Planner {
     }
 }
 
-/// Counts of classes as counts of the sizes that they belong to.
 fn by_size(plan: &AgingPlan, counts: impl Iterator<Item = u64>) -> Vec<u64> {
     let rows = plan.size_rows();
     let mut sizes = vec![0; rows.len()];

@@ -10,7 +10,6 @@ use std::ops::Range;
 pub struct LiveFile {
     /// Path relative to the aged directory.
     pub path: String,
-    /// The file.
     pub file: File,
 }
 
@@ -76,17 +75,14 @@ impl Namespace<'_> {
         self.order.len()
     }
 
-    /// Whether there is no live file.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// The file at one place of the order.
     pub fn file(&self, place: usize) -> File {
         self.planner.file(self.planner.live().record(self.order[place]))
     }
 
-    /// All live files with their paths, in order.
     pub fn files(&self) -> impl Iterator<Item = LiveFile> + '_ {
         let tree = self.planner.plan().directories();
         let mut prefix = (u32::MAX, String::new());

@@ -170,7 +170,6 @@ pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64
     Ok(table)
 }
 
-/// What each age edge of a captured profile costs.
 pub fn edge_costs(edges: &[AgeEdge]) -> Table {
     let heads = ["age up to (s)", "files", "operations per live file", "kept"];
     let mut table = Table::new("edges", "Age edges and what they cost", &heads);

@@ -15,7 +15,6 @@ pub fn part_name(part: u32) -> String {
     format!("part-{part:04}")
 }
 
-/// The part that a directory of this name holds.
 pub fn part_of_name(name: &[u8]) -> Option<u32> {
     let digits = name.strip_prefix(b"part-").filter(|digits| digits.len() == 4)?;
     digits.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
@@ -67,11 +66,9 @@ pub struct Interleaved<'a> {
 /// An operation with its place among those of all parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
-    /// Position.
     pub position: u64,
     /// Place of the part among those that are played here.
     pub own: usize,
-    /// The operation.
     pub operation: Operation,
     /// Whether the file system has to commit when all operations up to this one are done.
     pub commit: bool,
@@ -85,7 +82,6 @@ impl<'a> Interleaved<'a> {
         all
     }
 
-    /// An undivided plan, from where its planner is.
     pub fn whole(planner: &'a mut Planner) -> Self {
         let (position, len) = (planner.operations_done(), planner.plan().len());
         Self::new(1, vec![(0, planner)], position, len)
@@ -101,7 +97,6 @@ impl<'a> Interleaved<'a> {
         self.len
     }
 
-    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -111,7 +106,6 @@ impl<'a> Interleaved<'a> {
         self.position
     }
 
-    /// The parts that are played here, with their planners.
     pub fn own(&self) -> impl ExactSizeIterator<Item = (u32, &Planner)> {
         self.own.iter().map(|(part, planner)| (*part, &**planner))
     }
@@ -164,7 +158,6 @@ impl<'a> Interleaved<'a> {
         self.own.get(own).map_or(&[], |(_, planner)| planner.changes())
     }
 
-    /// Creates of one of the parts played here so far.
     pub(crate) fn creates(&self, own: usize) -> u64 {
         self.own.get(own).map_or(0, |(_, planner)| planner.creates())
     }

@@ -14,7 +14,6 @@ pub struct ClaimSet {
     pub exact: BTreeSet<String>,
     /// Whether all conditions take turns within a repetition: values are then compared within repetitions.
     pub by_round: bool,
-    /// The claims.
     pub claims: Vec<Claim>,
     /// Rows of `data/published/EXPERIMENT.csv`.
     pub rows: Vec<Row>,
@@ -99,7 +98,6 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// What is added to a citation.
     fn text(self) -> &'static str {
         match self {
             Self::Document => "",
@@ -195,7 +193,6 @@ pub struct Published {
 }
 
 impl Published {
-    /// The rows that it names, in its order.
     fn found<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
         self.rows.iter().flat_map(|name| rows.iter().filter(move |row| *name == row.name())).collect()
     }
@@ -238,7 +235,6 @@ impl Published {
     }
 }
 
-/// A claims file that was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimsError {
     /// Not TOML, or not these fields.
@@ -247,12 +243,9 @@ pub enum ClaimsError {
     /// The table of published values is wrong.
     #[error(transparent)]
     Published(#[from] published::PublishedError),
-    /// A claim is wrong.
     #[error("claim '{id}': {problem}")]
     Claim {
-        /// Its name.
         id: String,
-        /// What is wrong.
         problem: String,
     },
 }

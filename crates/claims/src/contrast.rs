@@ -9,29 +9,22 @@ use senesce_stats::{mean, standard_deviation};
 /// An estimate between two ends, in units of its terms (or their ratio).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The estimate.
     pub value: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Independent values of the smallest sample with a random error; 0 when there is none.
     pub units: usize,
 }
 
-/// Why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// So many values are too few.
     TooFew(usize),
     /// A ratio of values that are not above zero.
     NotPositive,
 }
 
-/// On which scale terms are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// As they are.
     Linear,
     /// As logarithms; the interval is that of the product of powers.
     Ratio,

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 /// What rules must know about a run beside its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The scale of the run.
     pub level: Level,
     /// The simulator or device model that values came from ("sim:zn540"); claims that it was fitted to or told are agreed
     /// with at most.
@@ -26,7 +25,6 @@ pub struct Facts {
     /// Whether every time is that of an emulated processor (TCG) or drive and decides nothing; where only some are, their
     /// [`Seconds`] say so.
     pub emulated: bool,
-    /// Whether it had the rights of root.
     pub root: bool,
     /// What the drives that it used are called in claims ("hdd", "zn540").
     pub drives: Vec<String>,
@@ -50,18 +48,14 @@ impl Facts {
     }
 }
 
-/// How one claim came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// The word.
     pub verdict: Verdict,
-    /// What was measured, with intervals.
     pub measured: String,
     /// Why, and what it would take.
     pub note: String,
 }
 
-/// One finding per claim, in their order.
 pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Vec<Finding> {
     set.claims
         .iter()
@@ -89,7 +83,6 @@ pub fn untested(set: &ClaimSet, measurements: &[Measurement]) -> Vec<String> {
     silent.map(|claim| claim.id.clone()).collect()
 }
 
-/// Judges one claim.
 pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Judgement {
     let not_testable = |note: String| Judgement { verdict: Verdict::NotTestable, measured: String::new(), note };
     if let Rule::NotTestable { why } = &claim.rule {
@@ -178,7 +171,6 @@ fn told_by_real_clocks<'a>(
     (Cow::Owned(real), emulators)
 }
 
-/// Whether a claim is decided on such a value.
 fn speaks_of(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
     match &claim.rule {
         Rule::Table { rows, .. } => set

@@ -6,7 +6,6 @@ use senesce_core::published::PublishedValue;
 /// A row and the conditions it was measured under.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The row as it stands in the table.
     pub published: PublishedValue,
     /// Its conditions as a run of ours names them.
     pub condition: Condition,

@@ -314,7 +314,6 @@ impl Rule {
         }
     }
 
-    /// Its bounds, where it has some.
     pub fn bounds(&self) -> Option<&Bounds> {
         match self {
             Self::Value { within, .. }
@@ -326,7 +325,6 @@ impl Rule {
         }
     }
 
-    /// What is wrong in it, if anything.
     pub fn problem(&self, published: &[f64]) -> Option<String> {
         if let Some(bounds) = self.bounds()
             && bounds.resolve(published).is_none()

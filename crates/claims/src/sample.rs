@@ -42,7 +42,6 @@ impl Sample {
     }
 }
 
-/// Each round once, with the mean of its values.
 fn round_means(values: &[(u32, f64)]) -> Vec<(u32, f64)> {
     let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (round, value) in values {
@@ -51,24 +50,19 @@ fn round_means(values: &[(u32, f64)]) -> Vec<(u32, f64)> {
     rounds.into_iter().filter_map(|(round, values)| Some((round, mean(&values)?))).collect()
 }
 
-/// A sample and where it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// All of its conditions.
     pub condition: Condition,
     /// Those that tell it from the others of its selection.
     pub key: Condition,
-    /// Its values.
     pub sample: Sample,
 }
 
-/// Values by image, each with its repetition.
 type Images = BTreeMap<u32, Vec<(u32, f64)>>;
 
 /// What a run measured, as rules see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
-    /// All measurements.
     pub measurements: &'a [Measurement],
     /// Metrics without random error.
     pub exact: &'a BTreeSet<String>,
@@ -79,7 +73,6 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// The samples of a selection, by condition.
     pub fn cells(&self, selection: &Selection) -> Vec<Cell> {
         let mut groups: BTreeMap<&Condition, Images> = BTreeMap::new();
         for one in selection.of(self.measurements) {
@@ -97,7 +90,6 @@ impl Evidence<'_> {
             .collect()
     }
 
-    /// The unit of a selection's values.
     pub fn unit(&self, selection: &Selection) -> &str {
         let first = self.measurements.iter().find(|one| selection.admits(&one.metric, &one.condition));
         first.map_or("", |one| &one.unit)

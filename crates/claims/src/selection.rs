@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-/// Names and values of a condition.
 pub type Condition = BTreeMap<String, String>;
 
 /// A metric under a pattern of conditions. Conditions without a pattern are free: a rule holds for each of their
@@ -23,7 +22,6 @@ pub struct Selection {
     pub when: BTreeMap<String, Pattern>,
 }
 
-/// What the value of one condition may be.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
     /// This word; numbers are compared as numbers.
@@ -42,7 +40,6 @@ pub enum Pattern {
     AtMost(f64),
 }
 
-/// A selection that was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selection '{text}': {problem}; expected METRIC where KEY=PATTERN, KEY=PATTERN")]
 pub struct SelectionError {
@@ -168,7 +165,6 @@ impl Selection {
             && self.when.iter().all(|(key, pattern)| condition.get(key).is_some_and(|value| pattern.admits(value)))
     }
 
-    /// The measurements that fit, in their order.
     pub fn of<'a>(&self, measurements: &'a [Measurement]) -> Vec<&'a Measurement> {
         let mut found: Vec<&Measurement> =
             measurements.iter().filter(|one| self.admits(&one.metric, &one.condition)).collect();

@@ -4,12 +4,9 @@ use crate::contrast::{Interval, LEAST_VALUES, Lack};
 use crate::rule::Holds;
 use crate::selection::Condition;
 
-/// Whether a rule holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Truth {
-    /// It does, with certainty.
     Yes,
-    /// It does not, with certainty.
     No,
     /// Not to be told; why, and what it would take.
     Open(String),
@@ -18,16 +15,12 @@ pub enum Truth {
 /// A rule applied under one combination of free conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The combination.
     pub key: Condition,
-    /// How it came out.
     pub truth: Truth,
-    /// What was measured, in words.
     pub measured: String,
 }
 
 impl Truth {
-    /// Yes if all are, no if one is.
     pub fn all(truths: impl IntoIterator<Item = Self>) -> Self {
         let mut open = None;
         for truth in truths {
@@ -40,12 +33,10 @@ impl Truth {
         open.map_or(Self::Yes, Self::Open)
     }
 
-    /// Yes if one is, no if all are not.
     pub fn any(truths: impl IntoIterator<Item = Self>) -> Self {
         Self::all(truths.into_iter().map(Self::not)).not()
     }
 
-    /// The contrary.
     pub fn not(self) -> Self {
         match self {
             Self::Yes => Self::No,
@@ -66,7 +57,6 @@ impl Truth {
         }
     }
 
-    /// Whether an interval lies above a threshold, without it.
     pub fn above(found: &Interval, threshold: f64) -> Self {
         if found.low > threshold {
             Self::Yes

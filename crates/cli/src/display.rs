@@ -67,7 +67,6 @@ pub fn show_record(outcome: &Outcome) -> Exit {
     outcome.exit_code().into()
 }
 
-/// Prints a plan.
 pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     if json {
         println!("{}", serde_json::to_string_pretty(plan).map_err(|error| Failure::usage(error.to_string()))?);

@@ -175,7 +175,6 @@ fn code(exit: ExitCode) -> std::process::ExitCode {
 
 /// What a verb ends with: one of ours, or the status of a command that it ran.
 pub enum Exit {
-    /// One of the documented codes.
     Code(ExitCode),
     /// The exit status of the COMMAND of `trace`, `vm run` and others.
     Command(u8),

@@ -17,17 +17,13 @@ pub trait Verb: Args + FromArgMatches {
     const ABOUT: &'static str;
     /// Commands that work when pasted, for the end of the help.
     const EXAMPLES: &'static [&'static str];
-    /// Does it.
     fn run(self, session: &Session) -> Result<Exit, Failure>;
 }
 
-/// A verb in the table.
 pub struct Entry {
     /// The word on the command line.
     pub name: &'static str,
-    /// Makes its clap command.
     pub command: fn() -> Command,
-    /// Parses the matches and runs it.
     pub run: fn(&ArgMatches, &Session) -> Result<Exit, Failure>,
 }
 
@@ -105,12 +101,10 @@ pub const GROUPS: &[(&str, &[Entry])] = &[
     ("Help", &[Entry::of::<verbs::help::Help>(), Entry::of::<verbs::completions::Completions>()]),
 ];
 
-/// All verbs.
 pub fn verbs() -> impl Iterator<Item = &'static Entry> {
     GROUPS.iter().flat_map(|(_, verbs)| verbs.iter())
 }
 
-/// The verb of this name.
 pub fn verb(name: &str) -> Option<&'static Entry> {
     verbs().find(|verb| verb.name == name)
 }
@@ -135,7 +129,6 @@ const RENAMED: [(&str, &str); 16] = [
     ("zones", "zoned list"),
 ];
 
-/// The message for a word that is not a verb.
 pub fn unknown_verb(word: &str) -> String {
     match RENAMED.iter().find(|(old, _)| *old == word) {
         Some((_, new)) => format!("unknown verb `{word}`: use `{new}`"),
@@ -146,7 +139,6 @@ pub fn unknown_verb(word: &str) -> String {
     }
 }
 
-/// The list of verbs for the help.
 pub fn list() -> String {
     let style = *Styles::styled().get_header();
     let literal = *Styles::styled().get_literal();

@@ -7,7 +7,6 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A user of this machine.
 #[derive(Debug, PartialEq, Eq)]
 struct User {
     number: u32,

@@ -14,7 +14,6 @@ mod streams;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// Result of a part.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PARTS: [&str; 6] = ["requests", "operations", "fileserver", "sequential", "evictor", "many"];
@@ -44,7 +43,6 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// The middle value.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -8,7 +8,6 @@ use senesce_tierfs::{ColdStore, Mode, Options, TierFs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder.
 pub struct Scratch {
     path: PathBuf,
     cold: PathBuf,
@@ -29,7 +28,6 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it is mounted.
     pub fn mount(&self) -> PathBuf {
         self.path.join("mount")
     }

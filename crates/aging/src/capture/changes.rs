@@ -9,10 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A file of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Number of its inode.
     pub inode: u64,
     /// Time of its birth: seconds and nanoseconds since 1970; `None` where the file system does not know it.
     pub born: Option<(i64, u32)>,
@@ -77,7 +75,6 @@ pub struct Observed {
     pub classes: Vec<ClassChanges>,
 }
 
-/// Largest sizes of the classes.
 const CLASSES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20];
 
 impl ClassChanges {

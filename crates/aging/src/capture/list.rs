@@ -9,7 +9,6 @@ use std::io::{self, BufRead};
 /// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
     /// A line is not "SIZE TIME PATH".
@@ -17,7 +16,6 @@ pub enum ListError {
     Line {
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
         problem: String,
     },
 }
@@ -27,7 +25,6 @@ const LINE_LIMIT: usize = 64 << 10;
 /// Deepest path that is counted.
 const DEPTH_LIMIT: usize = 400;
 
-/// One line of a list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line<'a> {
     /// Bytes.

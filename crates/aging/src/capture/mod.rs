@@ -19,12 +19,9 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How a profile is captured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaptureOptions {
-    /// Name of the profile.
     pub name: String,
-    /// Threads that walk the tree.
     pub threads: usize,
     /// Most operations per live file that any age edge may cost.
     pub most_per_file: f64,

@@ -19,15 +19,12 @@ pub struct Tally {
     oldest: u64,
     depths: Vec<u64>,
     directories: Vec<u64>,
-    /// Regular files.
     pub files: u64,
-    /// Their bytes.
     pub bytes: u128,
     /// Files whose age is that of their birth.
     pub by_birth: u64,
     /// Files whose age is that of their last modification, for want of a time of birth.
     pub by_modification: u64,
-    /// Directories that may not be read.
     pub unreadable: u64,
     /// Entries that went away while they were looked at.
     pub vanished: u64,
@@ -182,7 +179,6 @@ fn age_bin(age: u64) -> usize {
     power * STEPS + step as usize
 }
 
-/// Greatest age of a bin.
 fn age_edge(bin: usize) -> u64 {
     let (power, step) = (bin / STEPS, (bin % STEPS) as u128);
     let (own, next) = (((8 + step) << power) >> 3, ((9 + step) << power) >> 3);

@@ -20,7 +20,6 @@ struct Walk<'a> {
     root: OwnedFd,
     device: (u32, u32, u64),
     now: i64,
-    /// Remember every file.
     keep: bool,
     /// One tally per thread, so that none waits.
     tallies: Vec<Mutex<Tally>>,

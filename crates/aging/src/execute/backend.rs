@@ -5,7 +5,6 @@ use crate::planner::{Change, Operation};
 
 /// A place where files are created and deleted.
 pub trait BackEnd: Sync {
-    /// What one thread works with.
     type Hand: Hand;
 
     /// Makes the directories of the plan; those that exist are kept.

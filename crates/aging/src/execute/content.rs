@@ -16,7 +16,6 @@ pub struct Content {
 }
 
 impl Content {
-    /// The content that belongs to a seed.
     pub fn new(seed: Seed) -> Self {
         let seed = seed.child("aging/content").0;
         let mut pool = Box::new([0; BLOCK_WORDS]);

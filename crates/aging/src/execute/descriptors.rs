@@ -56,12 +56,10 @@ impl Descriptors {
         Self { plan, top, top_path, entry_of, entries: Vec::new(), capacity, clock: 0 }
     }
 
-    /// Path of a directory, for messages.
     pub fn path(&self, directory: u32) -> PathBuf {
         self.top_path.join(self.plan.directories().path(directory))
     }
 
-    /// The descriptor of a directory, opened if need be.
     pub fn get(&mut self, directory: u32) -> Result<BorrowedFd<'_>, AgingError> {
         if directory == 0 {
             return Ok(self.top.as_fd());

@@ -258,7 +258,6 @@ impl DirectoryHand {
         Ok(())
     }
 
-    /// Has a file be whole.
     fn complete(&mut self, birth: u64) -> Result<(), AgingError> {
         while self.growing.iter().any(|growing| growing.file.birth == birth) {
             self.grow()?;

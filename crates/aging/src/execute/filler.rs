@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use senesce_core::Seed;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What failed, and how.
 pub type Failed = (&'static str, Errno);
 
 /// Allocates, writes or only sets sizes, as the run says.
@@ -20,7 +19,6 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// For the files of one seed.
     pub fn new(data: Data, seed: Seed) -> Self {
         Self { data, content: Content::new(seed), buffer: vec![0; CHUNK] }
     }

@@ -62,18 +62,15 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether a directory is this machine's.
     pub fn owns(self, directory: u32) -> bool {
         directory % self.count == self.index
     }
 }
 
-/// How a plan is played.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteOptions {
     /// Every so manyth created file is synchronised to the device; 0: none.
     pub fsync_every: u64,
-    /// Threads that do the operations.
     pub threads: usize,
     /// Play only this share of the directories.
     pub shard: Option<Shard>,
@@ -101,7 +98,6 @@ pub enum Stop {
     Interrupted,
 }
 
-/// How an execution went.
 #[derive(Debug)]
 pub struct ExecuteOutcome {
     /// What ended it, or the first operation that failed.
@@ -109,13 +105,11 @@ pub struct ExecuteOutcome {
     /// Operations of the plan that are all done, counted from its beginning. After a failure some later ones may be
     /// done too, and files that grow may not be whole; a resume reconciles them.
     pub completed: u64,
-    /// Wall-clock seconds.
     pub seconds: f64,
     /// How often a full file system made the executor wait for deletes of other threads and commit.
     pub stalls: u64,
     /// Operations of this shard among those that were handed out.
     pub executed: u64,
-    /// Commits that the clock asked for, in this execution.
     pub commits: u64,
     /// Files that were synchronised to the device when they were made.
     pub synced: u64,
@@ -167,7 +161,6 @@ struct Run<'a, 'b, B: BackEnd> {
     interrupt: &'a Interrupt,
     observer: &'a mut dyn FnMut(&Interleaved<'_>, u64) -> ControlFlow<()>,
     completed: u64,
-    /// When the execution began, and at which position.
     from: (Instant, u64),
     counts: Counts,
 }

@@ -10,11 +10,9 @@ pub(crate) struct Name {
     length: usize,
 }
 
-/// Length of a first name.
 const FIRST: usize = 13;
 
 impl Name {
-    /// That of a file.
     pub fn of(file: &File) -> Self {
         let mut bytes = [0; 16];
         bytes[0] = b'f';

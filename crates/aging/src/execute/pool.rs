@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Rounds handed out and not yet done.
 const ROUNDS_IN_FLIGHT: usize = 2;
 
-/// One lane of one round.
 struct Batch {
     tasks: Vec<Task>,
     /// The operation after the round.
@@ -24,13 +23,11 @@ struct Report {
     lane: Vec<Task>,
     /// How many operations of the lane are done.
     done: usize,
-    /// The operation that failed.
     failure: Option<(u64, AgingError)>,
     stalls: u64,
     work: Work,
 }
 
-/// What threads know of each other.
 struct Shared {
     /// For each thread: every one of its operations before this one is done.
     reached: Vec<AtomicU64>,
@@ -140,13 +137,11 @@ fn conduct<B: BackEnd>(
     flight.failure.map_or(stop, |(_, error)| Err(error))
 }
 
-/// The rounds in flight.
 #[derive(Default)]
 struct Flight {
     /// The operation after each round, oldest first.
     ends: Vec<u64>,
     spare: Vec<Vec<Task>>,
-    /// What a failure left undone.
     left: Vec<Task>,
     /// What is done in rounds of which something is left.
     ahead: Vec<Task>,

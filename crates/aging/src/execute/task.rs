@@ -3,7 +3,6 @@
 use crate::error::AgingError;
 use crate::planner::{Change, ChangeCounts, ChangeKind, File, Operation, OperationKind};
 
-/// What happened so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     pub stalls: u64,
@@ -15,7 +14,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Whether what was done is what was planned.
     pub fn agree(&self) -> Result<(), AgingError> {
         if self.planned == self.work.changes {
             return Ok(());
@@ -27,7 +25,6 @@ impl Counts {
     }
 }
 
-/// Tasks that are done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Work {
     /// Files that were synchronised.
@@ -36,7 +33,6 @@ pub struct Work {
 }
 
 impl Work {
-    /// Counts a task that is done.
     pub fn count(&mut self, task: &Task) {
         self.synced += u64::from(task.sync);
         if let Act::Change(change) = &task.act {
@@ -58,7 +54,6 @@ impl Work {
     }
 }
 
-/// What is done to a file.
 #[derive(Debug, Clone, Copy)]
 pub enum Act {
     Operation(Operation),
@@ -81,18 +76,15 @@ impl Act {
 /// An operation, or a change that follows it, on its way to a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// Position of the operation.
     pub sequence: u64,
     /// 0: the operation itself; its changes follow from 1 on.
     pub step: u32,
-    /// Which of the parts played here.
     pub own: usize,
     pub act: Act,
     pub sync: bool,
 }
 
 impl Task {
-    /// Its place in the order of the plan.
     pub fn place(&self) -> (u64, u32) {
         (self.sequence, self.step)
     }
@@ -105,7 +97,6 @@ impl Task {
         }
     }
 
-    /// What undoes its growth.
     pub fn cut_again(&self) -> Self {
         let after = *self.act.file();
         let file = File { size: after.size - self.grew_by(), ..after };

@@ -14,9 +14,7 @@ use senesce_core::Bytes;
 /// A stretch of operations within one age bin, with everything that happens in it counted beforehand.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Segment {
-    /// Creates per class.
     pub creates: Vec<u64>,
-    /// Deletes per class.
     pub deletes: Vec<u64>,
     /// Creates per class that stay to the end.
     pub stay: Vec<u64>,
@@ -27,7 +25,6 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Number of operations.
     pub fn len(&self) -> u64 {
         self.creates.iter().sum::<u64>() + self.deletes.iter().sum::<u64>()
     }

@@ -10,7 +10,6 @@ pub(crate) struct Class {
     pub row: usize,
     /// Sizes lie above this (equal to `high`: every file has exactly that size).
     pub low: f64,
-    /// Largest size.
     pub high: f64,
     /// Mean size in whole blocks.
     pub allocated: f64,

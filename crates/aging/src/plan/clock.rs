@@ -145,7 +145,6 @@ pub(crate) struct Ticks {
     every: u64,
     /// The next commit by bytes, and the next by operations.
     next: (u64, u64),
-    /// Commits so far.
     pub commits: u64,
 }
 

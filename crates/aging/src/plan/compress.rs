@@ -87,12 +87,10 @@ impl Timeline {
         Self { points, classes }
     }
 
-    /// Operations that are played.
     pub fn played(&self) -> u64 {
         self.points.last().map_or(0, |(played, _)| *played)
     }
 
-    /// Operations that the plan stands for.
     pub fn stood_for(&self) -> u64 {
         self.points.last().map_or(0, |(_, operations)| *operations)
     }

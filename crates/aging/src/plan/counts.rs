@@ -10,7 +10,6 @@ const TOLERANCE: f64 = 2e-4;
 /// The rounding of every bin, judged by its bytes and its squared error.
 #[derive(Clone)]
 struct Rounding {
-    /// Whether each bin is rounded up.
     up: Vec<bool>,
     square: f64,
     /// Bytes above the target.

@@ -51,7 +51,6 @@ impl DirectoryTree {
         Some(above + (directory - first) % width)
     }
 
-    /// Name within the directory above.
     pub fn name(&self, directory: u32) -> String {
         let (first, _) = self.level(self.level_of(directory));
         format!("d{:x}", directory - first)
@@ -68,7 +67,6 @@ impl DirectoryTree {
         names.iter().rev().map(|name| format!("{name}/")).collect()
     }
 
-    /// Whether a directory of the tree has one of this name below it.
     pub fn has_below(&self, directory: u32, name: &[u8]) -> bool {
         let level = self.level_of(directory);
         if level + 1 >= self.levels() {

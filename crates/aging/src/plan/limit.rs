@@ -33,7 +33,6 @@ fn at_bound(draft: &Draft<'_>) -> u64 {
     schedule::operations_at_bound(&draft.ages, files, &apportion(&shares, files))
 }
 
-/// More steps than any plan has.
 pub(super) const MOST_STEPS: u64 = 1 << 46;
 
 /// What `times` the capacity is in bytes. Refuses what is no number above 0, and what no plan comes to whose pairs create
@@ -76,7 +75,6 @@ pub(super) fn steps(operations: u64, filled: u64) -> u64 {
     operations.min(filled) + operations.saturating_sub(filled) / 2
 }
 
-/// The operations of a length in steps.
 pub(super) fn operations_of(steps: u64, filled: u64) -> u64 {
     steps.min(filled) + 2 * steps.saturating_sub(filled)
 }
@@ -125,7 +123,6 @@ pub(super) fn settle_bytes(
     excess.abs()
 }
 
-/// Bytes in whole blocks that segments create.
 pub(super) fn bytes_created(classes: &[Class], segments: &[Segment]) -> f64 {
     let of = |segment: &Segment| -> f64 {
         segment.creates.iter().zip(classes).map(|(count, class)| *count as f64 * class.allocated).sum()

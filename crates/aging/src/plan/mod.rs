@@ -37,24 +37,19 @@ use std::sync::Arc;
 /// Used when neither the user nor the profile names a fullness.
 pub const DEFAULT_FULLNESS: f64 = 0.8;
 
-/// Everything a plan depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanSpec {
-    /// The histograms to reach.
     pub profile: Profile,
     /// Declared size of the volume.
     pub capacity: Bytes,
     /// Allocated bytes of files over `capacity`; `None`: the profile's own, else [`DEFAULT_FULLNESS`].
     pub fullness: Option<f64>,
-    /// Root seed.
     pub seed: Seed,
-    /// Which files are replaced.
     pub churn: Churn,
     /// Whether sizes are drawn inside their bin, log-uniformly, instead of being the bin's own.
     pub spread_sizes: bool,
     /// What becomes of size bins that cannot fit.
     pub truncate: Truncate,
-    /// When the plan ends.
     pub limit: Limit,
     /// When the file system has to commit.
     pub clock: Clock,
@@ -168,27 +163,22 @@ impl AgingPlan {
         build::plan(spec)
     }
 
-    /// What the plan is going to do.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// What it was made from.
     pub fn spec(&self) -> &PlanSpec {
         &self.spec
     }
 
-    /// Number of operations.
     pub fn len(&self) -> u64 {
         self.operations
     }
 
-    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.operations == 0
     }
 
-    /// The directories that the files lie in.
     pub fn directories(&self) -> &DirectoryTree {
         &self.tree
     }
@@ -217,7 +207,6 @@ impl AgingPlan {
         &self.size_rows
     }
 
-    /// The operations, from the first.
     pub fn operations(self: &Arc<Self>) -> Planner {
         Planner::new(self.clone())
     }

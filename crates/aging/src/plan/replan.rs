@@ -95,9 +95,7 @@ struct Draft<'a> {
 /// What an age bin can hold at the end.
 #[derive(Clone, Copy)]
 struct Room {
-    /// Files that exist.
     existing: u64,
-    /// Creates of the repair.
     repair: u64,
     pairs: u64,
 }
@@ -113,7 +111,6 @@ impl Draft<'_> {
         self.plan.classes.iter().map(|class| class.files).sum()
     }
 
-    /// As for a plan from the beginning.
     fn lengths(&self, limit: Limit) -> Result<Vec<u64>, AgingError> {
         let filled = self.repair.filled;
         let mut lengths = match limit {
@@ -282,7 +279,6 @@ struct Quotas {
     kept: Vec<u64>,
     /// Of the files to come, per age bin and class.
     fresh: Vec<Vec<u64>>,
-    /// Of the files to come, per depth.
     depths: Vec<u64>,
 }
 

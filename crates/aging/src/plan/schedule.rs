@@ -6,18 +6,15 @@
 use super::rounding::fit;
 use crate::profile::Profile;
 
-/// One age bin, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgeBin {
     /// Where it begins as a share of the run, 0 for the oldest.
     pub begin: f64,
     /// Its share of time.
     pub time: f64,
-    /// Its share of files.
     pub share: f64,
 }
 
-/// The age bins of a profile in the order of time.
 pub fn age_bins(profile: &Profile) -> Vec<AgeBin> {
     let last = profile.ages[profile.ages.len() - 1].edge;
     let total: f64 = profile.ages.iter().map(|row| row.weight).sum();
@@ -41,9 +38,7 @@ pub fn bound(bins: &[AgeBin], files: u64) -> f64 {
 /// The operations of one age bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// First operation.
     pub start: u64,
-    /// Creates that belong to the fill.
     pub fill: u64,
     /// Pairs of one delete and one create at constant fullness.
     pub pairs: u64,

@@ -12,7 +12,6 @@ const TRIES: usize = 40;
 pub(super) struct Search {
     /// Bytes that are to be created.
     pub target: f64,
-    /// Whether no more may be created.
     pub at_most: bool,
     /// Least and greatest length.
     pub range: (u64, u64),

@@ -14,11 +14,9 @@ pub const BLOCK: u64 = 4096;
 /// A bin of the size histogram that fits the volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeBin {
-    /// Row of the profile.
     pub row: usize,
     /// Sizes lie above this (equal to `high`: every file has exactly that size).
     pub low: u64,
-    /// Largest size of the bin.
     pub high: u64,
     /// Mean size in whole blocks, in bytes.
     pub allocated: f64,
@@ -42,11 +40,9 @@ pub struct Truncated {
 pub struct Sizes {
     pub bins: Vec<SizeBin>,
     pub truncated: Vec<Truncated>,
-    /// Files of each bin.
     pub files: Vec<u64>,
     /// Sum of `files`.
     pub total_files: u64,
-    /// Allocated bytes of all files.
     pub bytes: f64,
 }
 

@@ -17,12 +17,10 @@ use std::collections::{HashSet, VecDeque};
 /// What is done to a file that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It grows to its size.
     Append {
         /// Bytes that it has before, whole blocks.
         from: u64,
     },
-    /// It is cut to its size.
     Truncate {
         /// Bytes that it has before, whole blocks.
         from: u64,
@@ -31,19 +29,15 @@ pub enum ChangeKind {
     Overwrite {
         /// First byte, of a block.
         from: u64,
-        /// Number of bytes.
         bytes: u64,
     },
     /// It gets another name in its directory.
     Rename,
 }
 
-/// A change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// What is done.
     pub kind: ChangeKind,
-    /// The file as it is afterwards.
     pub file: File,
 }
 
@@ -67,7 +61,6 @@ pub struct ChangeCounts {
 }
 
 impl ChangeCounts {
-    /// Counts a change.
     pub fn count(&mut self, change: &Change) {
         let size = change.file.size;
         match change.kind {
@@ -87,7 +80,6 @@ impl ChangeCounts {
         }
     }
 
-    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         self.appends += other.appends;
         self.truncations += other.truncations;
@@ -109,7 +101,6 @@ impl ChangeCounts {
         self.bytes_overwritten -= other.bytes_overwritten;
     }
 
-    /// Changes of all kinds.
     pub fn all(&self) -> u64 {
         self.appends + self.truncations + self.overwrites + self.renames
     }
@@ -117,9 +108,7 @@ impl ChangeCounts {
 
 /// Share of the volume by which files under way may be smaller together, or larger, than they will be.
 const UNDER_WAY: f64 = 0.01;
-/// Largest part of that for one file.
 const PART_OF_ONE_FILE: u64 = 4;
-/// Blocks that are overwritten at most.
 const OVERWRITTEN_BLOCKS: u64 = 256;
 
 /// A file whose change is still to come.
@@ -218,7 +207,6 @@ impl Changes {
         }))
     }
 
-    /// What becomes of a file, from class, birth and the size that it will have.
     fn fate(&self, class: usize, birth: u64, size: u64) -> Option<ChangeKind> {
         let draw = mix(self.key ^ birth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let kind = self.rates[class].iter().position(|sum| unit(draw) < *sum)?;
@@ -240,7 +228,6 @@ impl Changes {
         }
     }
 
-    /// A file of the plan as it is now.
     pub fn now(&self, class: usize, file: File) -> File {
         match (self.fate(class, file.birth, file.size), self.pending.contains(&file.birth)) {
             (Some(ChangeKind::Append { from } | ChangeKind::Truncate { from }), true) => File { size: from, ..file },
@@ -309,7 +296,6 @@ impl Changes {
         &self.due
     }
 
-    /// What was done so far.
     pub fn done(&self) -> ChangeCounts {
         self.done
     }

@@ -1,13 +1,11 @@
 //! The live files: one record of 12 bytes each, in an arena with a region for every size class.
 
-/// A live file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Record {
     birth_low: u32,
     birth_high: u16,
     class: u16,
-    /// Directory it lies in.
     pub directory: u32,
 }
 
@@ -92,7 +90,6 @@ pub(super) fn prefetch<T>(value: &T) {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn prefetch<T>(_value: &T) {}
 
-/// All live files.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     records: Vec<Record>,
@@ -170,7 +167,6 @@ impl Live {
         &self.records[index as usize]
     }
 
-    /// Every live file.
     pub fn iter(&self) -> impl Iterator<Item = &Record> {
         self.indices().map(|index| &self.records[index as usize])
     }
@@ -192,7 +188,6 @@ mod tests {
     /// Several pages, so that there is something to advise.
     const CAPACITIES: [u32; 4] = [700, 0, 1, 600];
 
-    /// Every record of a class, sorted.
     fn births(live: &Live, class: usize) -> Vec<u64> {
         let mut births: Vec<u64> =
             live.iter().filter(|record| record.class() == class).map(|record| record.birth()).collect();

@@ -20,7 +20,6 @@ use random::{Alias, Coin, Draws, Fenwick};
 use size::SizeDraw;
 use std::sync::Arc;
 
-/// A file as the plan knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
     /// The operation that creates it, from 0; its name follows from this.
@@ -37,27 +36,21 @@ pub struct File {
 pub(crate) const RENAMED: &str = ".r";
 
 impl File {
-    /// Its name in its directory.
     pub fn name(&self) -> String {
         file_name(self.birth) + if self.renamed { RENAMED } else { "" }
     }
 }
 
-/// Create or delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
     /// The file comes into being.
     Create,
-    /// The file is deleted.
     Delete,
 }
 
-/// One operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What is done.
     pub kind: OperationKind,
-    /// To which file.
     pub file: File,
 }
 
@@ -103,7 +96,6 @@ pub(crate) struct Totals {
     /// Least and greatest bytes of live files since the end of the fill.
     pub bytes_least: u64,
     pub bytes_most: u64,
-    /// Creates per class.
     pub created: Vec<u64>,
 }
 
@@ -186,12 +178,10 @@ impl Planner {
         }
     }
 
-    /// The plan that is streamed.
     pub fn plan(&self) -> &Arc<AgingPlan> {
         &self.plan
     }
 
-    /// Operations done so far.
     pub fn operations_done(&self) -> u64 {
         self.totals.operations
     }
@@ -211,7 +201,6 @@ impl Planner {
         self.totals.bytes_created as f64 / self.plan.spec.capacity.0 as f64
     }
 
-    /// Creates done so far.
     pub fn creates(&self) -> u64 {
         self.totals.creates
     }
@@ -226,7 +215,6 @@ impl Planner {
         self.changes.as_ref().map_or(&[], |changes| changes.due())
     }
 
-    /// Changes done so far.
     pub fn changes_done(&self) -> ChangeCounts {
         self.changes.as_ref().map_or(ChangeCounts::default(), |changes| changes.done())
     }
@@ -241,7 +229,6 @@ impl Planner {
         self.commit
     }
 
-    /// Number of live files now.
     pub fn files_live(&self) -> u64 {
         self.totals.creates - self.totals.deletes
     }
@@ -287,7 +274,6 @@ impl Planner {
         &self.live
     }
 
-    /// A live file as it is now.
     pub(crate) fn file(&self, record: &Record) -> File {
         let planned = self.planned(record);
         self.changes.as_ref().map_or(planned, |changes| changes.now(record.class(), planned))

@@ -52,7 +52,6 @@ impl fmt::Display for ChangeRow {
 /// Rates are added in floating point.
 const ROUNDING: f64 = 1e-9;
 
-/// Whether the rates can be played.
 pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {
     if rows.len() > super::BIN_LIMIT {
         return Err(format!("changes has {} rows; at most {}", rows.len(), super::BIN_LIMIT));

@@ -74,10 +74,8 @@ pub struct AgeRow {
 const DEPTH_LIMIT: u32 = 400;
 /// Most directories of one depth.
 const DIRECTORY_LIMIT: u32 = 10_000_000;
-/// Most bins of one histogram.
 const BIN_LIMIT: usize = 2048;
 
-/// The names of the profiles that come with the program.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }

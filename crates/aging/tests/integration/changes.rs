@@ -32,7 +32,6 @@ fn plan(spec: &PlanSpec) -> Arc<AgingPlan> {
     Arc::new(AgingPlan::new(spec).unwrap())
 }
 
-/// A quarter of each kind.
 fn all_kinds(seed: u64) -> Arc<AgingPlan> {
     plan(&spec(vec![row(1 << 30, [0.25; 4])], seed))
 }

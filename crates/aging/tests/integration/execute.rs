@@ -277,7 +277,6 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
     }
 }
 
-/// Operations in flight.
 const WINDOW: u64 = 2048;
 const THREADS: usize = 4;
 
@@ -298,7 +297,6 @@ struct SmallVolume {
 #[derive(Default)]
 struct Others {
     done: usize,
-    /// How many of them wait for space.
     waiting: usize,
 }
 

@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A run, watched from outside.
 struct Watched {
     operations: u64,
     live: HashMap<u64, File>,

@@ -22,7 +22,6 @@ fn reached(plan: &Arc<AgingPlan>, position: u64) -> Planner {
     planner
 }
 
-/// Live files of each size.
 fn by_size(planner: &Planner) -> BTreeMap<u64, u64> {
     let mut files = BTreeMap::new();
     for live in planner.namespace().files() {

@@ -16,14 +16,10 @@ use crate::truth::{Case, Truth};
 /// file systems is not wrong more often than one over one.
 const ALPHA: f64 = 0.05;
 
-/// What a rule is applied to.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// What was measured.
     pub evidence: Evidence<'a>,
-    /// The published numbers of the claim.
     pub published: &'a [f64],
-    /// The published table.
     pub rows: &'a [Row],
 }
 
@@ -49,7 +45,6 @@ pub fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
     }
 }
 
-/// A case from an interval or its lack.
 fn case(key: Condition, found: Result<Interval, Lack>, unit: &str, decide: impl Fn(&Interval) -> Truth) -> Case {
     match found {
         Ok(interval) => Case { key, truth: decide(&interval), measured: crate::text::interval(&interval, unit) },
@@ -57,7 +52,6 @@ fn case(key: Condition, found: Result<Interval, Lack>, unit: &str, decide: impl 
     }
 }
 
-/// The level of each of so many intervals.
 fn level(count: usize) -> f64 {
     ALPHA / count.max(1) as f64
 }

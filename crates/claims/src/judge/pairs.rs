@@ -7,12 +7,9 @@ use crate::sample::{Cell, Sample, agree, joined};
 use crate::selection::{Condition, Selection};
 use crate::truth::{Case, Truth};
 
-/// How a quotient is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// As a factor.
     Times,
-    /// As a change in percent.
     Percent,
 }
 
@@ -24,7 +21,6 @@ pub fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> 
     contrast(&[(1.0, of), (-1.0, to)], Scale::Ratio, alpha)
 }
 
-/// One case per pair of cells.
 pub fn ratio(of: &Selection, to: &Selection, within: &Bounds, unit: Unit, context: &Context<'_>) -> Vec<Case> {
     let Some(bounds) = within.resolve(context.published) else { return Vec::new() };
     let pairs = context.evidence.pairs(of, to);

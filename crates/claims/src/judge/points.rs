@@ -9,7 +9,6 @@ use crate::truth::{Case, Truth};
 use senesce_stats::{Correlation, pearson};
 use std::collections::BTreeMap;
 
-/// One case per cell.
 pub fn value(of: &Selection, within: &Bounds, context: &Context<'_>) -> Vec<Case> {
     let Some(bounds) = within.resolve(context.published) else { return Vec::new() };
     let cells = context.evidence.cells(of);

@@ -11,10 +11,8 @@ use crate::truth::{Case, Truth};
 use senesce_stats::pearson;
 use std::collections::BTreeMap;
 
-/// Samples in the order of their place.
 type Series = Vec<(f64, Sample)>;
 
-/// The series of a selection, by the other free conditions.
 fn series(of: &Selection, along: &str, context: &Context<'_>) -> Vec<(Condition, Series)> {
     let mut found: BTreeMap<Condition, Series> = BTreeMap::new();
     for cell in context.evidence.cells(of) {

@@ -77,7 +77,6 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// What was measured under the conditions of a point.
 fn measured(point: &Point<'_>, context: &Context<'_>) -> Option<Sample> {
     let when = point.condition.iter().map(|(key, word)| (key.clone(), Pattern::Is(word.clone()))).collect();
     let selection = Selection { metric: point.metric.into(), when };
@@ -96,7 +95,6 @@ fn error(point: &Point<'_>, sample: &Sample, alpha: f64) -> Result<Interval, Lac
     Ok(Interval { value: relative(found.value).abs(), low, high: a.abs().max(b.abs()), units: found.units })
 }
 
-/// A statistic of all errors, at their estimates and at both of their ends.
 fn over(errors: &[Interval], statistic: impl Fn(&[f64]) -> f64) -> Interval {
     let at = |end: fn(&Interval) -> f64| statistic(&errors.iter().map(end).collect::<Vec<_>>());
     Interval {

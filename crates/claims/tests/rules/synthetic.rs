@@ -4,7 +4,6 @@ use senesce_claims::{Claim, ClaimSet, Condition, Holds, Pattern, Rule, Selection
 use senesce_core::{Better, Measurement};
 use std::collections::{BTreeMap, HashSet};
 
-/// What the evidence is to be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum World {
     True,
@@ -28,7 +27,6 @@ struct Maker<'a> {
     known: HashSet<(String, Condition)>,
 }
 
-/// The measurements of a world.
 pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurement> {
     let of_value = matches!(&claim.rule, Rule::Value { within, .. } if within.of_published());
     let unit = claim.published.unit(&set.rows);

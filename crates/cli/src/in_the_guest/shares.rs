@@ -18,7 +18,6 @@ const OUTPUTS_OF: [(&str, &str, bool); 4] =
 /// Folders for the guest. One that was made for it is removed if nothing came into it.
 #[derive(Debug, Default)]
 pub struct Shares {
-    /// The folders, as absolute paths.
     pub folders: Vec<PathBuf>,
     made: Vec<PathBuf>,
 }
@@ -74,7 +73,6 @@ impl Shares {
         }
     }
 
-    /// The folder of a file that is written.
     fn file(&mut self, id: &str, file: &Path, here: &Path) -> Result<(), Failure> {
         self.push(&folder_of(id, &here.join(file))?)
     }
@@ -89,7 +87,6 @@ impl Shares {
         Ok(())
     }
 
-    /// A folder for runs or the one of a run.
     fn run(&mut self, folder: &Path) -> Result<(), Failure> {
         if let Some(found) = output::obstacle(folder) {
             return Err(OutputError::NoDirectory(found).into());

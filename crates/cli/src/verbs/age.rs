@@ -263,7 +263,6 @@ impl Verb for Age {
     }
 }
 
-/// The single values of a plan, one a line.
 fn numbers_of(plan: &Value) -> String {
     let single = |(_, value): &(&String, &Value)| value.is_number() || value.is_string() || value.is_boolean();
     let lines = plan.as_object().into_iter().flatten().filter(single);

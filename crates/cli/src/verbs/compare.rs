@@ -118,7 +118,6 @@ impl Compare {
         self.output.check_all(&[page, (self.junit.as_deref(), Format::Xml, b""), ktap])
     }
 
-    /// The runs as they are.
     fn recorded(&self, options: &Options) -> Result<Comparison, Failure> {
         let (reference, sample) = match self.against.as_slice() {
             [] => self.runs.split_at(1),

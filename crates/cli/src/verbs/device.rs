@@ -21,7 +21,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Reads at each alignment.
 const ALIGNED_READS: usize = 2000;
 
 /// Measure a device, or show the models that traces are timed on
@@ -113,7 +112,6 @@ struct Simulate {
     json: bool,
 }
 
-/// What a drive held before a trace.
 #[derive(Debug, Clone, Copy)]
 struct StateBefore(Held, Before);
 

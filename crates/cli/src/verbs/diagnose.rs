@@ -164,7 +164,6 @@ impl Diagnose {
         print_analysis(&analysis, false).map_err(output_failed)
     }
 
-    /// The page, from a temporary record.
     fn page(&self, found: &Prognosis, trends: &[Trend]) -> Result<String, Failure> {
         let mut analysis = analysis::analysis(found);
         analysis.tables.extend(trend_table(trends));

@@ -129,7 +129,6 @@ impl OrderWord {
     }
 }
 
-/// `7%` or `0.07`.
 fn spare_share(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     let share = number.trim().parse::<f64>().map(|number| number / unit);

@@ -93,7 +93,6 @@ impl Verb for Layout {
 }
 
 impl Layout {
-    /// The dies of the one image.
     fn draw_dies(&self, file: &Path, layouts: &[Examined]) -> Result<Vec<DieMap>, Failure> {
         let ([target], [layout]) = (&self.targets[..], layouts) else {
             return Err(Failure::usage("--die-map: name one image"));

@@ -19,7 +19,6 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// How a profile begins.
 const BEGINNING: &[u8] = b"name =";
 
 /// List, show, capture and import profiles

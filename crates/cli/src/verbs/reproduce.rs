@@ -70,7 +70,6 @@ fn with_flags(command: Command) -> Command {
     }
 }
 
-/// Runs the chosen experiment.
 pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     if matches.get_flag("list") {
         let json = matches.get_flag("json");

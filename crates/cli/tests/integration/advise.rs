@@ -36,7 +36,6 @@ fn a_study_that_the_user_changed_is_never_written_over_unasked() {
     assert_eq!(fs::read_to_string(&file).expect("the study"), written);
 }
 
-/// A drive that goes with the test.
 struct Drive(String);
 
 impl Drive {

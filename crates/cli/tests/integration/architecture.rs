@@ -83,7 +83,6 @@ fn the_functions_of_the_walk_are_where_it_says() {
     assert!(steps >= 10, "{steps} steps");
 }
 
-/// Files with sources below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -10,7 +10,6 @@ pub fn kill(process: u32) {
     assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
 }
 
-/// The process that waits for the end of another.
 pub fn guardian_of(process: u32) -> Option<u32> {
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let words = fs::read_to_string(entry.path().join("cmdline")).ok()?;

@@ -91,7 +91,6 @@ fn done(folder: &Path, line: &str) {
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What the verbs work on.
 fn set_scene(folder: &Path) {
     fs::create_dir_all(folder.join("mnt")).unwrap();
     fs::write(folder.join("study.toml"), STUDY).unwrap();
@@ -112,7 +111,6 @@ fn set_scene(folder: &Path) {
     done(folder, "objects commit store tree");
 }
 
-/// Runs that live through all kills.
 fn live_runs(folder: &Path) -> Vec<Started> {
     fs::create_dir_all(folder.join("mnt")).unwrap();
     done(folder, "tier mkfs --nvm n --nvm-size 4M --cold c");
@@ -148,7 +146,6 @@ fn clean(folder: &Path) {
     }
 }
 
-/// The longest moment at which a run is killed.
 const LONGEST: Duration = Duration::from_secs(6);
 
 /// How long a verb takes, up to the longest moment.
@@ -166,7 +163,6 @@ fn duration(folder: &Path, line: &str) -> Duration {
     took
 }
 
-/// What was found over all kills.
 #[derive(Default)]
 struct Tally {
     alive: u32,
@@ -264,7 +260,6 @@ fn servants(process: u32) -> Vec<String> {
     found
 }
 
-/// A number of the environment.
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }

@@ -190,7 +190,6 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
     }
 }
 
-/// A bind mount that goes with the test.
 struct BindMount(std::path::PathBuf);
 
 impl BindMount {

@@ -20,12 +20,10 @@ pub fn of(process: u32) -> Vec<Owed> {
 }
 
 impl Owed {
-    /// What kind of thing it is.
     pub fn kind(&self) -> &str {
         self.text("kind")
     }
 
-    /// A word of the entry.
     pub fn text(&self, name: &str) -> &str {
         self.0[name].as_str().unwrap_or_default()
     }

@@ -44,7 +44,6 @@ enum Must {
     Refuse,
     /// Refuse it unless `--force` is said.
     Keep,
-    /// Write into it.
     WriteInto,
 }
 

@@ -111,7 +111,6 @@ fn no_file_is_taken_for_two_outputs() {
     assert!(both.status.success(), "standard output takes several");
 }
 
-/// A target that is refused after its record was begun.
 #[test]
 fn a_refused_target_leaves_no_record_and_no_folder() {
     let directory = room();

@@ -37,7 +37,6 @@ fn of_verb(root: &Command, name: &str) -> Result<Command, Failure> {
     })
 }
 
-/// A command under the name of its page.
 fn named(command: &Command) -> Command {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
     command.clone().name(name)

@@ -79,7 +79,6 @@ fn print_claims(out: &mut impl Write, list: &[Value]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The claims about an experiment.
 fn claims(experiment: &dyn Reproducible) -> Result<ClaimSet, Failure> {
     let read = ClaimSet::parse(experiment.claims(), experiment.published());
     read.map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", experiment.kind())))

@@ -58,7 +58,6 @@ impl From<VerifyShare> for Verify {
     }
 }
 
-/// One line for people.
 pub fn text_of(report: &RollbackReport) -> String {
     let verification = &report.verification;
     let scope = match verification.scope {

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-/// The program, in a folder.
 pub fn senesce(folder: &Path) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
     command.current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
@@ -17,7 +16,6 @@ pub fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("make a folder")
 }
 
-/// Runs the program to its end.
 pub fn run(folder: &Path, words: &[&str]) -> Output {
     senesce(folder).args(words).output().expect("run senesce")
 }
@@ -55,7 +53,6 @@ impl Started {
         self.wait()
     }
 
-    /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -74,7 +74,6 @@ fn kebab(name: &str) -> String {
     out.replace('_', "-")
 }
 
-/// A string literal's text.
 fn text(value: &Expr) -> Option<String> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),

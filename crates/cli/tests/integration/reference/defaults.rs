@@ -7,9 +7,7 @@ use syn::{Expr, ExprLit, ImplItem, Item, ItemImpl, Lit, Stmt, Type, UnOp};
 /// Functions that give defaults, and the fields of `impl Default`.
 #[derive(Default)]
 pub struct Defaults {
-    /// By crate and name.
     functions: BTreeMap<(String, String), Expr>,
-    /// By crate, type and field.
     fields: BTreeMap<(String, String, String), Expr>,
 }
 

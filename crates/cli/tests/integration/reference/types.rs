@@ -10,14 +10,12 @@ use syn::{Attribute, GenericArgument, ImplItem, Item, PathArguments, Type, TypeP
 /// A source file: where it is, and which modules its names come from.
 #[derive(Debug)]
 pub struct Source {
-    /// The crate's folder.
     pub package: String,
     path: PathBuf,
     /// Name to the path it is used by.
     uses: BTreeMap<String, Vec<String>>,
 }
 
-/// A type and where it is defined.
 pub struct Found {
     pub source: Rc<Source>,
     pub item: Item,
@@ -38,7 +36,6 @@ pub struct Types {
     runs: Vec<RunTypes>,
     /// Types whose form in files is written by hand.
     by_hand: BTreeSet<(String, String)>,
-    /// What missing keys are.
     pub defaults: Defaults,
 }
 
@@ -110,7 +107,6 @@ impl Types {
         }
     }
 
-    /// All of them, by kind.
     pub fn runs(&self) -> &[RunTypes] {
         &self.runs
     }
