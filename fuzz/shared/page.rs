@@ -104,7 +104,6 @@ pub fn record(words: &[String]) -> Record {
     record
 }
 
-/// A record that was written once.
 fn sound() -> &'static Record {
     static RECORD: OnceLock<Record> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -115,7 +114,6 @@ fn sound() -> &'static Record {
     })
 }
 
-/// An analysis of such words.
 pub fn analysis(words: &[String]) -> Analysis {
     let word = |at: usize| words[at % words.len()].clone();
     let mut table = Table::new(&word(0), &word(1), &[&word(2), "number"]);
@@ -164,7 +162,6 @@ pub fn exercise(bytes: &[u8]) {
     assert!(!plain.chars().any(is_obeyed), "a control character in the table for readers of text");
 }
 
-/// A page without its one script, which is ours to the letter.
 fn without_script(page: &str) -> String {
     let ours = format!("<script>{}</script>", senesce_report::SCRIPT);
     assert_eq!(page.matches(&ours).count(), 1, "our script, once");

@@ -41,7 +41,6 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// In an empty directory.
     pub fn new(path: &Path) -> Self {
         fs::create_dir_all(path.join("outside/sub")).expect("a directory");
         fs::write(path.join("outside/precious"), "precious").expect("a file");

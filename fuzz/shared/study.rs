@@ -4,10 +4,8 @@ use senesce_study::StudySpec;
 use senesce_study::matrix::runs;
 use std::collections::BTreeSet;
 
-/// Runs of a study that is expanded here.
 const EXPANDED: u64 = 20_000;
 
-/// Whether the text was a study.
 pub fn exercise(text: &str) -> bool {
     let Ok(study) = StudySpec::parse("fuzz", text) else { return false };
     let cells = study.combinations().count() as u64 * u64::from(study.images) * u64::from(study.repetitions);

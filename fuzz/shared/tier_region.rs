@@ -14,7 +14,6 @@ const SLOTS: u64 = 64;
 /// A patch: where (4 bytes, modulo the size of the region) and what (8 bytes), little-endian.
 const PATCH: usize = 12;
 
-/// A cold store of zeros.
 struct Zeros;
 
 impl ColdStore for Zeros {

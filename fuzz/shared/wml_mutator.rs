@@ -14,7 +14,6 @@ impl Random {
 
 const NUMBERS: &[&str] = &["0", "1", "2", "7", "100", "4096", "64k", "1m", "4294967295", "18446744073709551615", "1e3"];
 
-/// A changed text, of words of its own.
 pub fn mutate(text: &str, seed: u32) -> String {
     let mut random = Random(u64::from(seed) << 20 | 0x9e37_79b9);
     let mut words = split(text);

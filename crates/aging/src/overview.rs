@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The built-in profiles, a row each.
-///
-/// # Errors
-/// As [`Profile::builtin`].
 pub fn list() -> Result<Table, AgingError> {
     let heads = ["profile", "mean size", "size bins", "depths", "directories", "age bins", "source"];
     let mut table = Table::new("profiles", "Built-in profiles", &heads);

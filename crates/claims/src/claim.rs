@@ -244,10 +244,7 @@ pub enum ClaimsError {
     #[error(transparent)]
     Published(#[from] published::PublishedError),
     #[error("claim '{id}': {problem}")]
-    Claim {
-        id: String,
-        problem: String,
-    },
+    Claim { id: String, problem: String },
 }
 
 #[derive(Deserialize)]

@@ -37,9 +37,6 @@ pub enum Scale {
 ///
 /// Where all terms with a random error were measured in the same rounds, the sum is formed within each round and its mean
 /// over the rounds is what has the interval (Student 1908): what disturbed a whole round is no error of the sum.
-///
-/// # Errors
-/// Too few values of one of them.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     match summed_by_round(terms, scale)? {
         Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.told(found, scale)),

@@ -42,9 +42,6 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
 }
 
 /// The run of a directory to which something was written last.
-///
-/// # Errors
-/// In words, when there is none.
 pub fn newest(runs: &Path) -> Result<PathBuf, String> {
     let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
     newest.ok_or_else(|| format!("no run is in {}; name its directory", runs.display()))

@@ -94,12 +94,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// This rank, from 0.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Number of ranks.
     pub fn size(&self) -> u32 {
         self.size
     }
@@ -109,12 +107,10 @@ impl Cluster {
         self.rank == 0
     }
 
-    /// Name of this machine.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// All ranks.
     pub fn members(&self) -> Vec<Member> {
         self.state.inner().members.clone()
     }
@@ -125,9 +121,6 @@ impl Cluster {
     }
 
     /// One value of every rank, in their order, to rank 0; `None` on the others.
-    ///
-    /// # Errors
-    /// As [`Self::gather_bytes`]; a value of another type.
     pub fn gather<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Option<Vec<T>>, ClusterError> {
         let bodies = self.gather_bytes(serde_json::to_vec(value).unwrap_or_default())?;
         bodies.map(|bodies| bodies.iter().map(|body| decode(body)).collect()).transpose()
@@ -214,9 +207,6 @@ impl Cluster {
     }
 
     /// Waits until the operations below `end` may be begun.
-    ///
-    /// # Errors
-    /// Why they may not.
     pub fn permit(&self, end: u64) -> Result<(), Halt> {
         if let Some(Ok(())) = self.state.permits(end) {
             return Ok(());
@@ -252,7 +242,6 @@ impl Cluster {
         Some(self.state.floor.load(Ordering::Acquire)).filter(|floor| *floor != crate::state::NONE)
     }
 
-    /// Seconds that this rank waited for the others.
     pub fn waited_seconds(&self) -> f64 {
         self.waited_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
@@ -262,7 +251,6 @@ impl Cluster {
         let _ = self.commands.send(Command::WantStop(Halt::Wanted));
     }
 
-    /// Why the run has ended, if it has.
     pub fn ending(&self) -> Option<Ending> {
         self.state.inner().ending.clone()
     }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What the worker wants of its coordinator.
 pub enum Command {
     Send(u32, Message),
     Members(Vec<Member>),
@@ -359,7 +358,6 @@ impl<T: Transport> Coordinator<T> {
         self.leaving = true;
     }
 
-    /// Whether everything is said.
     fn may_go(&mut self) -> bool {
         if !self.leaving || self.dismissed {
             return self.dismissed && self.leaving;

@@ -6,19 +6,16 @@ use senesce_core::{Classify, ExitCode};
 /// Why ranks could not begin, or did not reach the end together.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClusterError {
-    /// This program cannot.
     #[error(
         "--mpi: this senesce was built without MPI; install openmpi-bin, libopenmpi-dev and libclang-dev and build it with \
          `make mpi` (or cargo build --release -p senesce-cli --features mpi)"
     )]
     WithoutMpi,
-    /// Nobody started ranks.
     #[error(
         "--mpi: this process was not started by mpirun or a batch system; start it as `mpirun -n 4 senesce ... --mpi` \
          (Slurm: `srun --mpi=pmix -n 4 senesce ... --mpi`)"
     )]
     NotStarted,
-    /// The ranks of the batch system do not know each other.
     #[error(
         "--mpi: the batch system started {started} tasks, but MPI sees a single rank; start them with an interface that \
          this MPI knows (Slurm: `srun --mpi=pmix` or `--mpi=pmi2`, see `srun --mpi=list`), or with mpirun"
@@ -27,17 +24,10 @@ pub enum ClusterError {
         /// Tasks that the batch system tells of.
         started: u32,
     },
-    /// MPI itself.
     #[error("--mpi: {0}")]
     Mpi(String),
-    /// The ranks are not the same.
     #[error("the ranks do not agree: {difference}; start all of them with the same program and the same arguments")]
-    Differ {
-        /// In what.
-        difference: String,
-        /// The rank that returns this.
-        rank: u32,
-    },
+    Differ { difference: String, rank: u32 },
     /// The run was ended because of one rank.
     #[error("{0}")]
     Ended(Ending),

@@ -17,7 +17,6 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Of this process.
     pub fn of_this_process(version: impl Into<String>, arguments: impl Into<String>) -> Self {
         let name = rustix::system::uname();
         Self {
@@ -46,7 +45,6 @@ pub struct Member {
     pub process: u32,
 }
 
-/// How patient ranks are with each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
     /// A rank of which nothing is heard for so long is taken for dead. A living one is heard of five times as often.

@@ -24,7 +24,6 @@ pub use simulated::{Simulated, simulated};
 pub use state::{Ending, Halt};
 pub use transport::Transport;
 
-/// Whether this program was built with MPI.
 pub const HAS_MPI: bool = cfg!(feature = "mpi");
 
 /// Joins the ranks that mpirun or the batch system started together with this process.

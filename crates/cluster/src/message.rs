@@ -1,6 +1,5 @@
 //! What ranks tell each other.
 
-/// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MessageKind {
@@ -20,7 +19,6 @@ pub enum MessageKind {
     End = 7,
     /// To rank 0: this rank is done. From rank 0: all are.
     Goodbye = 8,
-    /// A sign of life.
     Beat = 9,
 }
 

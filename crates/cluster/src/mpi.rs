@@ -15,7 +15,6 @@ const PART: usize = 3000;
 /// How long last messages may take.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
-/// The world of MPI ranks.
 pub struct Mpi {
     universe: Option<Universe>,
     world: SimpleCommunicator,

@@ -5,11 +5,9 @@ use senesce_core::Seed;
 /// Ranks and their load. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Number of ranks.
     pub ranks: u32,
     /// Operations that each rank does in a round (half a window).
     pub operations: u32,
-    /// Rounds.
     pub rounds: u32,
     /// Mean time of an operation; times are exponentially distributed.
     pub operation_seconds: f64,
@@ -23,12 +21,10 @@ pub struct Load {
     pub handling_seconds: f64,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
     /// Share of their time that ranks wait, on average.
     pub waiting: f64,
-    /// Operations per second of all ranks.
     pub operations_per_second: f64,
     /// Share of its time that rank 0's coordinator handles messages.
     pub coordinator: f64,

@@ -5,7 +5,6 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// A message and its sender.
 type Parcel = (u32, Vec<u8>);
 
 /// One of several ranks that live in this process.

@@ -46,7 +46,6 @@ impl fmt::Display for Ending {
 /// Why no further operations should begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
-    /// A signal, on any rank.
     Interrupted,
     /// The run itself wants no more.
     Wanted,

@@ -3,10 +3,8 @@
 /// Messages between the ranks `0..size`. Messages from one rank to another arrive whole and in order. No call waits for
 /// another rank.
 pub trait Transport {
-    /// This one.
     fn rank(&self) -> u32;
 
-    /// How many there are.
     fn size(&self) -> u32;
 
     /// Sends without waiting for the receiver.

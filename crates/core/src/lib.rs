@@ -3,6 +3,8 @@
 //! Data flows one way: a specification becomes a [`Plan`], a run writes a [`RunDirectory`], a [`Record`] reads it
 //! back, an [`Analysis`] holds the tables, figures and findings that a report shows.
 
+#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 pub mod analysis;
 pub mod beneath;
 pub mod circumstances;

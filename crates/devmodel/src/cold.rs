@@ -22,7 +22,6 @@ pub struct ColdStore {
 }
 
 impl ColdStore {
-    /// An idle store.
     pub fn start(&self) -> ColdStoreState {
         ColdStoreState { store: self.clone(), opened: BinaryHeap::new() }
     }

@@ -22,18 +22,15 @@ use layout::{Layout, SectorPosition};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What the head reads on.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     segment: usize,
-    /// Where it stops.
     limit: u64,
 }
 
 /// The head when a command is taken up.
 #[derive(Debug, Clone, Copy)]
 struct Here {
-    /// When the drive turns to it.
     begin: f64,
     /// When the arm starts to move.
     commanded: f64,
@@ -194,7 +191,6 @@ impl DiskState {
         }
     }
 
-    /// The addresses that are read on, or will be.
     fn near(&self) -> Range<u64> {
         self.reading.map_or(0..0, |reading| self.segments.start(reading.segment)..reading.limit + 1)
     }

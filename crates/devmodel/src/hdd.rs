@@ -90,7 +90,6 @@ impl Hdd {
     }
 }
 
-/// A disk drive in some state.
 #[derive(Debug, Clone)]
 pub struct HddState {
     drive: Hdd,
@@ -98,7 +97,6 @@ pub struct HddState {
     free_at: f64,
     /// Address behind that request.
     position: u64,
-    /// Whether that request was a read, so that the drive reads on.
     reading: bool,
 }
 

@@ -22,13 +22,10 @@ pub struct LastWrites {
 /// Blocks that lie one behind the other and are written together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Number of the first block.
     pub block: u64,
-    /// How many.
     pub blocks: u64,
 }
 
-/// What order a copy is made in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// From the first address to the last: the drive is as good as new.
@@ -49,7 +46,6 @@ impl LastWrites {
         Self { order, next }
     }
 
-    /// The recorded order.
     pub fn order(&self) -> &[u32] {
         &self.order
     }

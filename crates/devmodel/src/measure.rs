@@ -11,19 +11,12 @@ use senesce_core::Seed;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// What can be read and timed.
 pub trait Probe {
     /// Size in bytes.
     fn size(&self) -> u64;
     /// Reads `bytes` at `offset` past every cache of the host; gives the nanoseconds it took.
-    ///
-    /// # Errors
-    /// Those of read(2).
     fn read(&mut self, offset: u64, bytes: u64) -> io::Result<u64>;
     /// Reads `bytes` at every offset with `depth` reads at a time; gives the nanoseconds for all.
-    ///
-    /// # Errors
-    /// Those of read(2), of any of the reads.
     fn read_many(&mut self, offsets: &[u64], bytes: u64, depth: u32) -> io::Result<u64>;
 }
 
@@ -52,7 +45,6 @@ pub const LEAST_BYTES: u64 = 64 << 20;
 const ROTATING_US: f64 = 1000.0;
 const BLOCK: u64 = 4096;
 const SEQUENTIAL_STEP: u64 = 1 << 20;
-/// Fractions of the stroke at which seeks are measured.
 const SEEK_FRACTIONS: [f64; 9] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 1.0 / 3.0, 0.6, 0.95];
 
 struct Procedure<'a, P: Probe> {

@@ -60,7 +60,6 @@ impl Parameters {
     }
 }
 
-/// Parameters with their names.
 type Named = Vec<(&'static str, f64)>;
 
 const BUILT_IN: &[(&str, &str)] = &[
@@ -80,22 +79,15 @@ const BUILT_IN: &[(&str, &str)] = &[
 
 impl DeviceModel {
     /// The reference disk drive: the model used in the published fragmentation study.
-    ///
-    /// # Errors
-    /// As [`Self::builtin`].
     pub fn reference_hdd() -> Result<Self, ModelError> {
         Self::builtin("st500dm002")
     }
 
     /// The reference solid-state drive: the model used in the published fragmentation study.
-    ///
-    /// # Errors
-    /// As [`Self::builtin`].
     pub fn reference_ssd() -> Result<Self, ModelError> {
         Self::builtin("850-evo")
     }
 
-    /// Names of the built-in devices.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
@@ -111,9 +103,6 @@ impl DeviceModel {
     }
 
     /// A built-in device, or the device file at a path.
-    ///
-    /// # Errors
-    /// There is neither, or the file is not a device.
     pub fn load(name: &str) -> Result<Self, ModelError> {
         if Self::builtin_names().any(|known| known == name) || !std::path::Path::new(name).exists() {
             return Self::builtin(name);
@@ -144,7 +133,6 @@ impl DeviceModel {
             .map_err(|error| ModelError::Malformed { name: self.name.clone(), problem: error.to_string() })
     }
 
-    /// A device in its initial state.
     pub fn start(&self) -> Box<dyn Device> {
         match &self.parameters {
             Parameters::Hdd(hdd) => Box::new(hdd.start()),
@@ -155,7 +143,6 @@ impl DeviceModel {
         }
     }
 
-    /// Capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match &self.parameters {
             Parameters::Hdd(hdd) => hdd.capacity_bytes,
@@ -167,9 +154,6 @@ impl DeviceModel {
     }
 
     /// Times a few requests over the whole device; the entry point of the fuzzer.
-    ///
-    /// # Errors
-    /// As [`Self::seconds`].
     pub fn exercise(&self) -> Result<f64, ModelError> {
         let sectors = self.capacity_bytes() / request::SECTOR;
         let length = sectors.min(8);

@@ -27,9 +27,6 @@ impl DeviceModel {
     /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are left out: a request is issued
     /// as soon as no more requests are open than its queue depth allows. A drive with a flash translation layer holds what the
     /// trace reads without having written it, in the order of addresses.
-    ///
-    /// # Errors
-    /// When the trace is larger than the device.
     pub fn seconds(&self, trace: &[Request]) -> Result<f64, ModelError> {
         let history = match &self.parameters {
             Parameters::FlashSsd(_) => history_of_reads(trace),
@@ -40,9 +37,6 @@ impl DeviceModel {
 
     /// The same on a drive that was given a history of requests before, which takes no time; only drives with a flash
     /// translation layer have a state that it changes.
-    ///
-    /// # Errors
-    /// When the trace is larger than the device.
     pub fn seconds_after(&self, history: &[Request], trace: &[Request]) -> Result<f64, ModelError> {
         self.holds(trace)?;
         let busy_ns = match &self.parameters {
@@ -57,9 +51,6 @@ impl DeviceModel {
     }
 
     /// The same with bytes and seconds per GiB.
-    ///
-    /// # Errors
-    /// When the trace is larger than the device.
     pub fn time(&self, trace: &[Request]) -> Result<Modelled, ModelError> {
         let seconds = self.seconds(trace)?;
         let bytes = trace.iter().filter(|request| request.moves_data()).map(Request::bytes).sum();

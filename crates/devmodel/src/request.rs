@@ -3,12 +3,9 @@
 /// Bytes per sector in all traces, whatever the device's logical block is.
 pub const SECTOR: u64 = 512;
 
-/// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads.
     Read,
-    /// Writes.
     Write,
     /// Tells that the content is no longer needed.
     Discard,
@@ -17,7 +14,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its name in messages.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -28,14 +24,11 @@ impl Operation {
     }
 }
 
-/// A request to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// First sector of 512 bytes.
     pub start_sector: u64,
-    /// Number of sectors.
     pub sectors: u32,
-    /// What it does.
     pub operation: Operation,
     /// When it was issued, nanoseconds since the trace began.
     pub issue_time_ns: u64,
@@ -66,7 +59,6 @@ impl Request {
         self.start_sector.saturating_mul(SECTOR)
     }
 
-    /// Length in bytes.
     pub const fn bytes(&self) -> u64 {
         self.sectors as u64 * SECTOR
     }
@@ -76,7 +68,6 @@ impl Request {
         self.offset().saturating_add(self.bytes())
     }
 
-    /// Whether it moves data.
     pub const fn moves_data(&self) -> bool {
         matches!(self.operation, Operation::Read | Operation::Write)
     }

@@ -20,9 +20,7 @@ use queue::Immediate;
 /// A request and what the host knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// The request.
     pub request: Request,
-    /// For drives that place by hints.
     pub hint: Hint,
 }
 
@@ -38,7 +36,6 @@ impl From<&Request> for Command {
     }
 }
 
-/// When requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pacing {
     /// As soon as no more are open than the request's own queue depth allows: pauses of the host are left out.
@@ -53,7 +50,6 @@ pub enum Pacing {
 /// The state of a solid-state drive with a flash translation layer before the trace; others ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Before {
-    /// Nothing written.
     #[default]
     Empty,
     /// All of it written once, in the order of addresses.
@@ -62,12 +58,9 @@ pub enum Before {
     Overwritten(f64),
 }
 
-/// Settings of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
-    /// When requests are issued.
     pub pacing: Pacing,
-    /// State before.
     pub before: Before,
     /// Least length of a window of the bandwidth over time, ns; 0: one millisecond. Doubled as often as needed to keep the
     /// number of windows at 4096.
@@ -89,9 +82,6 @@ pub fn simulate<C: Into<Command>>(
 }
 
 /// The same; `each` is told of every request once the time of its completion is known.
-///
-/// # Errors
-/// See [`simulate`].
 pub fn simulate_each<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,
@@ -103,9 +93,6 @@ pub fn simulate_each<C: Into<Command>>(
 
 /// The same after a history: requests that a drive with a flash translation layer was given before, in their order and without
 /// spending time, behind [`Options::before`]. Other devices have no state that it could change.
-///
-/// # Errors
-/// See [`simulate`]; the history is checked as the trace is.
 pub fn simulate_after<C: Into<Command>>(
     model: &DeviceModel,
     history: impl IntoIterator<Item = Request>,
@@ -223,9 +210,6 @@ fn run<C: Into<Command>>(
 
 impl DeviceModel {
     /// Whether the device is as large as a trace.
-    ///
-    /// # Errors
-    /// The first request that ends behind the device.
     pub fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
         (0..).zip(trace).try_for_each(|(index, request)| self.check_end(index, request))
     }

@@ -49,7 +49,6 @@ pub struct Ssd {
 }
 
 impl Ssd {
-    /// An idle drive.
     pub fn start(&self) -> SsdState {
         let units = vec![0.0; self.parallel_units.max(1) as usize];
         SsdState { drive: self.clone(), controller_free: 0.0, interface_free: 0.0, units }

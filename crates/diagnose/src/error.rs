@@ -9,16 +9,12 @@ use senesce_volume::TargetError;
 use std::io;
 use std::path::Path;
 
-/// Why there is no prognosis.
 #[derive(Debug, thiserror::Error)]
 pub enum PrognosisError {
-    /// The layout cannot be told.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The target cannot be used.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// There is no such model of a drive.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// What a model needs cannot be told from a tree.
@@ -26,45 +22,20 @@ pub enum PrognosisError {
         "{name} reads as its blocks were written, and in which order that was no file system tells; name a model that goes by \
          addresses (850-evo, 970-evo-plus, st500dm002), or time a trace with `senesce trace --model {name}`"
     )]
-    NeedsHistory {
-        /// Name of the model.
-        name: String,
-    },
+    NeedsHistory { name: String },
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// An output cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// No twin can be made of this.
     #[error("no twin can be made of {target}: {reason}")]
-    NoTwin {
-        /// The target.
-        target: String,
-        /// Why not, and what to do.
-        reason: String,
-    },
+    NoTwin { target: String, reason: String },
     /// A twin was made and is not sound.
     #[error("the twin of {target} fails its check ({command}): {output}; the original was not touched")]
-    Unsound {
-        /// The target.
-        target: String,
-        /// The checker.
-        command: String,
-        /// What it said.
-        output: String,
-    },
+    Unsound { target: String, command: String, output: String },
     /// A command on a twin failed.
     #[error("{command} ended by {status}{}{output}", if output.is_empty() { "" } else { ": " })]
-    Ended {
-        /// The command.
-        command: String,
-        /// Its end.
-        status: std::process::ExitStatus,
-        /// Its last words.
-        output: String,
-    },
-    /// Interrupted.
+    Ended { command: String, status: std::process::ExitStatus, output: String },
     #[error("interrupted; the original was not touched")]
     Interrupted,
 }

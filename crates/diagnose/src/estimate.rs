@@ -25,15 +25,12 @@ use std::time::Instant;
 
 /// Files that are listed as the most expensive ones.
 pub const WORST: usize = 100;
-/// Names that are given as examples.
 const EXAMPLES: usize = 5;
 
-/// How to look.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The drive: `auto`, a built-in model or a device file.
     pub model: String,
-    /// The order of reading.
     pub order: Order,
     /// Threads; 0: as many as there are processors.
     pub threads: usize,
@@ -202,11 +199,8 @@ pub struct Prognosis {
 
 /// A layout with the costs of reading it.
 pub struct Seen {
-    /// Counts and scores.
     pub summary: LayoutSummary,
-    /// Where the files lie.
     pub files: FileRuns,
-    /// The order of reading.
     pub order: Vec<u32>,
     /// What reading takes: as they lie, mended, in order.
     pub costs: [Cost; 3],
@@ -214,9 +208,6 @@ pub struct Seen {
 
 impl Seen {
     /// Looks at a mounted directory.
-    ///
-    /// # Errors
-    /// Its layout cannot be told.
     pub fn of(directory: &Path, model: &DeviceModel, options: &Options) -> Result<Self, PrognosisError> {
         let look = senesce_layout::Options {
             threads: options.threads,
@@ -253,16 +244,12 @@ impl Seen {
         reading::lowest(&self.files).saturating_add(self.all_bytes()).max(reading::highest(&self.files))
     }
 
-    /// Bytes of all files on the device.
     pub fn all_bytes(&self) -> u64 {
         (0..self.files.len()).map(|file| self.bytes(file)).sum()
     }
 }
 
 /// Looks at a target.
-///
-/// # Errors
-/// It cannot be seen, or there is no such model.
 pub fn prognosis(target: &Path, options: &Options) -> Result<Prognosis, PrognosisError> {
     let begun = Instant::now();
     let place = ShownDirectory::of(target)?;
@@ -357,13 +344,11 @@ impl Prognosis {
         self.sentence = sentence::of(self);
     }
 
-    /// The cure by the tool that rules advise.
     fn advised_cure(&mut self) -> Option<&mut Cure> {
         self.defragmenter.advised()?;
         self.cures.first_mut()
     }
 
-    /// What df suggests.
     pub fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
         headroom::suggested_by_df(&self.space, size, user)
     }
@@ -396,9 +381,6 @@ pub(crate) fn place_of_commands(target: &str) -> String {
 }
 
 /// Bytes per second of a long sequential read, as the model has it.
-///
-/// # Errors
-/// When the model is of a drive that is smaller than that.
 pub fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
     let bytes = 64u64 << 20;
     let requests = (0..bytes / reading::READ_AHEAD)

@@ -5,15 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of the whole gain at which the plan is told.
 pub const SHARES: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
 
-/// What moving one file brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// Index of the file.
     pub file: u32,
-    /// Bytes that are moved.
     pub bytes: u64,
     /// Nanoseconds of one full read that it saves; below 0 if it costs some.
     pub gain_ns: i64,

@@ -3,7 +3,6 @@
 use crate::estimate::Prognosis;
 use senesce_core::prometheus::{gauge as metric, quoted};
 
-/// All metrics.
 pub fn text(found: &Prognosis) -> String {
     let target = format!("target={},file_system={}", quoted(&found.target), quoted(&found.file_system));
     let mut text = String::new();

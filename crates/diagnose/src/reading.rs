@@ -25,7 +25,6 @@ pub enum Order {
 }
 
 impl Order {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Readdir => "readdir",
@@ -33,7 +32,6 @@ impl Order {
         }
     }
 
-    /// Indices of files in this order.
     pub fn of(self, files: &FileRuns) -> Vec<u32> {
         match self {
             Self::Readdir => (0..files.len() as u32).collect(),
@@ -42,10 +40,8 @@ impl Order {
     }
 }
 
-/// What reading takes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cost {
-    /// All of it, seconds.
     pub seconds: f64,
     /// Nanoseconds by index of file: from the end of the file before to its own end.
     pub file_ns: Vec<u64>,

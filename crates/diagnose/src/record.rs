@@ -78,7 +78,6 @@ pub struct Trend {
     pub threshold: String,
 }
 
-/// The prognoses of a directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     /// Those of one place, drive, order of reading and length of names, oldest first.

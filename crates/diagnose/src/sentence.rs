@@ -7,7 +7,6 @@ use senesce_core::Bytes;
 /// A cure that saves less than this share of the time of a read is not worth it.
 pub const WORTH: f64 = 0.1;
 
-/// Seconds for people.
 pub fn seconds(value: f64) -> String {
     match value {
         value if value < 0.0095 => format!("{:.1} ms", value * 1e3),

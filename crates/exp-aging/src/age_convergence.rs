@@ -22,7 +22,6 @@ use serde_json::json;
 use std::sync::Arc;
 use way::Waypoint;
 
-/// The experiment.
 pub struct AgeConvergence;
 
 const PROFILES: [&str; 9] =
@@ -49,10 +48,8 @@ pub struct Spec {
     pub fullness: f64,
 }
 
-/// Threads that play a plan.
 const THREADS: usize = 2;
 
-/// Points of a convergence curve.
 const POINTS: u32 = 40;
 
 /// A profile, planned to its end.

@@ -2,7 +2,6 @@
 
 use crate::aged_server::Server;
 
-/// The fileserver.
 pub struct Fileserver;
 
 impl Server for Fileserver {

@@ -21,9 +21,6 @@ pub fn needs(kind: &str, size: Size) -> Needs {
 }
 
 /// That images of this size can hold each of the file systems.
-///
-/// # Errors
-/// Exit code 2 for the first that needs a larger one.
 pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
     match file_systems.iter().find(|fs| size.bytes() < fs.least_size().0) {
         Some(fs) => {
@@ -41,9 +38,6 @@ pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operat
 }
 
 /// How an image is aged by a profile, to its end and in full unless the caller says otherwise.
-///
-/// # Errors
-/// When there is no such profile or it cannot be read.
 pub fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
     let spec = PlanSpec::new(Profile::load(profile)?, size.0, seed);
     Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
@@ -96,9 +90,6 @@ const POWERS: usize = 40;
 
 impl SeenLayout {
     /// The numbers of a layout whose file system tells its free space.
-    ///
-    /// # Errors
-    /// When there is no free space to be seen, or no file.
     pub fn of(summary: &LayoutSummary) -> Result<Self, Failure> {
         let missing = |what: &str| Failure::new(ExitCode::RunFailed, format!("{}: {what}", summary.target));
         let free = summary.free_space.as_ref().ok_or_else(|| missing(&summary.free_space_note))?;
@@ -124,7 +115,6 @@ impl SeenLayout {
         })
     }
 
-    /// Extents over files.
     pub fn extents_per_file(&self) -> f64 {
         self.extents as f64 / self.files.max(1) as f64
     }

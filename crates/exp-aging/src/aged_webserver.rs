@@ -2,7 +2,6 @@
 
 use crate::aged_server::Server;
 
-/// The webserver.
 pub struct Webserver;
 
 impl Server for Webserver {

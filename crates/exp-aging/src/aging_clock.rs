@@ -14,7 +14,6 @@ use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The experiment.
 pub struct AgingClock;
 
 /// What is aged.
@@ -157,7 +156,6 @@ impl Experiment for AgingClock {
     }
 }
 
-/// One step for each file system and share.
 fn each(spec: &Spec, step: impl Fn(FileSystem, CommitShare) -> Planned<Step>) -> impl Iterator<Item = Planned<Step>> {
     spec.fs
         .iter()

@@ -14,7 +14,6 @@ use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The experiment.
 pub struct CompressedAging;
 
 /// What is aged.

@@ -30,7 +30,6 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Its file system and the options of its mkfs.
     pub fn mkfs(self) -> (FileSystem, &'static str) {
         match self {
             Self::Ext4 => (FileSystem::Ext4, ""),
@@ -40,7 +39,6 @@ impl Variant {
         }
     }
 
-    /// Its name in conditions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
@@ -73,7 +71,6 @@ impl Punched {
         }
     }
 
-    /// Its name in conditions.
     pub fn name(self) -> &'static str {
         match self {
             Self::SevenOfEight => "7 of 8",

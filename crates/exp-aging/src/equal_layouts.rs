@@ -59,7 +59,6 @@ fn measures() -> [Measure; 7] {
 /// Factor within which largest free extents count as equal.
 const LARGEST_FACTOR: f64 = 1.5;
 
-/// Whether layouts are equal, in the words of a table.
 pub fn answer(equal: Option<bool>) -> &'static str {
     match equal {
         Some(true) => "yes",

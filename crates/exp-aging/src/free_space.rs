@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// The experiment, with its images where they can be made.
 pub struct FreeSpaceExperiment(Option<Images>);
 
 /// What is aged and looked at.
@@ -293,7 +292,6 @@ fn large_from(spec: &StudySpec) -> u64 {
     1 << ((spec.size.0 as f64 * LARGE) as u64).max(1).ilog2()
 }
 
-/// Share of free space in large extents.
 fn large_share(spec: &StudySpec, free: &FreeSpace) -> f64 {
     let least = large_from(spec);
     let large: u64 = free.buckets.iter().filter(|one| one.from_bytes >= least).map(|one| one.blocks).sum();

@@ -14,7 +14,6 @@ pub mod free_space;
 
 use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
 
-/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<age_convergence::AgeConvergence>(),
@@ -26,5 +25,4 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<aged_server::Aged<aged_webserver::Webserver>>(),
 ];
 
-/// The verbs of this crate that leave run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<age::Age>()];

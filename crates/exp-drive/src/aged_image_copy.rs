@@ -24,7 +24,6 @@ const AGAINST: &str = "read time against the full replay";
 const INDEX: &str = "collision index";
 const ORDERS: [&str; 4] = ["full-replay", "last-write", "address", "steady-state"];
 
-/// The experiment.
 pub struct AgedImageCopy;
 
 /// What is aged, and copied to which model.

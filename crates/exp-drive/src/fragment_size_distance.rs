@@ -19,7 +19,6 @@ const REQUEST: u64 = 128 << 10;
 const FIXED_DISTANCE: u64 = 1 << 20;
 const FIXED_SIZE: u64 = 4 << 10;
 
-/// The experiment.
 pub struct FragmentSizeDistance;
 
 /// What is timed on which models.

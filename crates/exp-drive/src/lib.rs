@@ -9,7 +9,6 @@ pub mod write_amplification;
 use senesce_core::{Better, Failure, Measurement};
 use senesce_runs::run::{Reproducible, experiment};
 
-/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<ssd_die_collision::DieCollision>(),
@@ -20,9 +19,6 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
 ];
 
 /// A value that a model told, under its conditions.
-///
-/// # Errors
-/// A value that is not finite.
 fn measured(
     metric: &str,
     unit: &str,
@@ -34,7 +30,6 @@ fn measured(
     Ok(conditions.iter().fold(one, |one, (name, word)| one.under(name, *word)))
 }
 
-/// Values of a metric with their conditions.
 fn values<'a>(all: &'a [&'a Measurement], metric: &'a str) -> impl Iterator<Item = &'a Measurement> {
     all.iter().copied().filter(move |one| one.metric == metric)
 }
@@ -44,7 +39,6 @@ fn word<'a>(one: &'a Measurement, condition: &str) -> &'a str {
     one.condition.get(condition).map_or("", String::as_str)
 }
 
-/// The number of a condition.
 fn number(one: &Measurement, condition: &str) -> Option<f64> {
     word(one, condition).parse().ok()
 }

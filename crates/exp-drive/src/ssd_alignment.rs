@@ -15,7 +15,6 @@ const RATE: &str = "random read rate";
 const FOUND: &str = "stripe found";
 const TRUE: &str = "stripe of the geometry";
 
-/// The experiment.
 pub struct SsdAlignment;
 
 /// Which models are read.
@@ -48,7 +47,6 @@ impl Run for SsdAlignment {
     const CLAIMS: &'static str = include_str!("../data/published/ssd-alignment.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
-    /// Name of the model.
     type Step = String;
 
     fn facts(spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {

@@ -15,7 +15,6 @@ const RATE: &str = "read rate";
 const INDEX: &str = "collision index";
 const STATES: [&str; 3] = ["contiguous", "fragmented", "placed"];
 
-/// The experiment.
 pub struct DieCollision;
 
 /// What is written and read.
@@ -49,7 +48,6 @@ impl Run for DieCollision {
     const CLAIMS: &'static str = include_str!("../data/published/ssd-die-collision.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
-    /// Name of the workload.
     type Step = String;
 
     fn facts(_spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {

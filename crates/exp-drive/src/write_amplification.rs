@@ -17,7 +17,6 @@ const FORMULA: &str = "write amplification by the formula";
 /// Blocks that a drive must have beyond its capacity, so that the formula's assumption of many blocks holds.
 const LEAST_SPARE_BLOCKS: f64 = 8.0;
 
-/// The experiment.
 pub struct WriteAmplification;
 
 /// Which drives are overwritten.

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// The experiment.
 pub type CopyOrder = Fragmentation<Source>;
 
 /// What is copied, and how often.
@@ -33,7 +32,6 @@ pub struct Parameters {
     pub orders: u64,
 }
 
-/// The files to copy.
 pub struct Source {
     root: PathBuf,
     files: Vec<PathBuf>,

@@ -11,7 +11,6 @@ use senesce_runs::tree::{Tree, Writer, permutation};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The experiment.
 pub type FragInter = Fragmentation<Order>;
 
 /// Paths of the files of a released source tree, sorted.
@@ -38,7 +37,6 @@ pub struct Parameters {
     pub step: u64,
 }
 
-/// The files and how their order is disturbed.
 #[derive(Debug)]
 pub struct Order {
     paths: Vec<PathBuf>,

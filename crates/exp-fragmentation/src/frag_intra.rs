@@ -14,7 +14,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// The experiment.
 pub type FragIntra = Fragmentation<InTurn>;
 
 /// The files, and how they grow.
@@ -55,7 +54,6 @@ impl Parameters {
     }
 }
 
-/// Files that grow in turn.
 pub struct InTurn {
     own: Parameters,
     seed: Seed,

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The experiment.
 pub type GitAging = Fragmentation<Source>;
 
 /// What is pulled, and how often.
@@ -73,7 +72,6 @@ impl Parameters {
     }
 }
 
-/// What is pulled.
 pub struct Source {
     git: Git,
     repository: PathBuf,

@@ -9,7 +9,6 @@ pub mod mail_aging;
 
 use senesce_runs::run::{Reproducible, experiment};
 
-/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<frag_intra::FragIntra>(),

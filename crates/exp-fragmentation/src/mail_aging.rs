@@ -15,7 +15,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The experiment.
 pub type MailAging = Fragmentation<Load>;
 
 /// How much mail there is, and how much of it comes and goes.
@@ -42,7 +41,6 @@ pub struct Parameters {
     pub read_every: u64,
 }
 
-/// Users.
 const USERS: u64 = 2;
 
 impl Parameters {
@@ -136,7 +134,6 @@ struct Mailbox {
     next: u64,
 }
 
-/// A mail store in the making.
 pub struct Store {
     load: Load,
     random: Pcg64,

@@ -13,7 +13,6 @@ use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The experiment.
 pub struct ChunkSize;
 
 /// What is cut, and how.

@@ -16,7 +16,6 @@ use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The experiment.
 pub struct IoScheduler;
 
 /// What is committed, where, and under which schedulers.
@@ -105,7 +104,6 @@ pub struct Measured {
 
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// As published.
 const PAPER_FILES: [u64; 27] = [
     1, 2, 4, 6, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000, 25_000, 50_000, 75_000, 100_000,
     250_000, 500_000, 750_000, 1_000_000, 2_500_000, 5_000_000,

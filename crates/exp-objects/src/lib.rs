@@ -8,7 +8,6 @@ pub mod vcs_scaling;
 use senesce_core::Environment;
 use senesce_runs::run::{Reproducible, experiment};
 
-/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<object_dirs::ObjectDirs>(),

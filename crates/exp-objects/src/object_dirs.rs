@@ -16,13 +16,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// Writes from this long on are unusual.
 const UNUSUAL_NS: u64 = 1_000_000;
 
 /// Rows of writes per event of the record.
 const ROWS: usize = 1000;
 
-/// The experiment.
 pub struct ObjectDirs;
 
 /// What is filled, how, and with what.

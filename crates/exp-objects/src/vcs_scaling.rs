@@ -16,7 +16,6 @@ use senesce_volume::{FileSystem, OpenOptions, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The experiment.
 pub struct VcsScaling;
 
 /// What is committed, by which systems, where.
@@ -63,12 +62,10 @@ fn as_cell(event: &Event) -> Option<&Measured> {
     if let Event::Cell(cell) = event { Some(cell) } else { None }
 }
 
-/// The disk drive of the study.
 const DISK: &str = "ST3250318AS";
 
 const SYSTEMS: [&str; 9] = ["git", "hg", "bup", "copy", "restic", "borg", "own-pack", "own-2x1", "own-2x2"];
 
-/// As published.
 const PAPER_FILES: [u64; 25] = [
     1, 2, 4, 6, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000, 25_000, 50_000, 75_000, 100_000,
     250_000, 500_000, 750_000, 1_000_000,

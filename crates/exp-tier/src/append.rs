@@ -3,10 +3,8 @@
 use crate::tier::sizes::{Sizes, Writes};
 use senesce_workload::micro::WriteMode;
 
-/// The experiment.
 pub type Append = Sizes<Appends>;
 
-/// Appends.
 pub struct Appends;
 
 impl Writes for Appends {

@@ -25,7 +25,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The experiment.
 pub struct Coldness;
 
 const BLOCK: u64 = 4096;

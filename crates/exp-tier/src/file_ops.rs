@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::str::FromStr;
 
-/// The experiment.
 pub struct FileOps;
 
 /// The loop without an operation: its time is subtracted, so that what is left of it is no time.
@@ -151,7 +150,6 @@ impl Run for FileOps {
     const CLAIMS: &'static str = include_str!("../data/published/file-ops.claims.toml");
     type Spec = Spec;
     type Event = Event;
-    /// A round.
     type Step = u64;
 
     fn needs(spec: &Spec) -> Needs {

@@ -10,7 +10,6 @@ pub mod tier_sweep;
 
 use senesce_runs::run::{Reproducible, experiment};
 
-/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<file_ops::FileOps>(),

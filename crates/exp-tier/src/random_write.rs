@@ -3,10 +3,8 @@
 use crate::tier::sizes::{Sizes, Writes};
 use senesce_workload::micro::WriteMode;
 
-/// The experiment.
 pub type RandomWrite = Sizes<RandomWrites>;
 
-/// Random writes.
 pub struct RandomWrites;
 
 impl Writes for RandomWrites {

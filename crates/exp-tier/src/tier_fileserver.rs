@@ -151,7 +151,6 @@ impl Spec {
         self.threshold_percent.iter().map(anticache).chain(beside).collect()
     }
 
-    /// The personality, and the bytes of all its files.
     fn workload(&self, seed: Seed) -> Result<(Workload, Bytes), Failure> {
         let variable = |name: &str, value: String| (name.to_string(), value);
         let overrides = BTreeMap::from([

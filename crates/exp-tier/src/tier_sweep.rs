@@ -23,7 +23,6 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-/// The experiment.
 pub struct TierSweep;
 
 const BLOCK: u64 = 4096;
@@ -147,7 +146,6 @@ impl Cell {
         tier::measurements(self.round, values).into_iter().map(under).collect()
     }
 
-    /// Whether another is of the same condition.
     fn is_like(&self, other: &Self) -> bool {
         let key = |cell: &Self| (cell.subject.clone(), cell.period_ms.map(f64::to_bits), cell.threshold_bytes);
         key(self) == key(other)

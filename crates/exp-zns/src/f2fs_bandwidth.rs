@@ -268,7 +268,6 @@ fn measurement(event: &Event, emulated: bool) -> Option<Measurement> {
     })
 }
 
-/// What claims are about.
 const MEAN: &str = "mean write bandwidth";
 
 impl Experiment for F2fsBandwidth {
@@ -297,7 +296,6 @@ impl Experiment for F2fsBandwidth {
 /// Zones of an emulated drive: fewer would leave F2FS, which keeps whole ones free, less room than the files take.
 const ZONES: u64 = 256;
 const LEAST_SIZE: Bytes = Bytes(ZONES * (2 << 20));
-/// A drive of the guest.
 const LAB: &str = "lab";
 
 #[cfg(test)]

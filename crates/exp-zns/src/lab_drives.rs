@@ -9,9 +9,6 @@ use senesce_zoned::survey::Survey;
 const CALLED: &str = "zoned.called";
 
 /// What the record keeps of the zoned drive: its published name, where it has one.
-///
-/// # Errors
-/// When it is not there or cannot be read.
 pub fn zoned(name: &str) -> Result<Environment, Failure> {
     let survey = Survey::of(&find(name, Wanted::Zoned)?.display().to_string().parse()?)?;
     let mut facts = Environment::default();

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 
-/// The experiment.
 pub struct LabSelftest;
 
 /// What is tried.

@@ -24,7 +24,6 @@ use senesce_runs::import::Importer;
 use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
 use zns::Zns;
 
-/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<lab_selftest::LabSelftest>(),
@@ -42,7 +41,6 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<Zns<zns_reset_interference::ZnsResetInterference>>(),
 ];
 
-/// The verbs of this crate that leave run directories.
 pub const VERBS: &[&dyn RunKind] =
     &[verb::<job::ZnsJob>(), verb::<zoned_model::ZonedModel>(), verb::<zns_study::ZnsStudyImport>()];
 

@@ -8,7 +8,6 @@ use crate::zns::measure::{Measured, Point};
 use crate::zns::{Grid, GridSpec, ZnsStudy};
 use senesce_core::{Axis, Better, Failure, Figure};
 
-/// Bandwidth.
 pub struct ZnsBandwidth;
 
 impl ZnsStudy for ZnsBandwidth {

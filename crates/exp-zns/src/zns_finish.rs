@@ -11,7 +11,6 @@ use senesce_core::{Axis, Better, Failure, Figure};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Activity, Job};
 
-/// Finishes.
 pub struct ZnsFinish;
 
 const ALL_BUT_ONE: u64 = PUBLISHED_CAPACITY as u64 - 1;

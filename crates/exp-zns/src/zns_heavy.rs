@@ -11,7 +11,6 @@ use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Rat
 use senesce_zoned::survey::{Nature, Survey};
 use serde::{Deserialize, Serialize};
 
-/// Heavy writes.
 pub struct ZnsHeavy;
 
 /// Zones of the reader, and as many of the writers of a conventional drive.

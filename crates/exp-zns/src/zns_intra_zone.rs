@@ -8,7 +8,6 @@ use crate::zns::measure::{Measured, Point};
 use crate::zns::{Grid, GridSpec, ZnsStudy};
 use senesce_core::{Axis, Better, Failure, Figure};
 
-/// One zone.
 pub struct ZnsIntraZone;
 
 fn keeps(condition: &Condition, grid: Grid) -> bool {

@@ -14,7 +14,6 @@ use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, Operation, ZoneState, ZonedDevice};
 use serde::{Deserialize, Serialize};
 
-/// Open and close.
 pub struct ZnsOpenClose;
 
 fn mean(measured: &Measured, name: &str) -> Option<f64> {

@@ -10,10 +10,8 @@ use senesce_core::{Axis, Better, Bytes, Failure, Figure};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span as JobSpan};
 use senesce_zoned::survey::Survey;
 
-/// Reads under writes.
 pub struct ZnsReadInterference;
 
-/// Zones of the writer, and as many of the reader.
 const ZONES: u32 = 400;
 
 fn key(drive: &str, op: &str, rate: u64, qd: u64) -> String {

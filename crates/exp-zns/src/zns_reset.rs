@@ -102,7 +102,6 @@ pub fn adapted(spec: &FillSpec, drive: &Survey) -> Vec<String> {
     smaller.into_iter().chain(fewer).collect()
 }
 
-/// Resets.
 pub struct ZnsReset;
 
 impl ZnsStudy for ZnsReset {

@@ -11,7 +11,6 @@ use senesce_zoned::job::{Activity, ActorSpec, Job, Span as JobSpan};
 use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 
-/// Resets beside others.
 pub struct ZnsResetInterference;
 
 /// Zones that are reset, and at most as many below them.

@@ -24,7 +24,6 @@ use std::path::PathBuf;
 
 pub use output::check as check_output;
 
-/// The experiment.
 pub struct ZnsRocksdb {
     /// The drives that this very process has taken.
     ours: Vec<PathBuf>,
@@ -34,7 +33,6 @@ pub struct ZnsRocksdb {
 
 /// The program of Debian's rocksdb-tools.
 const DB_BENCH: &str = "db_bench";
-/// A drive of the guest.
 const LAB: &str = "lab";
 
 /// What is run, and on which drives.

@@ -50,9 +50,6 @@ const LONGEST_LATENCY: Duration = Duration::from_millis(100);
 
 impl Drive {
     /// Reads one `--drive` value and checks that its numbers fit each other.
-    ///
-    /// # Errors
-    /// Which word is unknown, or which number does not fit the others.
     pub fn parse(text: &str) -> Result<Self, LabError> {
         let wrong = |problem: String| LabError::Usage(format!("--drive {text}: {problem}"));
         let mut words = text.split(',');

@@ -5,7 +5,6 @@ use senesce_core::failure::{Classify, ExitCode};
 use std::io;
 use std::path::PathBuf;
 
-/// An error of the lab, not of the command that runs in it.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A word of the command line is wrong.
@@ -13,51 +12,24 @@ pub enum LabError {
     Usage(String),
     /// Something is not installed or not permitted.
     #[error("{what}: {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     /// A program that the lab uses failed.
     #[error("{program} failed ({status}): {output}")]
-    Program {
-        /// The program.
-        program: String,
-        /// Its exit status.
-        status: String,
-        /// The end of what it said.
-        output: String,
-    },
+    Program { program: String, status: String, output: String },
     /// A kernel image or module could not be read.
     #[error(
         "{path}: {problem}; `senesce vm setup --again` fetches it anew, or name another with --kernel and --modules"
     )]
-    Kernel {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Kernel { path: PathBuf, problem: String },
     /// The guest ended without the command's exit status.
     #[error("the guest {what}; the last lines of its console:\n{console}\n{remedy}")]
-    Guest {
-        /// How it ended.
-        end: GuestEnd,
-        /// The same in words.
-        what: String,
-        /// The last console lines.
-        console: String,
-        /// What to do.
-        remedy: String,
-    },
+    Guest { end: GuestEnd, what: String, console: String, remedy: String },
     /// A scratch directory cannot be made, or what must be undone cannot be written down.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
-    /// The user stopped it.
     #[error("interrupted; the guest was ended")]
     Interrupted,
 }
@@ -65,7 +37,6 @@ pub enum LabError {
 /// How a guest ended that gave no exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestEnd {
-    /// Its kernel panicked.
     Panic,
     /// It was still booting when a boot must be over.
     SlowBoot,

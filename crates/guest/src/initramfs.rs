@@ -9,7 +9,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes an archive member by member.
 pub struct Archive<W: Write> {
     out: W,
     next_inode: u32,
@@ -22,47 +21,31 @@ const SYMLINK: u32 = 0o120_777;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
 impl<W: Write> Archive<W> {
-    /// An empty archive.
     pub fn new(out: W) -> Self {
         Self { out, next_inode: 1, written: 0 }
     }
 
     /// A folder.
-    ///
-    /// # Errors
-    /// When the archive cannot be written.
     pub fn directory(&mut self, name: &str) -> io::Result<()> {
         self.member(name, DIRECTORY, &[], (0, 0))
     }
 
     /// An executable file.
-    ///
-    /// # Errors
-    /// When the archive cannot be written.
     pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.member(name, EXECUTABLE, content, (0, 0))
     }
 
     /// A symbolic link.
-    ///
-    /// # Errors
-    /// When the archive cannot be written.
     pub fn symlink(&mut self, name: &str, target: &str) -> io::Result<()> {
         self.member(name, SYMLINK, target.as_bytes(), (0, 0))
     }
 
     /// A character device; the kernel opens `/dev/console` for the first process.
-    ///
-    /// # Errors
-    /// When the archive cannot be written.
     pub fn character_device(&mut self, name: &str, major: u32, minor: u32) -> io::Result<()> {
         self.member(name, CHARACTER_DEVICE, &[], (major, minor))
     }
 
     /// Ends the archive.
-    ///
-    /// # Errors
-    /// When the archive cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.member("TRAILER!!!", 0, &[], (0, 0))?;
         Ok(self.out)

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// The files in which conventional drives stay, in the order of these drives.
 #[derive(Debug, Clone, Default)]
 pub struct Keep {
-    /// The files, as the user named them.
     pub files: Vec<PathBuf>,
     /// Also files that the lab did not make are used as drives.
     pub foreign: bool,
@@ -35,15 +34,11 @@ impl Keep {
     }
 
     /// By how many bytes each file may grow.
-    ///
-    /// # Errors
-    /// As [`Self::open`], but for what is there.
     pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, LabError> {
         let of = |(number, path): (usize, &Path)| (folder(path).to_path_buf(), growth(path, drives[number].size).0);
         Ok(self.of(drives)?.into_iter().map(of).collect())
     }
 
-    /// The number of the drive for each file.
     fn of(&self, drives: &[Drive]) -> Result<Vec<(usize, &Path)>, LabError> {
         let mut conventional = drives.iter().enumerate().filter(|(_, drive)| drive.kind == DriveKind::Nvme);
         let drive_of = |path: &PathBuf| match conventional.next() {

@@ -10,21 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a kernel comes from.
 #[derive(Debug, Clone)]
 pub enum KernelSource {
     /// Debian's `linux-image` package, from the release this host runs: backports first.
     Debian,
     /// An image (`vmlinuz` or `vmlinux`) and its modules folder (`lib/modules/VERSION`).
-    Files {
-        /// The image.
-        image: PathBuf,
-        /// The folder.
-        modules: PathBuf,
-    },
+    Files { image: PathBuf, modules: PathBuf },
 }
 
-/// A kernel in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// Its release (`6.12.38+deb12-amd64`).
@@ -39,15 +32,11 @@ impl Kernel {
         self.folder.join("vmlinux")
     }
 
-    /// The unpacked modules.
     pub fn modules(&self) -> PathBuf {
         self.folder.join("modules")
     }
 
     /// Which modules there are and in which order they load.
-    ///
-    /// # Errors
-    /// When the tree of modules cannot be read.
     pub fn index(&self) -> Result<ModuleIndex, LabError> {
         let path = self.folder.join("modules.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
@@ -56,9 +45,6 @@ impl Kernel {
 }
 
 /// `$XDG_CACHE_HOME/senesce/lab`, else `~/.cache/senesce/lab`.
-///
-/// # Errors
-/// When neither variable nor home folder is known.
 pub fn cache_folder() -> Result<PathBuf, LabError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
@@ -69,9 +55,6 @@ pub fn cache_folder() -> Result<PathBuf, LabError> {
 }
 
 /// The kernels in the cache, newest release first.
-///
-/// # Errors
-/// When the cache cannot be read.
 pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
     let folder = cache_folder()?.join("kernels");
     let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
@@ -86,9 +69,6 @@ pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
 }
 
 /// A cached kernel by release, or the newest.
-///
-/// # Errors
-/// When there is none, or none of that release.
 pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
     let kernels = cached_kernels()?;
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();

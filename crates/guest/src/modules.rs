@@ -129,7 +129,6 @@ impl ModuleIndex {
     }
 }
 
-/// Refuses a kernel that lacks what the guest boots with or what is wanted.
 fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> bool) -> Result<(), LabError> {
     let lacks = |names: &[&str]| {
         let lacks: Vec<&str> = names.iter().copied().filter(|name| !is_there(name)).collect();

@@ -91,25 +91,16 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
 }
 
 /// Unpacks one xz stream; bytes after it are ignored.
-///
-/// # Errors
-/// In words, where the stream is damaged.
 pub fn unpack_xz(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_xz_within(packed, LARGEST)
 }
 
 /// Unpacks zstd frames.
-///
-/// # Errors
-/// In words, where one is damaged.
 pub fn unpack_zstd(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_zstd_within(packed, LARGEST)
 }
 
 /// Unpacks one gzip member; bytes after it are ignored.
-///
-/// # Errors
-/// In words, where it is damaged.
 pub fn unpack_gzip(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_gzip_within(packed, LARGEST)
 }

@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program.
 pub const QEMU: &str = "qemu-system-x86_64";
 
 /// How the guest's instructions are executed.
@@ -29,7 +28,6 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// Its name.
     pub fn word(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
@@ -38,23 +36,15 @@ impl Accelerator {
     }
 }
 
-/// One boot.
 pub struct Machine<'a> {
-    /// The kernel.
     pub kernel: &'a Kernel,
-    /// The initramfs file.
     pub initramfs: &'a Path,
-    /// Guest memory in MiB.
     pub memory_mib: u64,
-    /// Virtual processors.
     pub cpus: u32,
-    /// Acceleration.
     pub accelerator: Accelerator,
-    /// Where the console is written.
     pub console: &'a Path,
     /// Shared folders: tag, path, whether the guest may write.
     pub shares: Vec<(String, PathBuf, bool)>,
-    /// Drives with their images.
     pub drives: Vec<(&'a Drive, Image)>,
 }
 
@@ -96,9 +86,6 @@ impl Image {
 
 impl Machine<'_> {
     /// Starts QEMU. It is killed by the kernel when this process' calling thread ends, so call it from the main thread.
-    ///
-    /// # Errors
-    /// When QEMU is not there or cannot be started.
     pub fn start(&self) -> Result<Child, LabError> {
         let errors = self.console.with_extension("qemu");
         let log = File::create(&errors).map_err(scratch_error("create", &errors))?;
@@ -290,7 +277,6 @@ fn boots(mut child: Child) -> bool {
     false
 }
 
-/// QEMU's version, if it is installed.
 pub fn version() -> Option<String> {
     let output = Command::new(QEMU).arg("--version").output().ok()?;
     String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 /// Where drives and output of the guests grow, and which of these places had no room left at some time.
 pub struct Room<'a> {
-    /// The places.
     pub places: &'a [PathBuf],
     /// The first that was seen to have none.
     pub was_full: Option<PathBuf>,

@@ -26,22 +26,15 @@ use std::time::{Duration, Instant};
 /// Folder of the programs that a guest finds first.
 const PROGRAMS: &str = "programs";
 
-/// What is to be run and on what.
 #[derive(Debug, Clone)]
 pub struct LabRun {
-    /// The kernel.
     pub kernel: Kernel,
-    /// Drives to emulate.
     pub drives: Vec<Drive>,
-    /// Those of them that stay.
     pub keep: Keep,
-    /// Guest memory.
     pub memory: Bytes,
-    /// Virtual processors.
     pub cpus: u32,
     /// Force an accelerator instead of probing.
     pub accelerator: Option<Accelerator>,
-    /// The command.
     pub command: Vec<String>,
     /// Folders of the host that the guest may write, seen at the same paths. They are there: none is made.
     pub shares: Vec<PathBuf>,
@@ -69,14 +62,12 @@ pub struct LabOutcome {
     pub kept: Vec<PathBuf>,
 }
 
-/// What every boot of a run uses.
 struct Prepared {
     scratch: Scratch,
     accelerator: Accelerator,
     kept: Kept,
 }
 
-/// So many boots are tried.
 const BOOTS: u32 = 3;
 
 /// Emulated processors crash or spin now and then while they start. Nothing has happened in such a guest: it is booted again.

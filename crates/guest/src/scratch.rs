@@ -12,16 +12,12 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes it in `$TMPDIR`: drives are large.
-    ///
-    /// # Errors
-    /// When the folder cannot be made.
     pub fn new() -> Result<Self, LabError> {
         let folder = ScratchDirectory::large("lab")?;
         let console = folder.path().join("console");
         Ok(Self { folder, console })
     }
 
-    /// Where the guest's console is written.
     pub fn console(&self) -> &Path {
         &self.console
     }
@@ -31,7 +27,6 @@ impl Scratch {
         self.folder.path().join("control")
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

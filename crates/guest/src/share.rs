@@ -4,9 +4,6 @@ use crate::error::LabError;
 use std::path::{Path, PathBuf};
 
 /// The folders that the user named, as absolute paths. They must be there: none is made.
-///
-/// # Errors
-/// Which of them is no folder.
 pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, LabError> {
     named.iter().map(|share| existing_folder(share, here)).collect()
 }

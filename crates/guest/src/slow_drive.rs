@@ -20,9 +20,6 @@ pub struct SlowDrive {
 
 impl SlowDrive {
     /// Serves `size` bytes of a file; every answer comes `latency` after its request or later.
-    ///
-    /// # Errors
-    /// When no socket or thread can be made.
     pub fn serve(content: File, size: Bytes, latency: Duration) -> io::Result<Self> {
         let (socket, server) = UnixStream::pair()?;
         let answers = server.try_clone()?;
@@ -87,13 +84,11 @@ const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
 /// QEMU asks for at most 32 MiB at a time (NBD_MAX_BUFFER_SIZE in its include/block/nbd.h).
 const LARGEST_TRANSFER: u32 = 32 << 20;
-/// Longest option that is read.
 const LARGEST_OPTION: u32 = 64 << 10;
 const EIO: u32 = 5;
 const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 
-/// One request, without what it writes.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     kind: u16,

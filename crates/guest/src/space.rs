@@ -12,9 +12,7 @@ const FULL: u64 = 64 << 10;
 /// By how much the files in a folder may grow.
 #[derive(Debug, Clone)]
 pub struct Growth {
-    /// The folder.
     pub folder: PathBuf,
-    /// The bytes.
     pub bytes: u64,
     /// What helps when that is too much.
     pub remedy: &'static str,

@@ -23,9 +23,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(300);
 /// does not count: a limit is to end a guest that hangs, on a busy host too.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// When the run began.
     pub since: Instant,
-    /// How long it may take.
     pub length: Duration,
     /// How long the guests of earlier boots waited for a processor.
     pub waited: Duration,
@@ -38,7 +36,6 @@ impl Limit {
     }
 }
 
-/// How the watch over a guest ended.
 pub enum Ended {
     /// The guest ended, or reported the command's exit status.
     ByItself,
@@ -46,15 +43,11 @@ pub enum Ended {
     ReaderGone,
 }
 
-/// A guest while it runs.
 pub struct Watched<'a> {
-    /// QEMU.
     pub child: Child,
     /// The control share.
     pub control: &'a Path,
-    /// The console's file.
     pub console: &'a Path,
-    /// When QEMU was started.
     pub begin: Instant,
     /// Seconds until the command's start, once it started.
     pub boot_seconds: Option<f64>,

@@ -7,7 +7,6 @@ use crate::summary::{FileLayout, LayoutSummary};
 use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use serde_json::{Value, json};
 
-/// Tables of one layout.
 pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
     let mut analysis = Analysis {
         title: format!("Layout of {} ({})", summary.target, summary.file_system),

@@ -55,9 +55,6 @@ struct References {
 
 impl ExtentTree {
     /// Reads the tree.
-    ///
-    /// # Errors
-    /// Those of the tree search: [`LayoutError::Permission`] without root.
     pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let mut found = Self::default();
         node_size(root)
@@ -124,9 +121,6 @@ impl ExtentTree {
 }
 
 /// Reads the extents of all files of the tree from its subvolume.
-///
-/// # Errors
-/// Those of the tree search: [`LayoutError::Permission`] without root.
 pub fn walk(
     root: BorrowedFd<'_>,
     shown: &Path,

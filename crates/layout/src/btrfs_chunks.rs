@@ -14,14 +14,12 @@ const DATA: u64 = 1;
 /// Profiles under which a chunk is spread over its stripes: RAID0, RAID10, RAID5, RAID6.
 const SPREAD: u64 = 8 | 64 | 128 | 256;
 
-/// A chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// First logical address, in bytes.
     pub start: u64,
     /// Bytes.
     pub length: u64,
-    /// Whether it may hold data of files.
     pub data: bool,
     /// Whether it is spread over its stripes, so that no stripe holds all of it.
     pub spread: bool,
@@ -49,9 +47,6 @@ impl Chunk {
 }
 
 /// All chunks, ascending by logical address.
-///
-/// # Errors
-/// The chunk tree cannot be searched: it needs root.
 pub fn chunks(root: BorrowedFd<'_>, shown: &Path) -> Result<Vec<Chunk>, LayoutError> {
     let mut found = Vec::new();
     search(root, tree::CHUNK, 0..=u64::MAX, |item| {

@@ -17,9 +17,6 @@ const SUPERBLOCK_STRIPE: u64 = 64 << 10;
 const DEVICE_RESERVED: u64 = 1 << 20;
 
 /// Free space from the chunk and device trees and `allocated`, the extents in ascending order.
-///
-/// # Errors
-/// Those of the tree search: [`LayoutError::Permission`] without root.
 pub fn read(
     root: BorrowedFd<'_>,
     shown: &Path,

@@ -5,44 +5,33 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
-/// struct btrfs_ioctl_search_header, bytes.
 const HEADER_BYTES: usize = 32;
 
 /// `BTRFS_EXTENT_TREE_OBJECTID` and relatives. Tree 0 means the subvolume of the file descriptor.
 pub mod tree {
     /// The subvolume that the descriptor belongs to.
     pub const OWN: u64 = 0;
-    /// Extents of the whole file system.
     pub const EXTENT: u64 = 2;
-    /// Chunks and devices.
     pub const CHUNK: u64 = 3;
-    /// Allocated ranges of devices.
     pub const DEVICE: u64 = 4;
 }
 
-/// Item types.
 pub mod kind {
-    /// Data of a file.
     pub const EXTENT_DATA: u32 = 108;
     /// An extent of data (or of metadata in old file systems).
     pub const EXTENT_ITEM: u32 = 168;
-    /// A tree block.
     pub const METADATA_ITEM: u32 = 169;
     /// A reference to a data extent that did not fit into its item.
     pub const EXTENT_DATA_REF: u32 = 178;
-    /// A shared tree block.
     pub const SHARED_BLOCK_REF: u32 = 182;
     /// A reference to a data extent from a shared tree block.
     pub const SHARED_DATA_REF: u32 = 184;
     /// A range of a device that belongs to a chunk.
     pub const DEV_EXTENT: u32 = 204;
-    /// A device.
     pub const DEV_ITEM: u32 = 216;
-    /// A chunk.
     pub const CHUNK_ITEM: u32 = 228;
 }
 
-/// One item of a tree.
 #[derive(Debug, Clone, Copy)]
 pub struct Item<'a> {
     /// First part of the key.
@@ -51,7 +40,6 @@ pub struct Item<'a> {
     pub kind: u32,
     /// Third part of the key.
     pub offset: u64,
-    /// Its data.
     pub data: &'a [u8],
 }
 
@@ -68,9 +56,6 @@ pub fn u64_at(data: &[u8], at: usize) -> u64 {
 }
 
 /// Bytes of a tree block.
-///
-/// # Errors
-/// Those of BTRFS_IOC_FS_INFO.
 pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(file_system(root)?.node_size))
 }
@@ -107,7 +92,6 @@ pub fn search(
     }
 }
 
-/// All items from one on, to the end of an object.
 fn key(tree: u64, (min_object, min_type, min_offset): (u64, u32, u64), max_object: u64) -> SearchKey {
     SearchKey {
         tree,

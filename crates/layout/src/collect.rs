@@ -18,7 +18,6 @@ pub struct Keep {
     pub skip_denied: bool,
 }
 
-/// Collects files in any order.
 #[derive(Debug, Default)]
 pub struct Collector {
     shapes: Vec<(u32, FileShape)>,
@@ -32,7 +31,6 @@ pub struct Collector {
 /// Everything that was collected, by file in `find` order.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// Shape of each file.
     pub shapes: Vec<FileShape>,
     /// What accumulates over files.
     pub totals: Totals,
@@ -55,7 +53,6 @@ impl Collected {
 }
 
 impl Collector {
-    /// An empty collector.
     pub fn new(keep: Keep) -> Self {
         Self {
             map: keep.map.then(Vec::new),
@@ -76,7 +73,6 @@ impl Collector {
         }
     }
 
-    /// Notes a file that may not be opened.
     pub fn denied(&mut self, file: u32) {
         self.denied.push(file);
     }

@@ -16,7 +16,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Findings of one kind that are listed one by one.
 const LISTED: usize = 5;
 
 /// Whether a layout holds the changes that are only in the journal (ext3, ext4, XFS, NILFS2), log tree (btrfs) or behind the last
@@ -77,9 +76,6 @@ pub fn journals_data(place: &ShownDirectory) -> bool {
 
 impl Condition {
     /// Of the file system on which a directory lies.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     pub fn of_directory(directory: &Path) -> Result<Self, LayoutError> {
         let failed = |errno| LayoutError::io("open directory", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

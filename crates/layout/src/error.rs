@@ -12,59 +12,34 @@ pub enum LayoutError {
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A permission is missing.
     #[error("{operation} {path}: permission denied; run as root")]
-    Permission {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-    },
+    Permission { operation: &'static str, path: PathBuf },
     /// The file system has no extents on a block device to show.
     #[error(
         "{path}: {filesystem} does not tell where its data lie; look at a directory on ext4, xfs, btrfs, f2fs or nilfs2, \
          or at an image or device that holds one"
     )]
     NoExtents {
-        /// The path.
         path: PathBuf,
         /// Name of the file system.
         filesystem: String,
     },
     /// The chosen way of reading extents does not fit.
     #[error("{method} cannot be used on {path}: {reason}")]
-    Method {
-        /// Name of the method.
-        method: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    Method { method: &'static str, path: PathBuf, reason: String },
     /// The file system's own structures say something impossible.
     #[error("{structure}: {problem}; check the file system with its fsck")]
-    Malformed {
-        /// Which structure.
-        structure: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Malformed { structure: &'static str, problem: String },
     /// Metadata cannot be read, for known reasons.
     #[error("{source}; {}", reasons.join("; "))]
     Unsound {
         /// A journal that was not replayed, damage.
         reasons: Vec<String>,
-        /// What cannot be read.
         source: Box<LayoutError>,
     },
     /// The image or device could not be looked at.
     #[error("cannot read {path}: {source}")]
-    Target {
-        /// The image or device.
-        path: PathBuf,
-        /// Why not.
-        source: TargetError,
-    },
+    Target { path: PathBuf, source: TargetError },
 }
 
 impl LayoutError {

@@ -4,9 +4,7 @@
 
 use crate::extent::{Extent, ExtentKind};
 
-/// Where the superblock is, and how much of it is needed.
 pub const SUPERBLOCK_OFFSET: u64 = 1024;
-/// Bytes of the superblock.
 pub const SUPERBLOCK_BYTES: usize = 1024;
 
 const MAGIC: u16 = 0xEF53;
@@ -37,18 +35,15 @@ fn u32_at(data: &[u8], at: usize) -> Option<u32> {
     data.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
 }
 
-/// Where things are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes per block: 1024 to 65536.
     pub block_size: u64,
-    /// Blocks of the file system.
     pub blocks: u64,
     /// Inodes per group, at least 1.
     pub inodes_per_group: u64,
     /// Bytes per inode: 128 to the block size.
     pub inode_size: u64,
-    /// Inodes of the file system.
     pub inodes: u64,
     /// Byte offset of the group descriptors.
     pub descriptors_offset: u64,
@@ -86,7 +81,6 @@ impl Geometry {
         sound.then_some(geometry)
     }
 
-    /// Number of groups.
     pub fn groups(&self) -> u64 {
         self.inodes.div_ceil(self.inodes_per_group)
     }
@@ -103,19 +97,15 @@ impl Geometry {
 /// What the superblock says of how space is given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
-    /// Blocks of the file system.
     pub blocks: u64,
     /// Blocks per cluster: 1 without bigalloc.
     pub cluster_blocks: u64,
-    /// Whether files are mapped by extents.
     pub extents: bool,
     /// Whether small files lie in their inodes.
     pub inline_data: bool,
-    /// Whether directories have an index.
     pub dir_index: bool,
     /// Whether that index may have a third level.
     pub large_dir: bool,
-    /// Whether blocks of metadata end in a checksum.
     pub metadata_checksums: bool,
     /// Whether names of new directories are hashed uniformly, which the hash `legacy` does not.
     pub uniform_hash: bool,
@@ -157,7 +147,6 @@ impl Features {
 pub enum Content {
     /// It is not (or no longer) a regular file.
     Gone,
-    /// The mappings are complete.
     Mapped,
     /// The mappings are in these blocks too: byte offsets of extent tree nodes, in order, and how deep they may be.
     Nodes(Vec<u64>, u16),

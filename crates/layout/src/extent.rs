@@ -6,7 +6,6 @@ pub const SCORE_BLOCK: u64 = 4096;
 /// A mapped range of a file. All numbers are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Where it begins in the file.
     pub logical: u64,
     /// Where it begins in the file system's address space.
     pub physical: u64,
@@ -14,16 +13,13 @@ pub struct Extent {
     pub length: u64,
     /// How much of the address space it takes; smaller than `length` where data are compressed.
     pub physical_length: u64,
-    /// What kind of extent it is.
     pub kind: ExtentKind,
 }
 
-/// What is special about an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtentKind(u8);
 
 impl ExtentKind {
-    /// Nothing is special.
     pub const PLAIN: ExtentKind = ExtentKind(0);
     /// Allocated and not written: reads give zeros.
     pub const UNWRITTEN: ExtentKind = ExtentKind(1);
@@ -43,7 +39,6 @@ impl ExtentKind {
         self.0 & other.0 == other.0
     }
 
-    /// The marks of both.
     pub const fn with(self, other: ExtentKind) -> ExtentKind {
         ExtentKind(self.0 | other.0)
     }
@@ -55,13 +50,11 @@ impl Extent {
         Self { logical, physical, length, physical_length: length, kind: ExtentKind::PLAIN }
     }
 
-    /// The same extent, marked.
     pub const fn marked(mut self, kind: ExtentKind) -> Self {
         self.kind = self.kind.with(kind);
         self
     }
 
-    /// Whether it has blocks of its own on the device.
     pub const fn on_device(&self) -> bool {
         !self.kind.has(ExtentKind::INLINE) && !self.kind.has(ExtentKind::DELAYED)
     }

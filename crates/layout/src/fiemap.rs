@@ -25,9 +25,6 @@ pub struct Fiemap(ExtentMap);
 
 impl Fiemap {
     /// Appends the mappings of an open file to `extents`, in the order of the file.
-    ///
-    /// # Errors
-    /// The file system does not tell them, or cannot be read.
     pub fn read(&mut self, file: impl AsFd, extents: &mut Vec<Extent>) -> io::Result<()> {
         let mut start = 0;
         loop {
@@ -59,9 +56,6 @@ fn extent(mapped: &Mapped) -> Extent {
 
 /// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
 /// inodes lie in tables (ext4, xfs), that is the order on the device.
-///
-/// # Errors
-/// As [`read_files`].
 pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
     let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))

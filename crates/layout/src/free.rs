@@ -78,7 +78,6 @@ impl Histogram {
         self
     }
 
-    /// The result.
     pub fn finish(&self) -> FreeSpace {
         let (extents, blocks) = self.counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
         let occupied = self.counts.iter().enumerate().filter(|(_, count)| count.0 > 0);
@@ -102,9 +101,6 @@ impl Histogram {
 }
 
 /// Free space by GETFSMAP.
-///
-/// # Errors
-/// Those of GETFSMAP.
 pub fn by_fsmap(root: BorrowedFd<'_>, shown: &Path, device: u32, block_size: u64) -> Result<FreeSpace, LayoutError> {
     let mut histogram = Histogram::new(block_size);
     fsmap::query(root, device, 0..u64::MAX, |record| {

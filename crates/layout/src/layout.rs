@@ -21,16 +21,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-/// How to look.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Threads; 0: as many as there are processors.
     pub threads: usize,
     /// How to read extents; `None`: the fastest that the file system offers.
     pub method: Option<Method>,
-    /// Keep a record of each file.
     pub per_file: bool,
-    /// Keep every mapping for the layout map.
     pub map: bool,
     /// Keep every mapping in the order of the files.
     pub extents: bool,
@@ -66,9 +63,6 @@ pub struct Layout {
 
 impl Layout {
     /// Counts, scores and free space of a mounted directory, an image or a block device.
-    ///
-    /// # Errors
-    /// As [`Self::examine`].
     pub fn of(target: &Path) -> Result<LayoutSummary, LayoutError> {
         Ok(Self::examine(target, &Options::default())?.summary)
     }
@@ -157,7 +151,6 @@ impl<'a> Examination<'a> {
         Condition::of(self.place, self.root(), self.known())
     }
 
-    /// An error with what is known to cause it.
     fn explained(&self, error: LayoutError) -> LayoutError {
         if !matches!(error, LayoutError::Io(_) | LayoutError::Malformed { .. }) {
             return error;

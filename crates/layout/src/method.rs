@@ -52,11 +52,8 @@ impl FromStr for Method {
 /// What was found mounted, by the magic number that statfs(2) gives (linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mounted {
-    /// One of the table.
     Known(FileSystem),
-    /// Another one on a block device.
     Other(u64),
-    /// One without blocks of its own.
     Without(u64),
 }
 
@@ -72,7 +69,6 @@ impl Mounted {
         }
     }
 
-    /// The fastest way to its extents.
     pub fn extents(self) -> ExtentsBy {
         match self {
             Self::Known(known) => known.entry().extents,
@@ -80,7 +76,6 @@ impl Mounted {
         }
     }
 
-    /// What tells its free extents.
     pub fn free_space(self) -> FreeSpaceBy {
         match self {
             Self::Known(known) => known.entry().free_space,
@@ -88,7 +83,6 @@ impl Mounted {
         }
     }
 
-    /// Its name, as far as it is known.
     pub fn name(self) -> String {
         let magic = match self {
             Self::Known(known) => return known.name().into(),

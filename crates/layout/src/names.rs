@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How a quoted word begins.
 const QUOTE: &str = "$'";
 
 /// A path as text. One that is not UTF-8 becomes the word `$'...'`, of which bash and zsh make its bytes; so does one that begins as
@@ -16,7 +15,6 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
-/// Text as one word of a shell.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "_@%+=:,./-".contains(character);
     match text {
@@ -45,7 +43,6 @@ mod tests {
     use proptest::prelude::*;
     use std::ffi::OsStr;
 
-    /// What bash makes of words.
     fn by_bash(words: &[String]) -> Vec<u8> {
         let script = format!("printf '%s\\0' {}", words.join(" "));
         std::process::Command::new("bash").args(["-c", &script]).output().unwrap().stdout

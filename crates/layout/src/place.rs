@@ -13,11 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// A directory that shows the files of a target. What was mounted for it is unmounted when it is dropped.
 pub enum ShownDirectory {
-    /// It is a directory, or all of it is mounted there.
     Directory(PathBuf),
     /// Only a part of it is mounted: a directory or subvolume.
     Part {
-        /// Where.
         directory: PathBuf,
         /// Path of the part in the file system.
         root: String,
@@ -106,7 +104,6 @@ impl ShownDirectory {
         }
     }
 
-    /// The directory.
     pub fn directory(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Part { directory: path, .. } => path,
@@ -128,7 +125,6 @@ pub fn seen_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>,
     seen(target, &mounts()?, is_it, Found::at)
 }
 
-/// What a path leads to.
 #[derive(Clone, Copy)]
 struct Found {
     device: (u32, u32),

@@ -23,7 +23,6 @@ impl Run {
     }
 }
 
-/// The runs of one file.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     first: u32,
@@ -110,23 +109,19 @@ impl FileRuns {
         self.unknown.binary_search(&(file as u32)).is_err()
     }
 
-    /// Number of files.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is no file.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The runs of a file, in the order of the file.
     pub fn of(&self, file: usize) -> &[Run] {
         let span = self.spans[file];
         &self.runs[span.first as usize..][..span.count as usize]
     }
 
-    /// Every mark that some extent of a file has.
     pub fn marks(&self, file: usize) -> ExtentKind {
         self.spans[file].marks
     }

@@ -11,10 +11,8 @@
 use crate::extent::{Extent, ExtentKind, SCORE_BLOCK};
 use serde::{Deserialize, Serialize};
 
-/// What the scores need to know of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileShape {
-    /// Address of the first block.
     pub first: u64,
     /// First address behind the last block.
     pub end: u64,
@@ -102,17 +100,12 @@ impl Tally {
 /// What accumulates over files in any order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Jumps inside files.
     pub inside: Discontinuities,
-    /// Allocated and not written.
     pub unwritten: Tally,
     /// Used more than once.
     pub shared: Tally,
-    /// Compressed or encrypted.
     pub encoded: Tally,
-    /// Stored in metadata.
     pub inline: Tally,
-    /// Not allocated yet.
     pub delayed: Tally,
 }
 
@@ -196,9 +189,7 @@ pub struct ExtentCount {
 /// The scores of a sequence of files in `find` order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TreeScores {
-    /// All extents.
     pub extents: u64,
-    /// Files with more than one.
     pub fragmented_files: u64,
     /// 4 KiB blocks of file data on the device.
     pub blocks: u64,
@@ -210,7 +201,6 @@ pub struct TreeScores {
     pub discontinuities: Discontinuities,
     /// Per size class, ascending, empty ones left out.
     pub size_classes: Vec<SizeClass>,
-    /// Distribution of extents per file, ascending.
     pub extents_per_file: Vec<ExtentCount>,
 }
 

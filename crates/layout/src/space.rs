@@ -173,9 +173,6 @@ pub struct Btrfs {
 
 impl FileSystemSpace {
     /// What the file system has on which `directory` lies.
-    ///
-    /// # Errors
-    /// It cannot be opened or asked.
     pub fn of(directory: &Path) -> Result<Self, LayoutError> {
         let failed = |errno| LayoutError::io("cannot open", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -213,18 +210,12 @@ impl FileSystemSpace {
 }
 
 /// Blocks that are free now of the file system on which `directory` lies.
-///
-/// # Errors
-/// It cannot be asked.
 pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
     let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("cannot open", directory, errno))?;
     Ok(found.f_bfree)
 }
 
 /// Writes back what is not on the device yet, so that it is counted where it will lie.
-///
-/// # Errors
-/// The directory cannot be opened, or writing back has failed.
 pub fn write_back(directory: &Path) -> Result<(), LayoutError> {
     let failed = |errno| LayoutError::io("write back", directory, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -72,7 +72,6 @@ pub struct LayoutSummary {
     pub denied: u64,
 }
 
-/// Where it was measured and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Circumstances {
     pub target: String,
@@ -89,7 +88,6 @@ impl LayoutSummary {
         self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
     }
 
-    /// Whether no damage was found.
     pub fn is_sound(&self) -> bool {
         self.condition.as_ref().is_none_or(|condition| condition.damage.is_empty())
     }

@@ -18,18 +18,14 @@ use std::path::{Path, PathBuf};
 /// Longest path that is opened in one call; PATH_MAX is 4096 with the final zero.
 const PATH_PIECE: usize = 4000;
 
-/// A regular file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Inode number.
     pub inode: u64,
-    /// Index of its directory.
     pub directory: u32,
     name_start: u32,
     name_length: u16,
 }
 
-/// One directory with the names of its entries.
 #[derive(Debug, Clone, Default)]
 struct Directory {
     /// Path below the root, without a slash at either end.
@@ -56,14 +52,12 @@ pub struct Tree {
     pub other_file_systems: u64,
     /// Directories that disappeared during the walk.
     pub vanished_directories: u64,
-    /// Directories that may not be read.
     pub denied_directories: u64,
 }
 
 struct Listing {
     directory: Directory,
     subdirectories: Vec<(usize, Vec<u8>)>,
-    /// Files on which another file is mounted.
     mounted_files: u64,
     outcome: Outcome,
 }
@@ -103,9 +97,6 @@ enum Outcome {
 impl Tree {
     /// Reads the tree below `root`, staying on its file system. `shown` names the root in errors. With `skip_denied`, directories
     /// that may not be read are counted and left out.
-    ///
-    /// # Errors
-    /// Those of opening and listing a directory, with its path.
     pub fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
         let bounds = Bounds::of(root).map_err(|errno| LayoutError::io("stat", shown, errno))?;
         let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
@@ -186,7 +177,6 @@ impl Tree {
         order
     }
 
-    /// A file's name.
     pub fn name(&self, file: &File) -> &[u8] {
         let start = file.name_start as usize;
         &self.directories[file.directory as usize].names[start..start + file.name_length as usize]

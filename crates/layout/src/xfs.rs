@@ -11,14 +11,12 @@ use senesce_sys::xfs as kernel;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// What is needed of its geometry.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
     /// Bytes per block.
     pub block_size: u32,
     group_bytes: u64,
     groups: u64,
-    /// Whether it has a realtime device.
     pub has_realtime: bool,
     rmapbt: bool,
     /// Bytes per inode.
@@ -31,7 +29,6 @@ pub struct Geometry {
     pub sparse_inodes: bool,
     /// Whether it has a reference count tree.
     pub reflink: bool,
-    /// Whether it has a tree of free inodes.
     pub free_inode_tree: bool,
     /// Blocks of the data device, the log included.
     pub data_blocks: u64,
@@ -41,9 +38,6 @@ pub struct Geometry {
 
 impl Geometry {
     /// Asks the kernel.
-    ///
-    /// # Errors
-    /// Those of XFS_IOC_FSGEOMETRY.
     pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let found =
             kernel::geometry(root).map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
@@ -65,7 +59,6 @@ impl Geometry {
         })
     }
 
-    /// Allocation groups.
     pub fn groups(&self) -> u64 {
         self.groups
     }
@@ -75,7 +68,6 @@ impl Geometry {
         self.group_bytes / u64::from(self.block_size)
     }
 
-    /// Whether it has a reverse map.
     pub fn reverse_map(&self) -> bool {
         self.rmapbt
     }
@@ -126,15 +118,11 @@ impl Owned {
 #[derive(Debug)]
 pub struct ReverseMap {
     owned: Vec<Owned>,
-    /// Free space, from the same records.
     pub free: FreeSpace,
 }
 
 impl ReverseMap {
     /// Reads all records, allocation groups in parallel: no record reaches from one group into the next.
-    ///
-    /// # Errors
-    /// Those of GETFSMAP: [`LayoutError::Permission`] without root.
     pub fn read(
         root: BorrowedFd<'_>,
         shown: &Path,

@@ -55,9 +55,6 @@ impl Volume {
     }
 
     /// What the file system mounted at `path` offers now.
-    ///
-    /// # Errors
-    /// Those of statvfs(3) and statfs(2).
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
         let found = rustix::fs::statvfs(path).map_err(io("ask for the space of", path))?;
         let (file_system, free) = free_space_of(path, &found)?;
@@ -72,9 +69,6 @@ fn unused_by_chunks(size: u64) -> u64 {
 }
 
 /// What the file system mounted at `path` is, and offers now.
-///
-/// # Errors
-/// When the kernel does not tell.
 pub(crate) fn free_space_of(path: &Path, found: &StatVfs) -> Result<(&'static str, FreeSpace), StoreError> {
     let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?.f_type as u64;
     let known = FileSystem::by_statfs_magic(kind);

@@ -25,10 +25,8 @@ pub trait Chunker: Send {
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks>;
 }
 
-/// Chunks of zeros, one like the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZeroChunks {
-    /// Bytes of each.
     pub bytes: usize,
     /// How many, at least 1.
     pub count: u64,
@@ -40,7 +38,6 @@ impl ZeroChunks {
     }
 }
 
-/// The chunk lengths of a whole slice.
 pub fn lengths(chunker: &mut dyn Chunker, data: &[u8]) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut rest = data;

@@ -30,12 +30,10 @@ pub struct Totals {
 }
 
 impl Deduplicator {
-    /// A count for one chunker.
     pub fn new(spec: ChunkerSpec) -> Self {
         Self { spec, seen: HashSet::new(), totals: Totals::default() }
     }
 
-    /// Adds one file.
     pub fn add(&mut self, data: &[u8]) {
         let begun = thread_cpu_time();
         let lengths = crate::chunker::lengths(self.spec.build().as_mut(), data);
@@ -53,7 +51,6 @@ impl Deduplicator {
         self.totals.bytes += data.len() as u64;
     }
 
-    /// The counts so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }

@@ -6,7 +6,6 @@ use senesce_core::output::OutputError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An operation on a path failed.
@@ -15,63 +14,25 @@ pub enum StoreError {
     /// The directory is no store and not empty.
     #[error("{0} is not empty and not an object store; choose a new or empty directory for the store")]
     Foreign(PathBuf),
-    /// The directory is no store.
     #[error("{path} is not an object store ({problem}); `senesce objects commit STORE DIR` makes one")]
-    NotAStore {
-        /// The directory.
-        path: PathBuf,
-        /// What is missing or wrong.
-        problem: String,
-    },
-    /// The store was made by another version.
+    NotAStore { path: PathBuf, problem: String },
     #[error(
         "the store {path} has format {found}, this program knows format {known}; commit its files into a new store"
     )]
-    OtherFormat {
-        /// The store.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-        /// That of this program.
-        known: u32,
-    },
-    /// What describes the store is damaged.
+    OtherFormat { path: PathBuf, found: u32, known: u32 },
     #[error("the store {path} is damaged: {problem}; restore it from a copy, or commit into a new store")]
-    Damaged {
-        /// The store.
-        path: PathBuf,
-        /// What is damaged.
-        problem: String,
-    },
-    /// The store was made with other settings.
+    Damaged { path: PathBuf, problem: String },
     #[error("the store {path} uses {found}, not {wanted}; leave the option out, or make another store")]
-    OtherSettings {
-        /// The store.
-        path: PathBuf,
-        /// What it uses.
-        found: String,
-        /// What was asked for.
-        wanted: String,
-    },
-    /// Another process writes it.
+    OtherSettings { path: PathBuf, found: String, wanted: String },
     #[error("another process is committing to {0}; wait for it to end")]
     InUse(PathBuf),
-    /// What is to be committed is no directory.
     #[error("{0} is not a directory that can be read; name the directory to commit")]
     NoSource(PathBuf),
     /// The directory to check out into holds things.
     #[error("{0} is not empty; check out into a new or empty directory")]
     DestinationNotEmpty(PathBuf),
-    /// There is no such snapshot.
     #[error("{path} has no snapshot {number}; it has {known}")]
-    NoSnapshot {
-        /// The store.
-        path: PathBuf,
-        /// What was asked for.
-        number: u64,
-        /// What there is.
-        known: String,
-    },
+    NoSnapshot { path: PathBuf, number: u64, known: String },
     /// What a command of another program must not leave behind could not be written down.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),

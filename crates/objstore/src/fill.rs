@@ -16,20 +16,17 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Instant;
 
-/// One object that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
     /// Time of open, write and close of the file alone, without the directories made before.
     pub write_ns: u64,
     /// Time of the whole object: the directories made for it, and the file.
     pub put_ns: u64,
-    /// Entries of its directory, with it.
     pub entries: u64,
     /// Directories so far, the root of the objects included.
     pub directories: u64,
     /// Bytes free afterwards for an unprivileged user (statvfs).
     pub bytes_free: u64,
-    /// Inodes free afterwards.
     pub inodes_free: u64,
 }
 
@@ -121,7 +118,6 @@ struct Filler {
     objects: OwnedFd,
     path: std::path::PathBuf,
     scheme: Scheme,
-    /// Entries by directory.
     entries: HashMap<String, u64>,
     directories: u64,
 }

@@ -16,7 +16,6 @@ pub enum HashAlgorithm {
 }
 
 impl HashAlgorithm {
-    /// The name of `data`.
     pub fn name(self, data: &[u8]) -> ObjectId {
         match self {
             Self::Sha1 => ObjectId::new(&Sha1::digest(data)),
@@ -24,7 +23,6 @@ impl HashAlgorithm {
         }
     }
 
-    /// Bytes of a name.
     pub fn bytes(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -41,7 +39,6 @@ impl HashAlgorithm {
     }
 }
 
-/// The name of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     length: u8,
@@ -57,7 +54,6 @@ impl ObjectId {
         Self { length: length as u8, bytes }
     }
 
-    /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -67,7 +63,6 @@ impl ObjectId {
         &self.bytes
     }
 
-    /// Its hexadecimal digits.
     pub fn hex(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |nibble: u8| DIGITS[usize::from(nibble)] as char;

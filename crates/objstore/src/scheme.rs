@@ -13,16 +13,12 @@ pub struct Scheme {
     depth: u32,
 }
 
-/// A scheme that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
-    /// Not of the form.
     #[error("'{0}' is not a directory scheme: write DIGITSxDEPTH, for example 2x1, or 0x0 for none")]
     Form(String),
-    /// One of the two is zero.
     #[error("directory scheme {0}x{1}: digits and depth are both zero (flat) or both at least 1")]
     HalfZero(u32, u32),
-    /// Too many digits.
     #[error("directory scheme {0}x{1} takes {total} hexadecimal digits, but a SHA-1 name has only 40; use at most 40", total = u64::from(*.0) * u64::from(*.1))]
     TooLong(u32, u32),
 }
@@ -37,9 +33,7 @@ impl Classify for SchemeError {
 const NAME_DIGITS: u64 = 40;
 
 impl Scheme {
-    /// All objects in one directory.
     pub const FLAT: Self = Self { digits: 0, depth: 0 };
-    /// The scheme of git.
     pub const GIT: Self = Self { digits: 2, depth: 1 };
 
     /// A scheme of `digits` x `depth`, together at most 40 digits.
@@ -56,12 +50,10 @@ impl Scheme {
         Ok(Self { digits, depth })
     }
 
-    /// Hexadecimal digits per level.
     pub fn digits(self) -> u32 {
         self.digits
     }
 
-    /// Levels of directories.
     pub fn depth(self) -> u32 {
         self.depth
     }

@@ -39,7 +39,6 @@ impl Project {
         project
     }
 
-    /// The files as they are now.
     pub fn version(&self) -> Version {
         let mut version: Version =
             self.text.iter().map(|(path, lines)| (path.clone(), lines.concat().into_bytes())).collect();
@@ -129,9 +128,6 @@ fn bytes(random: &mut impl Rng, count: usize) -> Vec<u8> {
 }
 
 /// The regular files below a directory, in the order of their paths.
-///
-/// # Errors
-/// Those of listing directories.
 pub fn files_below(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {

@@ -14,29 +14,21 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
-/// A bundle could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// The archive could not be written.
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
     /// The run directory holds more than an archive is made of in memory.
     #[error("{path} holds more than {MOST_BYTES}, the limit of a bundle; move what is no part of the run out of it")]
-    TooLarge {
-        /// The run directory.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// A file of the run directory has a name that an archive must not hold.
     #[error(
         "{path:?} has a control character, a backslash, a colon or no text in its name; rename it or move it out of the run directory"
     )]
-    Name {
-        /// The file.
-        path: PathBuf,
-    },
+    Name { path: PathBuf },
     /// A figure could not be drawn.
     #[error(transparent)]
     Pdf(#[from] crate::pdf::PdfError),
@@ -113,7 +105,6 @@ fn made_files(record: &Record, analysis: &Analysis, measurements: &Table) -> Res
     Ok(files)
 }
 
-/// An id as a file name.
 pub fn file_name(id: &str) -> String {
     let plain =
         |character: char| if character.is_ascii_alphanumeric() || "-_.".contains(character) { character } else { '-' };

@@ -6,28 +6,21 @@ use std::fmt::Write;
 /// How one check came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// Passed.
     Passed,
-    /// Failed, and why.
     Failed(String),
-    /// Not judged, and why.
     Skipped(String),
 }
 
-/// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// What is checked: the metric.
     pub class: String,
     /// Where: the condition.
     pub name: String,
-    /// Verdict.
     pub status: Status,
-    /// The numbers behind it.
     pub details: String,
 }
 
-/// One test suite.
 pub fn render(suite: &str, cases: &[Case]) -> String {
     let failures = cases.iter().filter(|case| matches!(case.status, Status::Failed(_))).count();
     let skipped = cases.iter().filter(|case| matches!(case.status, Status::Skipped(_))).count();

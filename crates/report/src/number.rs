@@ -46,7 +46,6 @@ fn scientific(number: f64) -> String {
     format!("{}×10{}", format!("{mantissa:.2}").trim_end_matches('0').trim_end_matches('.'), superscript(exponent))
 }
 
-/// An exponent in superscript digits.
 pub fn superscript(exponent: i32) -> String {
     exponent
         .to_string()

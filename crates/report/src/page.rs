@@ -15,10 +15,8 @@ use std::fmt::Write;
 /// Rows of a data table that the page shows; the others are in the CSV files.
 const SHOWN_ROWS: usize = 400;
 
-/// The script of every page, which works without it.
 pub const SCRIPT: &str = include_str!("../templates/script.js");
 
-/// The report of a run as one HTML file.
 pub fn render_html(analysis: &Analysis, record: &Record) -> String {
     render_record(analysis, record, false)
 }
@@ -243,7 +241,6 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
         .collect()
 }
 
-/// The facts under the title.
 fn facts(record: &Record) -> Vec<(String, String)> {
     let known = |name: &str| record.environment.0.get(name).map(plain).filter(|text| !text.is_empty());
     let mut facts = vec![("seed".to_string(), record.plan.seed.0.to_string())];

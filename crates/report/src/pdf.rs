@@ -40,9 +40,6 @@ impl Classify for PdfError {
 }
 
 /// The figure, [`Format::COLUMN`] wide, as a one-page PDF.
-///
-/// # Errors
-/// When the drawing has a path that is none.
 pub fn render_pdf(figure: &Figure) -> Result<Vec<u8>, PdfError> {
     let error = |problem: String| PdfError { figure: figure.id.clone(), problem };
     let canvas = svg::compose(figure, Format::COLUMN);
@@ -51,11 +48,9 @@ pub fn render_pdf(figure: &Figure) -> Result<Vec<u8>, PdfError> {
     Ok(page.file(canvas.format.width, canvas.height.ceil()))
 }
 
-/// The content of the page, and what it refers to.
 struct Page {
     content: Content,
     font: Font,
-    /// Opacities in per cent.
     opacities: BTreeSet<u8>,
 }
 
@@ -132,7 +127,6 @@ impl Page {
         self.content.show(Str(&encoded)).end_text();
     }
 
-    /// The whole file, for a page of this width and height in points.
     fn file(self, width: f64, height: f64) -> Vec<u8> {
         let mut pdf = Pdf::new();
         pdf.catalog(CATALOG).pages(PAGES);

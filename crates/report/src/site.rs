@@ -10,17 +10,12 @@ use std::collections::BTreeSet;
 /// One line of the index. What is not known is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Name of the run.
     pub name: String,
     /// File of its page; empty: it has none.
     pub page: String,
-    /// When it began.
     pub date: String,
-    /// The experiment or verb.
     pub kind: String,
-    /// What the user called it.
     pub label: String,
-    /// Name of the machine.
     pub host: String,
     /// What it found, or why it has no page.
     pub verdict: String,

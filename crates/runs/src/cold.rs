@@ -57,45 +57,24 @@ pub struct ColdAccount {
 pub enum NotCold {
     /// The device delivered less than the files hold.
     #[error("the files' extents hold {extents}, and the device delivered {delivered}: the rest came from a cache")]
-    Cached {
-        /// Bytes of the extents.
-        extents: Bytes,
-        /// Bytes from the device.
-        delivered: Bytes,
-    },
-    /// Most of what was read is not on the device.
+    Cached { extents: Bytes, delivered: Bytes },
     #[error(
         "of {read} that were read only {content} lie on the device: the rest are holes, or preallocated and never written, and \
          read as zeroes without it; age with --data write an image that is to be read cold"
     )]
-    Nothing {
-        /// Bytes read.
-        read: Bytes,
-        /// Bytes of them that have content.
-        content: Bytes,
-    },
+    Nothing { read: Bytes, content: Bytes },
     /// The process or the machine stood still.
     #[error("{0}")]
     Lost(#[from] Lost),
-    /// The image is in memory.
     #[error(
         "{cached} of the image file are in the page cache, where another process maps, locks or reads it: end that process"
     )]
-    ImageCached {
-        /// Bytes in memory.
-        cached: Bytes,
-    },
-    /// A file system in memory.
+    ImageCached { cached: Bytes },
     #[error("the files lie in memory: nothing is read from a device")]
     InMemory,
     /// The block trace of the read has less than the device delivered.
     #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
-    ShortTrace {
-        /// Bytes of the requests in the trace.
-        traced: Bytes,
-        /// Bytes from the device.
-        delivered: Bytes,
-    },
+    ShortTrace { traced: Bytes, delivered: Bytes },
     /// The block trace of the read is not valid.
     #[error("{0}")]
     InvalidTrace(String),
@@ -216,9 +195,7 @@ pub fn read<D: Rooted>(
 
 /// What was read until now.
 struct Counts {
-    /// From the device, by whomever.
     device: Option<DeviceStat>,
-    /// By this process, from any block device.
     process: Option<u64>,
 }
 
@@ -248,7 +225,6 @@ fn is_in_memory(root: &Path) -> bool {
 /// What files hold, each once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Content {
-    /// Bytes with content.
     bytes: u64,
     /// Bytes that must come from the device when all of it is read.
     delivered: u64,
@@ -291,7 +267,6 @@ fn content(root: &Path) -> Result<Option<Content>, Failure> {
     Ok(Some(sum))
 }
 
-/// Of an extent of a file that is read to its end.
 fn content_of(extent: &Extent, file_bytes: u64) -> Content {
     let end = extent.logical.saturating_add(extent.length).min(file_bytes);
     let within = end.saturating_sub(extent.logical);

@@ -7,7 +7,6 @@ use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use std::io::Write;
 
 const IMAGE: Bytes = Bytes::mib(64);
-/// Bytes of the file that is read.
 const FILE: Bytes = Bytes::mib(8);
 /// Beside them the device may deliver at most this: the mount's own reads and the inode, with read-ahead.
 const METADATA: Bytes = Bytes::mib(1);

@@ -14,7 +14,6 @@ use std::path::Path;
 
 /// Files that are drawn: those whose reads collide most.
 const DRAWN_FILES: usize = 32;
-/// Flash reads that are drawn of each.
 const DRAWN_READS: usize = 256;
 
 /// The dies of all files.

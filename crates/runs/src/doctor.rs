@@ -5,27 +5,20 @@ use senesce_volume::trace::self_test;
 use senesce_volume::{BlockDevice, FileSystem, guardian};
 use std::path::Path;
 
-/// Whether something works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It is there.
     Works,
-    /// It is not there.
     Missing,
 }
 
 /// One thing that some part of senesce needs.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// The thing.
     pub what: String,
-    /// What needs it.
     pub needed_for: String,
-    /// Whether it is there.
     pub state: State,
     /// What was found (a version, a path).
     pub found: String,
-    /// How to get it.
     pub remedy: String,
 }
 
@@ -41,7 +34,6 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
     ("mpirun", "many nodes", "openmpi-bin"),
 ];
 
-/// Examines the machine.
 pub fn examine() -> Vec<Check> {
     let mut checks = vec![
         fact("root", "images, devices, cold caches", is_root(), "run as root; plain directories work without"),
@@ -95,7 +87,6 @@ fn cold_reads() -> Check {
     Check { what: "self-test: cold read".into(), needed_for: "cold reads".into(), state, found, remedy: remedy.into() }
 }
 
-/// A drive, with the words that name it.
 fn drive(device: &BlockDevice) -> Check {
     let found = [Some(device.size().to_string()), device.serial().map(|serial| format!("serial {serial}"))];
     Check {

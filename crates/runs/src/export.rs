@@ -10,15 +10,12 @@ use std::path::Path;
 /// Name and version of the schema; the version changes when a column changes its meaning.
 pub const SCHEMA: &str = "senesce-export/1";
 
-/// Everything exportable of one run.
 pub struct Export {
     /// Its name: that of its directory.
     pub name: String,
     /// One row per measured value.
     pub measurements: Table,
-    /// The analysis.
     pub analysis: Analysis,
-    /// The record.
     pub record: Record,
 }
 
@@ -28,16 +25,12 @@ pub fn name_of(run: &Path) -> String {
 }
 
 /// Reads what there is to export of a record.
-///
-/// # Errors
-/// As [`measurements::of`] and [`Registry::analyse`].
 pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
     let name = name_of(&record.path);
     let measurements = tidy(registry, &name, &record)?;
     Ok(Export { name, measurements, analysis: registry.analyse(&record)?, record })
 }
 
-/// The columns of the tidy table.
 pub const COLUMNS: [&str; 11] =
     ["run", "kind", "version", "seed", "complete", "metric", "unit", "better", "condition", "image", "repetition"];
 
@@ -72,7 +65,6 @@ pub(crate) fn better_word(better: Better) -> &'static str {
     }
 }
 
-/// Several runs as one JSON document.
 pub fn to_json(exports: &[Export]) -> Value {
     let runs: Vec<Value> = exports
         .iter()

@@ -10,7 +10,6 @@ pub(crate) type Digest = [u8; 32];
 /// Significant digits of all values of a repetition together from which on two repetitions do not agree by chance.
 const OF_A_REPETITION: usize = 20;
 
-/// What a run measured, as digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Of all events of its kind and all measured values, in any order and without their times; none for a record without any.
@@ -20,7 +19,6 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of a record with its measured values.
     pub fn of(record: &Record, measured: &[Measurement]) -> Self {
         let is_measured = |kind: &str| kind == senesce_core::measurement::EVENT || !Common::is_kind(kind);
         let events = record.events.iter().filter(|event| is_measured(&event.kind));
@@ -56,7 +54,6 @@ fn value_line(one: &Measurement) -> String {
     format!("{}\n{}\n{}\n{:x}", one.metric, one.unit, one.condition_text(), one.value.get().to_bits())
 }
 
-/// Of lines in any order.
 fn digest(mut lines: Vec<String>) -> Digest {
     lines.sort();
     let mut hasher = blake3::Hasher::new();

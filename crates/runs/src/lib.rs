@@ -26,7 +26,6 @@ pub mod write_order;
 
 use run::{RunKind, verb};
 
-/// The verbs of this crate that leave run directories.
 #[rustfmt::skip]
 pub const VERBS: &[&dyn RunKind] = &[
     verb::<bench::Bench>(),

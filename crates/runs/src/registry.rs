@@ -8,7 +8,6 @@ use senesce_core::{Analysis, Failure, Plan, Record};
 pub struct Registry {
     /// The published experiments, crate by crate, in the order of `senesce reproduce --list`.
     pub experiments: &'static [&'static [&'static dyn Reproducible]],
-    /// The verbs that leave run directories.
     pub verbs: &'static [&'static [&'static dyn RunKind]],
 }
 
@@ -67,21 +66,16 @@ pub const PAGES: &[(&str, &str)] = &[
 ];
 
 impl Registry {
-    /// The published experiments.
     pub fn experiments(&self) -> impl Iterator<Item = &'static dyn Reproducible> {
         self.experiments.iter().flat_map(|list| list.iter().copied())
     }
 
-    /// Every kind of record there is.
     pub fn kinds(&self) -> impl Iterator<Item = &'static dyn RunKind> {
         let verbs = self.verbs.iter().flat_map(|list| list.iter().copied());
         verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn RunKind))
     }
 
     /// The experiment with this id.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
     pub fn experiment(&self, id: &str) -> Result<&'static dyn Reproducible, Failure> {
         self.experiments().find(|experiment| experiment.kind() == id).ok_or_else(|| {
             let hint = suggest(id, self.experiments().map(|experiment| experiment.kind()));
@@ -90,9 +84,6 @@ impl Registry {
     }
 
     /// Who can run a plan and read its record.
-    ///
-    /// # Errors
-    /// When this version does not know the kind.
     pub fn kind(&self, plan: &Plan) -> Result<&'static dyn RunKind, Failure> {
         self.kinds().find(|known| known.kind() == plan.kind).ok_or_else(|| {
             Failure::usage(format!(
@@ -103,23 +94,16 @@ impl Registry {
     }
 
     /// Analyses any record by its kind.
-    ///
-    /// # Errors
-    /// When the kind is not known or the record cannot be decoded.
     pub fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
         self.kind(&record.plan)?.analyse(record)
     }
 
-    /// The names of all doc pages.
     pub fn pages(&self) -> Vec<&'static str> {
         let verbs = PAGES.iter().map(|(name, _)| *name);
         verbs.chain(self.experiments().map(|experiment| experiment.kind())).collect()
     }
 
     /// A doc page by name.
-    ///
-    /// # Errors
-    /// When there is none, with the nearest name.
     pub fn page(&self, name: &str) -> Result<&'static str, Failure> {
         if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
             return Ok(text);

@@ -21,9 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Token {
     /// Writes it into a directory of ours.
-    ///
-    /// # Errors
-    /// Those of write(2) (exit code 5).
     pub fn place(directory: &ClaimedDirectory) -> Result<Self, Failure> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -38,7 +35,6 @@ impl Token {
         Ok(token)
     }
 
-    /// The directory it was written into.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -47,7 +43,6 @@ impl Token {
         self.directory.join(&self.name)
     }
 
-    /// Whether it is there, seen from here.
     pub fn is_seen(&self) -> bool {
         let begun = Instant::now();
         loop {

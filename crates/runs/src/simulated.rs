@@ -86,9 +86,6 @@ pub fn simulate_loop(
 }
 
 /// The same of requests.
-///
-/// # Errors
-/// Requests that the model does not take.
 pub fn simulate_requests(
     model: &DeviceModel,
     requests: &[Request],

@@ -8,7 +8,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What is in every record, whatever its format.
 const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
 
 /// A run directory that may be removed; nobody else writes it meanwhile.
@@ -51,20 +50,15 @@ impl Removable {
         Ok(Self { path: path.into(), bytes: size(path), _lock: lock })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What its files take.
     pub fn size(&self) -> Bytes {
         Bytes(self.bytes)
     }
 
     /// Removes it. Links in it go, what they lead to stays.
-    ///
-    /// # Errors
-    /// Those of unlinkat(2); what was removed until then is gone.
     pub fn remove(self) -> Result<(), Failure> {
         fs::remove_dir_all(&self.path).map_err(|error| {
             let message = format!("remove {}: {}; part of it may be gone", self.path.display(), errno_message(&error));
@@ -105,9 +99,6 @@ fn size(path: &Path) -> u64 {
 }
 
 /// Gives runs a label, or another one; empty: none. All are looked at before the first one gets it.
-///
-/// # Errors
-/// What is no run, goes on, or cannot be written.
 pub fn label(paths: &[PathBuf], text: &str) -> Result<(), Failure> {
     // One run may have several names; hundreds of them are not held open at once.
     let runs: BTreeSet<PathBuf> =

@@ -31,7 +31,6 @@ pub const RESERVATIONS: &str = "target.reservations";
 /// The variable that tells a command where its target is mounted.
 pub const MOUNT_VARIABLE: &str = "SENESCE_MNT";
 
-/// A command to be run on a target.
 #[derive(Debug, Clone)]
 pub struct CommandLine {
     /// Program and arguments; `{}` in any of them stands for the mount point.
@@ -42,35 +41,27 @@ pub struct CommandLine {
     pub spares: bool,
 }
 
-/// What is traced.
 #[derive(Debug, Clone)]
 pub struct TraceRequest {
-    /// The target, mounted as it is.
     pub target: TargetSpec,
-    /// Options of the mount.
     pub mount_options: String,
     /// Mount without writing.
     pub read_only: bool,
     /// Keep the caches instead of dropping them before the command.
     pub warm: bool,
-    /// The command.
     pub command: CommandLine,
     /// Models that the requests are timed on, beside the reference drives.
     pub models: Vec<(String, DeviceModel)>,
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub struct Traced {
-    /// The requests.
     pub trace: BlockTrace,
     /// Layout, load and modelled time.
     pub summary: Summary,
-    /// Major and minor number of the traced device.
     pub device_number: (u32, u32),
     /// The command's exit status (128 + the signal that ended it).
     pub exit_status: u8,
-    /// The target and the machine.
     pub environment: Environment,
     /// Whether the target could be left as it was found: the trace is complete in any case.
     pub closed: Result<(), Failure>,
@@ -103,9 +94,6 @@ pub struct Summary {
 
 impl Summary {
     /// Computes everything from a trace; of one that is not valid only what was seen is counted.
-    ///
-    /// # Errors
-    /// As [`DeviceModel::reference_hdd`] and [`DeviceModel::reference_ssd`].
     pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
         let requests = trace.valid().ok().map(|trace| trace.for_models());
         // A device larger than a model has no time on it.
@@ -123,9 +111,6 @@ impl Summary {
     }
 
     /// The same with the time on other models; an invalid trace is timed on none.
-    ///
-    /// # Errors
-    /// A trace that a model does not take.
     pub fn on_models(trace: &BlockTrace, models: &[(String, DeviceModel)]) -> Result<Self, Failure> {
         let mut summary = Self::of(trace)?;
         if trace.is_valid() {
@@ -152,7 +137,6 @@ impl Summary {
         self.problems.iter().map(Problem::to_string).collect()
     }
 
-    /// What the trace shows, in words.
     pub fn text(&self) -> String {
         let modelled = |name: &str, one: &Option<Modelled>| Some(format!("{name} {:.3} s", one.as_ref()?.seconds));
         let mut times: Vec<String> =
@@ -353,9 +337,6 @@ pub enum Event {
 }
 
 /// Writes a trace and its summary as a run directory.
-///
-/// # Errors
-/// When `out` holds another record or cannot be written.
 pub fn record(
     trace: &BlockTrace,
     summary: &Summary,

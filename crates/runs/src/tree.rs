@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 /// Regular files in the order in which directories list them, depth first: the order of `find` and of the cold read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
-    /// Paths below the root.
     pub files: Vec<PathBuf>,
     /// Directories, and of a user's tree files, that may not be read.
     pub closed: Vec<PathBuf>,
@@ -22,9 +21,6 @@ pub struct Tree {
 
 impl Tree {
     /// The files of a user's tree that may be read.
-    ///
-    /// # Errors
-    /// A usage error for what is no directory; as [`Self::below`].
     pub fn of_user(root: &Path) -> Result<Self, Failure> {
         if !root.is_dir() {
             return Err(Failure::usage(format!(
@@ -38,7 +34,6 @@ impl Tree {
         Ok(Self { files, closed: [tree.closed, closed].concat() })
     }
 
-    /// What is missing, in words.
     pub fn without(&self, root: &Path) -> Option<String> {
         let first = root.join(self.closed.first()?);
         Some(format!(
@@ -49,9 +44,6 @@ impl Tree {
     }
 
     /// The files below a directory. Links, special files and what is mounted below it are left out.
-    ///
-    /// # Errors
-    /// Those of listing directories.
     pub fn below(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self::default();
         tree.list(root, Path::new(""), &mount_points_below(root))?;
@@ -84,9 +76,6 @@ impl Tree {
     }
 
     /// Takes the files' data out of the page cache as far as that goes without root.
-    ///
-    /// # Errors
-    /// Those of open(2) and posix_fadvise(2).
     pub fn forget(&self, root: &Path) -> Result<(), Failure> {
         for path in &self.files {
             let path = root.join(path);
@@ -98,9 +87,6 @@ impl Tree {
     }
 
     /// The files with their content.
-    ///
-    /// # Errors
-    /// Those of open(2) and read(2).
     pub fn contents(self, root: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
         let read = |path: PathBuf| {
             let from = root.join(&path);
@@ -151,9 +137,6 @@ pub fn permutation(random: &mut impl Rng, count: usize) -> Vec<usize> {
 }
 
 /// An error when the user asked to stop.
-///
-/// # Errors
-/// Exit code 130.
 pub fn check(interrupt: &Interrupt) -> Result<(), Failure> {
     if interrupt.requested() {
         return Err(interrupted());

@@ -16,7 +16,6 @@ use std::time::UNIX_EPOCH;
 
 const MAGIC: &str = "senesce-write-order-1";
 const HASH: usize = 32;
-/// Largest write of a copy.
 const LARGEST: u64 = 128 << 10;
 
 /// What stands before the numbers.
@@ -46,9 +45,6 @@ fn identity(image: &Path) -> Result<(u64, u64), Failure> {
 }
 
 /// Keeps the order of an image that nothing alters any more.
-///
-/// # Errors
-/// When the file cannot be written, or holds something else.
 pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
     let (image_bytes, image_altered_ns) = identity(image)?;
     let head = Head { format: MAGIC.into(), image_bytes, image_altered_ns, blocks: order.order().len() as u64 };
@@ -64,9 +60,6 @@ pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Refuses what [`save`] would refuse, before the work whose order it is to keep.
-///
-/// # Errors
-/// As [`save`].
 pub fn check(image: &Path) -> Result<(), Failure> {
     Ok(output::check(&path_of(image), Format::Json, b"{", Replace::SameFormat)?)
 }
@@ -134,9 +127,6 @@ impl Recording {
     }
 
     /// Ends the recording; everything must have been written back.
-    ///
-    /// # Errors
-    /// The trace is not complete.
     pub fn end(self) -> Result<LastWrites, TargetError> {
         let (trace, mut order) = (self.session.stop()?, self.order);
         trace.valid()?.for_models().iter().for_each(|request| order.record(request));
@@ -145,9 +135,6 @@ impl Recording {
 }
 
 /// The order of the last writes of an image by traces of all that was written to it, oldest first.
-///
-/// # Errors
-/// A trace that is not valid, or that reaches behind the image.
 pub fn of_traces(image: &Path, traces: &[PathBuf]) -> Result<LastWrites, Failure> {
     let mut order = LastWrites::new(identity(image)?.0);
     for path in traces {
@@ -169,10 +156,8 @@ pub fn of_traces(image: &Path, traces: &[PathBuf]) -> Result<LastWrites, Failure
     Ok(order)
 }
 
-/// How an image is copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Copying {
-    /// In which order.
     pub order: Order,
     /// Physical over logical size of the drive, less one, if its spare area is to be brought into the steady state of random
     /// overwriting.
@@ -183,9 +168,6 @@ pub struct Copying {
 
 /// Copies an image in an order. What holds data and has no recorded write (the file system as it was made) comes first, in the
 /// order of addresses. With a steady state every block is written, the empty ones first.
-///
-/// # Errors
-/// As [`copy_in_order`].
 pub fn copy(
     image: &Path,
     to: &Path,
@@ -201,7 +183,6 @@ pub fn copy(
     Ok(copy_in_order(image, to, erase, pieces)?)
 }
 
-/// The writes of a copy of the ranges of an image.
 pub fn sequence(writes: &LastWrites, ranges: &[Range], size: u64, copying: &Copying) -> Vec<Range> {
     let mut all = LastWrites::new(size);
     for range in ranges {

@@ -8,6 +8,8 @@
 //! is judged together becomes [`Decision`]s ([`decide_all`]), from whose intervals a [`gate()`] reads too. [`Sequential`] does
 //! the same while values come in, [`pairwise()`] for several treatments.
 
+#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 pub mod arm;
 pub mod change_points;
 pub mod chi_square;

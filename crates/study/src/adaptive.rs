@@ -31,9 +31,6 @@ pub struct Look {
 }
 
 /// Repetitions that the time allows, by what one of every cell is estimated to take.
-///
-/// # Errors
-/// As for the steps of the study.
 pub fn most_repetitions(spec: &StudySpec) -> Result<u32, Failure> {
     let seconds = matrix::seconds_of(&StudySpec { repetitions: 1, ..spec.clone() })?;
     let allowed = (spec.most_seconds() / seconds.max(1e-3)).floor();
@@ -57,7 +54,6 @@ pub fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
     }
 }
 
-/// The answers so far.
 pub fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
     let mut replay = Replay::new(spec, past);
     replay.play();
@@ -88,13 +84,11 @@ struct Replay<'a> {
     spec: &'a StudySpec,
     past: &'a [Past],
     questions: Vec<Question>,
-    /// The metric of each workload that has a result.
     metrics: BTreeMap<usize, Measurement>,
     course: Sequential,
     /// The last look that was taken, and how much of the past there was.
     last: Option<Look>,
     seen: usize,
-    /// Looks that the record does not have.
     due: Vec<Look>,
 }
 

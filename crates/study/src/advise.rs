@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// What a volume is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purpose {
     /// Its word on the command line.
@@ -21,14 +20,12 @@ pub struct Purpose {
     pub note: &'static str,
 }
 
-/// What stands for a purpose in the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stands {
     Personality(&'static str),
     Ready(&'static str),
 }
 
-/// All purposes.
 pub const PURPOSES: [Purpose; 5] = [
     Purpose { name: "mail", workload: Stands::Personality("varmail"), profile: "wang_os", note: "" },
     Purpose { name: "web", workload: Stands::Personality("webserver"), profile: "agrawal", note: "" },
@@ -54,7 +51,6 @@ pub const PURPOSES: [Purpose; 5] = [
 ];
 
 impl Purpose {
-    /// The purpose of this name.
     pub fn named(name: &str) -> Option<Self> {
         PURPOSES.into_iter().find(|one| one.name == name)
     }
@@ -88,16 +84,11 @@ impl Stands {
     }
 }
 
-/// What is asked.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// What the volume is for.
     pub purpose: Purpose,
-    /// The candidates.
     pub file_systems: Vec<String>,
-    /// Size of every image.
     pub size: Bytes,
-    /// Time of all runs.
     pub budget: Span,
     /// Drive on which it is measured; none: images on loop devices.
     pub device: Option<PathBuf>,
@@ -109,7 +100,6 @@ fn seconds(asked: &Asked) -> f64 {
     (asked.budget.0.as_secs_f64() / (cells * 10.0)).clamp(0.5, 10.0)
 }
 
-/// The study in TOML.
 pub fn study(asked: &Asked) -> String {
     let Purpose { name, workload, profile, .. } = asked.purpose;
     let (size, budget, workload) = (asked.size.0, asked.budget, workload.lines(seconds(asked)));

@@ -222,7 +222,6 @@ impl StudySpec {
         named("workload", &cell.workload, self.workload.iter().map(|one| one.name.as_str()).collect())
     }
 
-    /// The workloads as the exceptions of cells change them.
     fn check_changed_workloads(&self) -> Result<(), String> {
         for (fs, state, workload) in self.combinations() {
             let exception = self.exception(fs, state, &self.workload[workload].name);

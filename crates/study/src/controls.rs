@@ -11,11 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A file system under a workload and its judged metric, measured twice over.
 #[derive(Debug, Clone)]
 pub struct Control {
-    /// Index of the workload.
     pub workload: usize,
     /// Index of the file system.
     pub fs: usize,
-    /// A measurement of the metric.
     pub what: Measurement,
     /// The second half over the first.
     pub decision: Decision,
@@ -23,7 +21,6 @@ pub struct Control {
 
 type Halves = BTreeMap<(usize, usize), (Measurement, Vec<f64>, Vec<f64>)>;
 
-/// All controls of a study, judged together.
 pub(crate) fn of(events: &[RunEvent]) -> Vec<Control> {
     let place = |event: &RunEvent| (event.id.on, event.id.workload);
     let twins: BTreeSet<_> = events.iter().filter(|event| event.id.twin).map(place).collect();

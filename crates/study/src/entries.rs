@@ -103,7 +103,6 @@ impl FileSystemSpec {
 }
 
 impl StateSpec {
-    /// A state without a profile.
     pub fn named(kind: StateKind, name: &str) -> Self {
         Self {
             kind,
@@ -217,11 +216,9 @@ pub struct CellSpec {
 /// The kind of a file system that is known by its commands only.
 pub const CUSTOM: &str = "custom";
 
-/// File systems on zoned drives.
 const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
 
 impl FileSystemSpec {
-    /// Whether it lies on a zoned drive.
     pub fn is_zoned(&self) -> bool {
         ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
     }
@@ -237,9 +234,6 @@ impl FileSystemSpec {
     }
 
     /// How one is made or, with `keep_existing`, mounted again; `before` are options of mkfs before its own.
-    ///
-    /// # Errors
-    /// The kind is not known.
     pub fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
         Ok(match self.custom() {
             Some(custom) => OpenOptions { custom: Some(custom), ..OpenOptions::default() },
@@ -252,9 +246,6 @@ impl FileSystemSpec {
     }
 
     /// Its kind.
-    ///
-    /// # Errors
-    /// With the nearest kind and all that there are.
     pub fn kind(&self) -> Result<FileSystem, String> {
         let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
         zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
@@ -275,7 +266,6 @@ impl FileSystemSpec {
 }
 
 impl StateKind {
-    /// The word in the file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",

@@ -8,9 +8,6 @@ use senesce_volume::FileSystem;
 
 /// Seconds that an image takes to be made, roughly, and the bytes that are written for it: as in memory, where a second writes
 /// about 1 GB; a file system that is not in the table counts as ext4.
-///
-/// # Errors
-/// When its state cannot be planned.
 pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
     let state = &spec.state[id.state];
     if !is_planned(state) {
@@ -31,16 +28,12 @@ pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> 
 const IMAGE_SECONDS: f64 = 0.7;
 
 /// Seconds that these images and runs take together, roughly.
-///
-/// # Errors
-/// The cell that cannot be run, and why.
 pub fn of(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
     let of_images = images.iter().map(|id| Ok(image_cost(spec, *id)?.1)).sum::<Result<f64, Failure>>()?;
     let of_runs: f64 = planned_runs(spec)?.iter().filter(|one| is_left(&one.step)).map(|one| one.seconds).sum();
     Ok(of_images + of_runs + guest_seconds(spec))
 }
 
-/// Seconds of booting the guests, one for each kernel.
 pub(crate) fn guest_seconds(spec: &StudySpec) -> f64 {
     const BOOT_SECONDS: f64 = 20.0;
     let (_, groups) = crate::lab::split(spec, runs(spec));

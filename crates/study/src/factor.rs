@@ -10,7 +10,6 @@ const AXES: [&str; 4] = ["file_system", "state", "workload", "cell"];
 /// Entries of one axis beyond which nobody looks at the result.
 const MOST_ENTRIES: usize = 1000;
 
-/// A factor as it is written.
 struct Factor {
     name: String,
     axis: String,
@@ -20,9 +19,6 @@ struct Factor {
 }
 
 /// Writes all factors of a study out; a study without any stays as it is.
-///
-/// # Errors
-/// What is wrong with a factor, in words.
 pub fn spread(study: &mut Table) -> Result<(), String> {
     let factors = match study.remove("factor") {
         None => return Ok(()),
@@ -177,7 +173,6 @@ fn text_of(entry: &Table, key: &str) -> String {
     entry.get(key).and_then(Value::as_str).unwrap_or_default().to_string()
 }
 
-/// As the study fills in names.
 fn name_of(entry: &Table) -> String {
     let keys = ["name", "kind", "personality", "file", "microbenchmark", "ready"];
     let named = keys.into_iter().map(|key| text_of(entry, key)).find(|text| !text.is_empty());

@@ -54,7 +54,6 @@ pub struct Images {
     store: Option<ImageStore>,
     near: ImageStore,
     directory: ScratchDirectory,
-    /// Whether images are restored and used in memory.
     pub in_memory: bool,
 }
 
@@ -62,9 +61,6 @@ const MEMORY_FOLDER: &str = "/dev/shm";
 
 impl Images {
     /// Makes them: in memory where `needed` bytes leave half of what is free, else in `fallback`.
-    ///
-    /// # Errors
-    /// When the temporary directory or the image store cannot be opened.
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
         // In the guest nobody else needs memory, and what is not memory is slow.
         let in_guest = Guest::here().is_some();
@@ -83,9 +79,6 @@ impl Images {
     }
 
     /// Whether the store has an image already.
-    ///
-    /// # Errors
-    /// When its key cannot be had.
     pub fn is_stored(&self, spec: &StudySpec, id: ImageId) -> Result<bool, Failure> {
         let key = ImageStore::key(&content(spec, id)?);
         let found = self.store_for(&spec.file_system[id.fs]).map_or(Ok(None), |store| store.get(&key))?;
@@ -261,7 +254,6 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Plays the whole plan.
     fn age(&self, data: senesce_aging::Data) -> Result<(), Failure> {
         let back_end = DirectoryBackEnd::new(self.plan.clone(), self.target.directory(), data);
         self.progress.phase(&format!("age {}", self.name), self.plan.len(), "operations");
@@ -277,7 +269,6 @@ impl Making<'_> {
         }
     }
 
-    /// Creates files one after the other.
     fn create(&self, data: senesce_aging::Data, operations: impl Iterator<Item = Operation>) -> Result<(), Failure> {
         let back_end = DirectoryBackEnd::new(self.plan.clone(), self.target.directory(), data);
         self.progress.phase(&format!("fill {}", self.name), self.plan.summary().files, "files");
@@ -321,7 +312,6 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     })
 }
 
-/// The kernel of the guest that this is, if it is one.
 fn guest_kernel() -> Option<String> {
     senesce_core::machine::lab_accelerator()?;
     Some(rustix::system::uname().release().to_string_lossy().into_owned())
@@ -333,7 +323,6 @@ impl ImageFacts {
         (self.id, self.guest.as_deref())
     }
 
-    /// An image of which nothing is told.
     pub(crate) fn unseen(id: ImageId) -> Self {
         Self {
             id,

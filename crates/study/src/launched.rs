@@ -15,7 +15,6 @@ use std::time::Duration;
 /// How the ranks of a cell are started, and what they run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
-    /// The launcher with its options.
     launcher: Vec<String>,
     /// The workload and its options, as of `senesce bench`.
     workload: Vec<String>,
@@ -26,9 +25,6 @@ const DIRECTORY: &str = "ranks";
 
 impl Launched {
     /// Reads what the study says; `None` without a launcher.
-    ///
-    /// # Errors
-    /// A usage error for a launcher of what one process measures.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
         if launcher.is_empty() {

@@ -40,10 +40,8 @@ use results::Results;
 use senesce_core::{Analysis, ExitCode, Failure, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
 
-/// A study that runs as it is.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// The verb of this crate, which leaves run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
 
 /// The run that `senesce study` leaves.
@@ -121,7 +119,6 @@ impl Run for Study {
 pub use analysis::of as analysis_of;
 pub use figures::capitalised;
 
-/// How many runs of an analysed study failed.
 pub fn runs_failed(analysis: &Analysis) -> u64 {
     analysis.result["runs_failed"].as_u64().unwrap_or(0)
 }

@@ -16,7 +16,6 @@ pub fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &
     !facts.from_store || last != Some(&facts.key)
 }
 
-/// The images of a study, each as it was last.
 pub fn images<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> Vec<ImageFacts> {
     let made = recorded.filter_map(|event| match event {
         Event::Image(facts) if spec.holds_image(facts.id) => Some((facts.place(), facts)),

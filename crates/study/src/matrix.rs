@@ -90,9 +90,6 @@ fn shuffle(runs: &mut [RunId], seed: Seed) {
 }
 
 /// The plan of an aged, filled or copied state.
-///
-/// # Errors
-/// As [`Profile::load`] and [`AgingPlan::new`].
 pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
     let source = spec.source(state);
     let profile = Profile::load(&source.profile)?;
@@ -129,9 +126,6 @@ fn space_for_files(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
 }
 
 /// Checks the whole matrix; its runs with what each will take, those in the lab last.
-///
-/// # Errors
-/// The cell that cannot be run, and why.
 pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     spec.count()?;
     crate::support::check(spec)?;
@@ -140,9 +134,6 @@ pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
 }
 
 /// Seconds that all runs take, roughly, whatever this machine has.
-///
-/// # Errors
-/// The cell that cannot be run, and why.
 pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
     Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
@@ -167,9 +158,6 @@ pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Fail
 }
 
 /// Bytes and seconds that a run of a cell takes, roughly, whose image holds `used` bytes of files.
-///
-/// # Errors
-/// Why the cell cannot be run.
 fn cost(spec: &StudySpec, run: &RunId, used: u64) -> Result<(Bytes, f64), Failure> {
     let subject = Subject::of(&spec.workload_of(run.on.fs, run.on.state, run.workload))?;
     let needed = subject.bytes_needed(Seed(spec.seed))?;
@@ -213,9 +201,6 @@ fn images(spec: &StudySpec) -> Vec<ImageId> {
 }
 
 /// Says in `plan` what the study will do, cell by cell, and what it will take.
-///
-/// # Errors
-/// As [`steps`].
 pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     let steps = steps(spec)?;
     for id in images(spec) {
@@ -322,7 +307,6 @@ fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u6
     }
 }
 
-/// The names of the cell of a run.
 pub(crate) fn cell_text(spec: &StudySpec, run: &RunId) -> String {
     let (fs, state) = (&spec.file_system[run.on.fs].name, &spec.state[run.on.state].name);
     format!("cell {fs} / {state} / {}", spec.workload[run.workload].name)

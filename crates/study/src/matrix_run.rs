@@ -51,7 +51,6 @@ pub struct RunEvent {
     pub guest: Option<String>,
 }
 
-/// A study in execution, for every kind of run that is a study.
 pub struct Matrix {
     spec: StudySpec,
     images: Option<Images>,
@@ -93,9 +92,6 @@ impl Matrix {
     }
 
     /// Does one run; in the lab, all that are left of its kernel.
-    ///
-    /// # Errors
-    /// Why it is not done.
     pub fn step<R: Run<Event = Event, Step = RunId>>(
         &mut self,
         id: RunId,
@@ -145,9 +141,6 @@ impl Matrix {
     }
 
     /// Says how long it took against what was estimated, and records both.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub fn end<R: Run<Event = Event, Step = RunId>>(self, context: &mut Context<'_, R>) -> Result<(), Failure> {
         // Until it is decided: nobody knows how many runs that takes.
         if self.spec.until_decided || self.estimated <= 0.0 || context.interrupt.requested() {
@@ -292,7 +285,6 @@ fn word_for<'a>(spec: &StudySpec, device: &Path, erase: Option<&'a str>) -> Opti
     senesce_volume::guard::word_for(erase, device, &all)
 }
 
-/// Mounts what was copied onto a device.
 fn on_device(fs: &FileSystemSpec, device: &Path, erase: Option<&str>) -> Result<MountedTarget, Failure> {
     let erase = erase.map(str::to_string);
     let options = OpenOptions { erase, keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };

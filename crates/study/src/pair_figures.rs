@@ -5,7 +5,6 @@ use crate::results::Results;
 use crate::verdicts::Answer;
 use senesce_core::analysis::*;
 
-/// A figure for each metric of which any pair has a ratio.
 pub(crate) fn of(results: &Results) -> Vec<Figure> {
     let mut metrics: Vec<&str> = Vec::new();
     for answer in pairs(results) {

@@ -8,14 +8,11 @@ use crate::spec::StudySpec;
 use senesce_runs::run::{Moment, Recorded, Run};
 use std::collections::BTreeMap;
 
-/// One thing that happened.
 #[derive(Debug, Clone)]
 pub enum Past {
-    /// A run was done.
     Run(RunEvent),
     /// A run was tried and failed after so many seconds.
     Failed(FailedRun, f64),
-    /// A look was taken.
     Look(Look),
 }
 

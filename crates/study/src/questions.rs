@@ -28,9 +28,7 @@ pub struct CellId {
 /// Two cells under one workload; the answer is the first over the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// The cell in question.
     pub sample: CellId,
-    /// What it is held against.
     pub reference: CellId,
 }
 

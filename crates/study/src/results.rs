@@ -18,41 +18,30 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Interval, Mean, mean_of_means};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One cell under one metric.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Which one.
     pub id: CellId,
     /// A measurement of the metric: name, unit, direction.
     pub what: Measurement,
     /// Values by image and repetition.
     pub groups: Vec<Vec<f64>>,
-    /// The images of the groups.
     pub images: Vec<ImageId>,
     /// All values in the order in which they were taken.
     pub in_order: Vec<f64>,
-    /// Whether a guest of the lab measured it.
     pub in_guest: bool,
     /// Whether the guest was emulated (TCG).
     pub emulated: bool,
 }
 
-/// A run that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedRun {
-    /// Which one.
     pub id: RunId,
-    /// Why.
     pub reason: String,
 }
 
-/// Everything that a study measured.
 pub struct Results {
-    /// The study.
     pub spec: StudySpec,
-    /// Cells under their judged metric.
     pub judged: Vec<Cell>,
-    /// Cells under all other metrics.
     pub others: Vec<Cell>,
     /// Images, each once for this machine and once for every guest that made it.
     pub images: Vec<ImageFacts>,
@@ -68,9 +57,7 @@ pub struct Results {
     pub changes: Vec<Change>,
     /// Models of drives that were never slower than the processor, by workload.
     pub idle_models: BTreeSet<(usize, String)>,
-    /// Cells that guests measured.
     pub lab: Vec<LabCells>,
-    /// Failed runs.
     pub failed: Vec<FailedRun>,
     /// Runs done, twins included, and runs planned.
     pub progress: (usize, usize),
@@ -96,14 +83,11 @@ pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> i
     })
 }
 
-/// Cells that guests measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabCells {
-    /// Kernel of the guest.
     pub kernel: String,
     /// `kvm`, or `tcg` for emulation.
     pub accelerator: String,
-    /// Runs done in it.
     pub runs: usize,
 }
 
@@ -265,7 +249,6 @@ impl Results {
         self.answers.iter().find(is_it).map(|answer| &answer.decision)
     }
 
-    /// What is known of an image on which a cell was measured.
     pub fn image_of(&self, cell: &Cell, id: ImageId) -> Option<&ImageFacts> {
         let (fs, state, workload) = (cell.id.fs, cell.id.state, &self.spec.workload[cell.id.workload].name);
         let kernel = self.spec.lab_kernel(fs, state, workload);

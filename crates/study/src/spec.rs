@@ -101,11 +101,9 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// The kernel that is running.
 pub const HOST: &str = "host";
 
 impl StudySpec {
-    /// A study without cells.
     pub fn new(name: &str, size: Bytes) -> Self {
         Self {
             name: name.into(),
@@ -140,9 +138,6 @@ impl StudySpec {
     }
 
     /// The same, changed by what the command line says before it is checked.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
         let mut table: toml::Table =
@@ -192,9 +187,6 @@ impl StudySpec {
     }
 
     /// Refuses a matrix that is too large, before any of it is expanded.
-    ///
-    /// # Errors
-    /// As [`count_runs`].
     pub fn count(&self) -> Result<(), Failure> {
         let length = |length: usize| length as u64;
         let factors = [
@@ -249,7 +241,6 @@ impl StudySpec {
         self.holds_image(id.on) && id.workload < self.workload.len()
     }
 
-    /// Whether it has this image.
     pub fn holds_image(&self, id: ImageId) -> bool {
         id.fs < self.file_system.len() && id.state < self.state.len()
     }
@@ -278,7 +269,6 @@ impl StudySpec {
         merged
     }
 
-    /// The workload of one cell, with its exceptions.
     pub fn workload_of(&self, fs: usize, state: usize, workload: usize) -> WorkloadSpec {
         let mut own = self.workload[workload].clone();
         let exception = self.exception(fs, state, &own.name);

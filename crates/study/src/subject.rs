@@ -18,27 +18,21 @@ use senesce_workload::micro::{ColdRead, FileOpsOptions, file_ops};
 use senesce_workload::{Bench, Length, Options, Repetition, Workload, builtin};
 use std::time::Duration;
 
-/// What is measured in a cell.
 #[derive(Debug, Clone)]
 pub enum Subject {
-    /// A workload and its length.
     Workload(Box<Workload>, Duration),
     /// The same on many ranks.
     Launched(Launched, Box<Workload>, Duration),
-    /// One operation and for how long.
     FileOperation(String, Duration),
     /// A workload that comes with the program.
     Ready(Ready),
-    /// A program of the user's.
     Program(Program),
-    /// Everything that is there.
     ColdRead,
 }
 
 /// The time that a drive works, over operations. It tells what age costs the drive, also where the processor sets the pace.
 pub const DRIVE_TIME: &str = "drive time";
 
-/// The drive on which a metric is modelled.
 pub fn modelled_by(metric: &str) -> Option<&str> {
     metric.split_once(MODELLED).map(|(_, drive)| drive)
 }
@@ -46,13 +40,11 @@ pub fn modelled_by(metric: &str) -> Option<&str> {
 /// Seconds of a workload for which nobody says how long.
 const DEFAULT_SECONDS: f64 = 10.0;
 
-/// What a run gave.
 pub struct Measured {
     /// The metrics; the first is the one that is judged.
     pub metrics: Vec<Measurement>,
     /// Operations done, for modelled rates; GiB read for a cold read.
     pub amount: f64,
-    /// Seconds of measurement.
     pub seconds: f64,
     /// What a cold read took from the device.
     pub account: Option<ColdAccount>,
@@ -67,9 +59,6 @@ impl Measured {
     }
 
     /// What a cold read gave; what its account leaves open is its caveat.
-    ///
-    /// # Errors
-    /// Why it was not cold.
     fn of_cold_read(read: &ColdRead, account: ColdAccount) -> Result<Self, Failure> {
         let caveat = account.judge(read)?;
         let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
@@ -127,7 +116,6 @@ impl Subject {
         })
     }
 
-    /// The workload of the engine, and its length.
     fn workload(&self) -> Option<(&Workload, Duration)> {
         match self {
             Self::Workload(workload, time) | Self::Launched(_, workload, time) => Some((workload, *time)),
@@ -148,9 +136,6 @@ impl Subject {
     }
 
     /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
-    ///
-    /// # Errors
-    /// As [`senesce_workload::draw`].
     pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
         match self {
             Self::Ready(ready) => return Ok(ready.needs().0),
@@ -275,7 +260,6 @@ impl Subject {
     }
 }
 
-/// The metrics of a workload.
 fn throughput(finished: Repetition) -> Result<Measured, Failure> {
     if !finished.valid {
         let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One question under one metric.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Which cells.
     pub question: Question,
     /// A measurement of the metric: name, unit, direction.
     pub what: Measurement,
@@ -29,11 +28,8 @@ pub struct Answer {
 /// The file systems in one state under one metric.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Index of the workload.
     pub workload: usize,
-    /// Index of the state.
     pub state: usize,
-    /// Name of the metric.
     pub metric: String,
     /// Indices of the file systems that are compared.
     pub systems: Vec<usize>,
@@ -48,9 +44,7 @@ pub struct Change {
     pub before: Question,
     /// The same pair in the other state.
     pub after: Question,
-    /// Name of the metric.
     pub metric: String,
-    /// What the verdicts of both states say.
     pub change: OrderChange,
     /// Probability that the order differs; `None` where a ratio is missing.
     pub probability: Option<f64>,
@@ -64,7 +58,6 @@ pub type Censored = BTreeMap<CellId, Lost>;
 pub struct Lost {
     /// Found no space: what grows while it runs fills a volume the sooner the faster it is.
     no_space: usize,
-    /// Did not end in time.
     no_end: usize,
 }
 
@@ -136,9 +129,6 @@ fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
 }
 
 /// The ratio of the geometric means of two cells under a metric.
-///
-/// # Errors
-/// Why there is none.
 pub fn ratio(
     spec: &StudySpec,
     cells: &[Cell],
@@ -168,7 +158,6 @@ fn find<'a>(cells: &'a [Cell], id: CellId, metric: &str) -> Option<&'a Cell> {
     cells.iter().find(|cell| cell.id == id && cell.what.metric == metric)
 }
 
-/// Whether another image of the state would be another one.
 pub(crate) fn varies(spec: &StudySpec, state: usize) -> bool {
     !matches!(spec.state[state].kind, StateKind::Fresh | StateKind::Image)
 }

@@ -14,7 +14,6 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The drives of one file system.
 #[derive(Debug)]
 pub struct ZonedDrives {
     guest: Guest,
@@ -50,7 +49,6 @@ impl ZonedDrives {
         Ok(Some(Self { guest, zoned, metadata, kind }))
     }
 
-    /// The file system that lies on them.
     pub fn file_system(&self) -> FileSystem {
         self.kind
     }

@@ -9,18 +9,12 @@ const BLKFLSBUF: Opcode = opcode::none(0x12, 97);
 const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
 
 /// Writes back and drops what the kernel caches of the device itself.
-///
-/// # Errors
-/// It is no block device, or only root may.
 pub fn flush_buffers(device: impl AsFd) -> crate::Result<()> {
     // SAFETY: BLKFLSBUF takes no argument.
     unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new()) }
 }
 
 /// Writes zeroes to a range of bytes, by a command of the device or block by block.
-///
-/// # Errors
-/// The range is not of whole blocks, or the device failed.
 pub fn zero_out(device: impl AsFd, range: Range<u64>) -> crate::Result<()> {
     let place = [range.start, range.end.saturating_sub(range.start)];
     // SAFETY: BLKZEROOUT reads two numbers of 64 bits, begin and length.

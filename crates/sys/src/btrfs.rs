@@ -20,17 +20,13 @@ const SPACES: usize = 32;
 pub struct SearchKey {
     /// Tree; 0: the subvolume of the descriptor.
     pub tree: u64,
-    /// Least object.
     pub min_object: u64,
-    /// Greatest object.
     pub max_object: u64,
     /// Least offset, of the least object and type.
     pub min_offset: u64,
     /// Greatest offset, of the greatest object and type.
     pub max_offset: u64,
-    /// Least transaction.
     pub min_transaction: u64,
-    /// Greatest transaction.
     pub max_transaction: u64,
     /// Least type, of the least object.
     pub min_type: u32,
@@ -38,9 +34,7 @@ pub struct SearchKey {
     pub max_type: u32,
     /// Most items; after the call, those found.
     pub items: u32,
-    /// Unused.
     pub unused: u32,
-    /// Unused.
     pub unused_words: [u64; 4],
 }
 
@@ -58,7 +52,6 @@ struct SearchRequest {
     buffer: [u8; SEARCH_BYTES],
 }
 
-/// A buffer for searches.
 pub struct TreeSearch(Box<SearchRequest>);
 
 impl Default for TreeSearch {
@@ -70,9 +63,6 @@ impl Default for TreeSearch {
 
 impl TreeSearch {
     /// The number of items found and their bytes, each a header of 32 bytes and its data.
-    ///
-    /// # Errors
-    /// It is no btrfs, or only root may.
     pub fn search(&mut self, root: impl AsFd, key: SearchKey) -> crate::Result<(u32, &[u8])> {
         self.0.head = SearchHead { key, buffer_bytes: SEARCH_BYTES as u64 };
         // SAFETY: the kernel reads the head and writes it and at most `buffer_bytes` of the buffer.
@@ -94,11 +84,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// For data.
     pub const DATA: u64 = 1;
-    /// For metadata.
     pub const METADATA: u64 = 1 << 2;
-    /// Each stripe on a device of its own.
     pub const RAID0: u64 = 1 << 3;
     /// Two copies on two devices.
     pub const RAID1: u64 = 1 << 4;
@@ -106,7 +93,6 @@ impl Space {
     pub const DUP: u64 = 1 << 5;
     /// Two copies of each stripe.
     pub const RAID10: u64 = 1 << 6;
-    /// A device of parity.
     pub const RAID5: u64 = 1 << 7;
     /// Two devices of parity.
     pub const RAID6: u64 = 1 << 8;
@@ -132,9 +118,6 @@ struct SpaceRequest {
 }
 
 /// Space by use and profile.
-///
-/// # Errors
-/// It is no btrfs.
 pub fn spaces(root: impl AsFd) -> crate::Result<Vec<Space>> {
     let head = SpaceHead { slots: SPACES as u64, total: 0 };
     let mut request = SpaceRequest { head, spaces: [Space::default(); SPACES] };
@@ -147,9 +130,7 @@ pub fn spaces(root: impl AsFd) -> crate::Result<Vec<Space>> {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct FileSystem {
-    /// The greatest number of a device.
     pub max_device: u64,
-    /// Devices.
     pub devices: u64,
     uuid: [u8; 16],
     /// Bytes of a tree block.
@@ -181,7 +162,6 @@ impl FileSystem {
 }
 
 impl FileSystem {
-    /// Its UUID as sysfs names it.
     pub fn uuid(&self) -> String {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|range| hex(&self.uuid[range]));
@@ -190,9 +170,6 @@ impl FileSystem {
 }
 
 /// The whole file system.
-///
-/// # Errors
-/// It is no btrfs.
 pub fn file_system(root: impl AsFd) -> crate::Result<FileSystem> {
     let mut request = FileSystem { flags: FileSystem::CHECKSUM, ..FileSystem::default() };
     // SAFETY: the kernel reads the flags and writes one structure of this type, any bytes of which are valid.
@@ -210,7 +187,6 @@ struct DeviceRequest {
     rest: [u64; 507],
 }
 
-/// One device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
     /// Bytes in chunks.
@@ -243,18 +219,13 @@ struct ErrorsRequest {
 /// Errors that were counted on a device since the counters were last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errors {
-    /// Reads that failed.
     pub read: u64,
     /// Blocks with a wrong checksum.
     pub corruption: u64,
-    /// Blocks of another generation.
     pub generation: u64,
 }
 
 /// What the kernel counted on the device with a number.
-///
-/// # Errors
-/// As [`device`].
 pub fn device_errors(root: impl AsFd, number: u64) -> crate::Result<Errors> {
     let mut request = ErrorsRequest { number, items: 5, flags: 0, values: [0; 5], unused: [0; 121] };
     // SAFETY: the kernel reads and writes one structure of this type.

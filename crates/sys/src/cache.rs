@@ -4,9 +4,6 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Pages of a file or device that are in memory (cachestat(2), since Linux 6.5). `None`: this kernel does not tell.
-///
-/// # Errors
-/// The file may not be asked about.
 pub fn cached_pages(file: impl AsFd) -> crate::Result<Option<u64>> {
     /// `__NR_cachestat`, the same number on all architectures but alpha (include/uapi/asm-generic/unistd.h).
     const CACHESTAT: libc::c_long = 451;

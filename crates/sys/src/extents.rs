@@ -33,21 +33,15 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The last one of the file.
     pub const LAST: u32 = 0x1;
-    /// Where it lies is not known.
     pub const UNKNOWN: u32 = 0x2;
     /// Not yet given a place.
     pub const DELALLOC: u32 = 0x4;
-    /// Compressed or encrypted.
     pub const ENCODED: u32 = 0x8;
-    /// Encrypted by the file system.
     pub const DATA_ENCRYPTED: u32 = 0x80;
-    /// Among metadata.
     pub const DATA_INLINE: u32 = 0x200;
     /// Reserved, reads as zeroes.
     pub const UNWRITTEN: u32 = 0x800;
-    /// Shared with other files.
     pub const SHARED: u32 = 0x2000;
 }
 
@@ -68,9 +62,6 @@ impl<const AT_ONCE: usize> Default for ExtentMap<AT_ONCE> {
 
 impl<const AT_ONCE: usize> ExtentMap<AT_ONCE> {
     /// The next extents of an open file from byte `start` on, ascending; empty behind the last one.
-    ///
-    /// # Errors
-    /// The file system does not tell, or cannot be read.
     pub fn read(&mut self, file: impl AsFd, start: u64) -> crate::Result<&[Extent]> {
         self.0.head = Head { start, length: u64::MAX - start, count: AT_ONCE as u32, ..Head::default() };
         // SAFETY: the kernel reads the head and writes it and at most `count` extents, all of which the structure has.

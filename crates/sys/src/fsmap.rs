@@ -20,7 +20,6 @@ struct Head {
     keys: [Record; 2],
 }
 
-/// `struct fsmap`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
@@ -40,7 +39,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// Unwritten.
     pub const PREALLOC: u32 = 0x1;
     /// Maps extended attributes.
     pub const ATTR_FORK: u32 = 0x2;
@@ -48,19 +46,15 @@ impl Record {
     pub const EXTENT_MAP: u32 = 0x4;
     /// Some block of it has other owners too.
     pub const SHARED: u32 = 0x8;
-    /// The owner is no file.
     pub const SPECIAL_OWNER: u32 = 0x10;
-    /// The last one of the file system.
     const LAST: u32 = 0x20;
     /// The special owner of free space: `FMR_OWN_FREE`, FMR_OWNER(0, 1).
     pub const OWNER_FREE: u64 = 1;
 
-    /// Whether it is free space.
     pub fn is_free(&self) -> bool {
         self.flags & Self::SPECIAL_OWNER != 0 && self.owner == Self::OWNER_FREE
     }
 
-    /// Whether it maps data of a file.
     pub fn is_file_data(&self) -> bool {
         self.flags & (Self::SPECIAL_OWNER | Self::ATTR_FORK | Self::EXTENT_MAP) == 0
     }
@@ -73,9 +67,6 @@ struct Request {
 }
 
 /// Calls `each` with the records of `device` that lie in `range` of bytes, ascending by address.
-///
-/// # Errors
-/// The file system does not tell, or only root may ask.
 pub fn query(root: impl AsFd, device: u32, range: Range<u64>, mut each: impl FnMut(&Record)) -> crate::Result<()> {
     // SAFETY: all-zero bytes are a valid request; it is too large for the stack.
     let mut request = unsafe { Box::<Request>::new_zeroed().assume_init() };

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-/// How often a lock of others is asked for.
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// An open file and its exclusive lock, which ends with this value in all copies of the descriptor.
@@ -18,9 +17,6 @@ pub struct Locked(File);
 
 impl Locked {
     /// Locks `file`; `None` when another open file has the lock for all of `patience`.
-    ///
-    /// # Errors
-    /// Those of flock(2) but EWOULDBLOCK.
     pub fn within(file: File, patience: Duration) -> Result<Option<Self>> {
         let begun = Instant::now();
         loop {

@@ -19,7 +19,6 @@ const LO_FLAGS_AUTOCLEAR: u32 = 4;
 pub struct Status {
     /// Number of the file system that the attached file lies in.
     pub device: u64,
-    /// Inode of the attached file.
     pub inode: u64,
     /// Number of the attached device; kernels before 5.11 give `device` for a file.
     pub attached_device: u64,
@@ -58,7 +57,6 @@ const EMPTY: Status = Status {
     init: [0; 2],
 };
 
-/// `struct loop_config`.
 #[repr(C)]
 struct Config {
     descriptor: u32,
@@ -89,9 +87,6 @@ unsafe impl Ioctl for FreeNumber {
 }
 
 /// Asks /dev/loop-control for the number of a device that nothing is attached to; one is made if need be.
-///
-/// # Errors
-/// It is not /dev/loop-control, or only root may.
 pub fn free_number(control: impl AsFd) -> crate::Result<u32> {
     // SAFETY: the request touches no memory of ours.
     unsafe { ioctl(control, FreeNumber) }
@@ -117,9 +112,6 @@ pub fn configure(device: impl AsFd, file: impl AsFd, name: &str, read_only: bool
 }
 
 /// Reads and writes the attached file past the page cache of the file system that it lies in.
-///
-/// # Errors
-/// That file system cannot.
 pub fn set_direct_io(device: impl AsFd, on: bool) -> crate::Result<()> {
     // SAFETY: LOOP_SET_DIRECT_IO takes a number.
     unsafe { ioctl(device, IntegerSetter::<LOOP_SET_DIRECT_IO>::new_usize(usize::from(on))) }

@@ -22,7 +22,6 @@ pub fn anonymous_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon")
 }
 
-/// Resident memory of this process.
 pub fn resident_bytes() -> Option<u64> {
     let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

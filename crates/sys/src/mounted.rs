@@ -76,18 +76,12 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
 }
 
 /// Stops all writing to the file system, with everything written so far on its device.
-///
-/// # Errors
-/// It is frozen already, cannot be frozen, or only root may.
 pub fn freeze(directory: impl AsFd) -> crate::Result<()> {
     // SAFETY: FIFREEZE takes no argument that is looked at.
     unsafe { ioctl(directory, IntegerSetter::<FIFREEZE>::new_usize(0)) }
 }
 
 /// Lets a frozen file system be written to again; `false`: it is not frozen.
-///
-/// # Errors
-/// Only root may.
 pub fn thaw(directory: impl AsFd) -> crate::Result<bool> {
     // SAFETY: FITHAW takes no argument that is looked at.
     match unsafe { ioctl(directory, IntegerSetter::<FITHAW>::new_usize(0)) } {
@@ -98,9 +92,6 @@ pub fn thaw(directory: impl AsFd) -> crate::Result<bool> {
 }
 
 /// Discards all free space on the device. Returns the bytes discarded.
-///
-/// # Errors
-/// File system or device cannot, or only root may.
 pub fn trim(directory: impl AsFd) -> crate::Result<u64> {
     let mut range = TrimRange { start: 0, length: u64::MAX, least_length: 0 };
     // SAFETY: FITRIM reads and writes one struct fstrim_range.
@@ -113,9 +104,6 @@ pub fn trim(directory: impl AsFd) -> crate::Result<u64> {
 ///
 /// It asks xfs to give up blocks beyond the end of files, which waits for the deletes (`xfs_blockgc_free_space`); of files larger
 /// than any, so that none gives up blocks.
-///
-/// # Errors
-/// The file system failed.
 pub fn finish_deletes_of_xfs(directory: impl AsFd) -> crate::Result<bool> {
     const VERSION: u32 = 1;
     const FLAG_LEAST_FILE_SIZE: u32 = 1 << 4;

@@ -16,13 +16,9 @@ pub const NVME_URING_CMD_IO: u32 = opcode::read_write::<[u64; 9]>(b'N', 0x80) as
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, IntoBytes)]
 pub struct Passthrough {
-    /// Operation code.
     pub opcode: u8,
-    /// Reserved.
     pub flags: u8,
-    /// Reserved.
     pub reserved1: u16,
-    /// Namespace.
     pub namespace: u32,
     /// Command dword 2.
     pub dword2: u32,
@@ -30,7 +26,6 @@ pub struct Passthrough {
     pub dword3: u32,
     /// Metadata in memory; 0: none.
     pub metadata: u64,
-    /// Data in memory.
     pub address: u64,
     /// Bytes of metadata.
     pub metadata_len: u32,
@@ -40,7 +35,6 @@ pub struct Passthrough {
     pub dwords: [u32; 6],
     /// 0: the kernel's default.
     pub timeout_ms: u32,
-    /// Reserved.
     pub reserved2: u32,
     /// Dwords 0 and 1 of the completion.
     pub result: u64,
@@ -82,18 +76,12 @@ unsafe impl<const OPCODE: Opcode> Ioctl for Call<'_, OPCODE> {
 ///
 /// # Safety
 /// Its address is null, or `data_len` bytes from there are memory that the drive may read and, by its operation, write.
-///
-/// # Errors
-/// The kernel did not pass it on.
 pub unsafe fn run_io(device: impl AsFd, command: &mut Passthrough) -> crate::Result<Status> {
     // SAFETY: the caller answers for the data.
     unsafe { ioctl(device, Call::<NVME_IOCTL_IO64_CMD>(command)) }
 }
 
 /// Runs an I/O command whose data are `data`; without metadata, whatever the command says.
-///
-/// # Errors
-/// The kernel did not pass it on.
 pub fn run_io_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]) -> crate::Result<Status> {
     point_to(&mut command, data)?;
     // SAFETY: the data are a slice that lives until the call returns.
@@ -101,9 +89,6 @@ pub fn run_io_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]) -
 }
 
 /// Runs an admin command whose data are `data`, which may be empty; without metadata, whatever the command says.
-///
-/// # Errors
-/// The kernel did not pass it on; only root may.
 pub fn run_admin_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]) -> crate::Result<Status> {
     point_to(&mut command, data)?;
     // SAFETY: the data are a slice that lives until the call returns.
@@ -119,9 +104,6 @@ fn point_to(command: &mut Passthrough, data: &mut [u8]) -> crate::Result<()> {
 }
 
 /// The number of the namespace behind a device file.
-///
-/// # Errors
-/// It is no NVMe namespace.
 pub fn namespace(device: BorrowedFd<'_>) -> crate::Result<u32> {
     /// A request whose answer is the number that the call returns.
     struct Id;

@@ -6,16 +6,12 @@ use std::time::Duration;
 /// Something that tasks wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
-    /// A processor.
     Processor,
-    /// Memory.
     Memory,
-    /// Input and output.
     Io,
 }
 
 impl Resource {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Processor, Self::Memory, Self::Io];
 
     /// The kernel's word.

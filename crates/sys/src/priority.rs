@@ -4,17 +4,11 @@ use rustix::io::Errno;
 use rustix::process::setpriority_process;
 
 /// Sets the nice value of the calling thread (setpriority(2)); below the one it has only with the right to.
-///
-/// # Errors
-/// It may not.
 pub fn set_thread_nice(nice: i32) -> crate::Result<()> {
     setpriority_process(None, nice)
 }
 
 /// Sets the I/O priority of the calling thread to a level, 0 to 7, of the class best effort (ioprio_set(2)).
-///
-/// # Errors
-/// The level does not exist, or it may not.
 pub fn set_thread_io_best_effort(level: u8) -> crate::Result<()> {
     // linux/ioprio.h: who 1 is a process or thread, and 0 the calling one; the class, 2, is in the bits from 13. Since Linux 6.5
     // the bits above the three of the level are hints, so that a greater level would be taken for one.

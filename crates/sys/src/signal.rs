@@ -5,9 +5,6 @@ extern "C" fn do_nothing(_: libc::c_int) {}
 
 /// Lets a write beyond the largest allowed file size (RLIMIT_FSIZE, `ulimit -f`) fail with EFBIG instead of ending this process.
 /// A handler, not SIG_IGN: execve(2) resets handlers, so that programs started from here keep the default action.
-///
-/// # Errors
-/// Those of sigaction(2).
 pub fn survive_file_size_limit() -> crate::Result<()> {
     // SAFETY: the structure is plain numbers, for which zero is valid: no flags and an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -15,7 +15,6 @@ pub struct Usage {
     pub user: Duration,
     /// Processor time in the kernel.
     pub system: Duration,
-    /// The largest resident set of one of them, in bytes.
     pub peak_resident_bytes: u64,
 }
 
@@ -108,7 +107,6 @@ pub fn wait_of_this_thread() -> Option<Duration> {
 /// What a thread did with its time, besides sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadTimes {
-    /// On a processor.
     pub ran: Duration,
     /// Waiting for one; none where the kernel does not count it.
     pub waited: Option<Duration>,

@@ -3,7 +3,6 @@
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 use std::os::fd::AsFd;
 
-/// Bytes of a sector.
 pub const SECTOR_BYTES: u64 = 512;
 
 const BLKREPORTZONE: Opcode = opcode::read_write::<Head>(0x12, 130);
@@ -57,7 +56,6 @@ struct Range {
     sectors: u64,
 }
 
-/// A buffer for reports.
 pub struct ZoneReport(Box<Request>);
 
 impl Default for ZoneReport {
@@ -89,16 +87,12 @@ impl ZoneReport {
     }
 }
 
-/// What can be done to a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneAction {
     /// Empty it: its data are lost.
     Reset,
-    /// Open it explicitly.
     Open,
-    /// Close it.
     Close,
-    /// Make it full.
     Finish,
 }
 

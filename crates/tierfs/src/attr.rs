@@ -10,25 +10,18 @@ use std::sync::atomic::Ordering;
 /// What stat(2) tells. Times are nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// Inode number.
     pub ino: u32,
     /// Distinguishes the uses of one number.
     pub generation: u32,
-    /// Type and permissions.
     pub mode: u32,
-    /// Links.
     pub links: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// Bytes.
     pub size: u64,
     /// Blocks of 4 KiB in both tiers.
     pub blocks: u64,
-    /// Last access.
     pub atime: i64,
-    /// Last modification.
     pub mtime: i64,
     /// Last change of the inode.
     pub ctime: i64,
@@ -39,11 +32,8 @@ pub struct Attr {
 /// What to set; `None` leaves as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetAttr {
-    /// Permission bits.
     pub mode: Option<u32>,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
     /// Bytes.
     pub size: Option<u64>,

@@ -4,7 +4,6 @@ use crate::fs::TierFs;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the caretaker is asked to do.
 #[derive(Default)]
 pub struct Caretaker {
     wanted: Mutex<Wanted>,
@@ -19,7 +18,6 @@ struct Wanted {
 }
 
 impl Caretaker {
-    /// There may be something to do.
     pub(crate) fn wake(&self) {
         self.wanted.lock().look = true;
         self.wake.notify_all();
@@ -31,7 +29,6 @@ impl Caretaker {
         self.wake.notify_all();
     }
 
-    /// Whether a scrub was asked for and has not begun.
     pub(crate) fn scrub_is_wanted(&self) -> bool {
         self.wanted.lock().scrub
     }
@@ -42,7 +39,6 @@ impl Caretaker {
         self.wake();
     }
 
-    /// Whether it is to end.
     pub(crate) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
@@ -75,7 +71,6 @@ impl TierFs {
         }
     }
 
-    /// The caretaker of this file system.
     pub fn caretaker(&self) -> &Caretaker {
         &self.caretaker
     }

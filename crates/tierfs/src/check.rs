@@ -37,7 +37,6 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty() && self.damaged_blocks.is_empty()
     }
@@ -45,9 +44,6 @@ impl CheckReport {
 
 /// Checks a region without changing it beyond what `nvm` keeps to itself: pass a private mapping. Evicted blocks are read
 /// and compared with their sums if there is a cold store.
-///
-/// # Errors
-/// The region cannot be read as one of ours.
 pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Result<CheckReport, TierError> {
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
@@ -85,7 +81,6 @@ fn damaged_block(bad: &Evicted, why: &str, paths: &BTreeMap<u32, String>) -> Str
     with_path(&text, bad.leaf.ino, paths)
 }
 
-/// A text about an inode with its path.
 pub(crate) fn with_path(text: &str, ino: u32, paths: &BTreeMap<u32, String>) -> String {
     paths.get(&ino).map_or_else(|| text.to_string(), |path| format!("{text} ({path})"))
 }

@@ -14,15 +14,9 @@ use std::time::{Duration, Instant};
 /// Where cold blocks live. Buffers are multiples of the block size and aligned to it.
 pub trait ColdStore: Send + Sync {
     /// Reads consecutive slots from `slot` on.
-    ///
-    /// # Errors
-    /// Those of pread(2); also where the store ends before `into` is full.
     fn read(&self, slot: u32, into: &mut [u8]) -> io::Result<()>;
 
     /// Writes consecutive slots from `slot` on; durable after the next [`sync`](Self::sync).
-    ///
-    /// # Errors
-    /// Those of pwrite(2).
     fn write(&self, slot: u32, from: &[u8]) -> io::Result<()>;
 
     /// Makes everything written so far durable.
@@ -32,9 +26,6 @@ pub trait ColdStore: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 
     /// Gives the space of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
-    ///
-    /// # Errors
-    /// Those of fallocate(2). The content of the slots may be there still.
     fn punch(&self, _slot: u32, _count: u32) -> io::Result<()> {
         Ok(())
     }
@@ -44,7 +35,6 @@ pub trait ColdStore: Send + Sync {
         true
     }
 
-    /// What it is, in words.
     fn describe(&self) -> String;
 }
 
@@ -88,15 +78,11 @@ impl FileCold {
     }
 
     /// Bytes of the file or device.
-    ///
-    /// # Errors
-    /// Those of lseek(2).
     pub fn bytes(&self) -> io::Result<u64> {
         use std::io::{Seek, SeekFrom};
         (&self.file).seek(SeekFrom::End(0))
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -219,7 +205,6 @@ impl std::fmt::Display for Latency {
 }
 
 impl LatencyCold {
-    /// `inner` with the latency of `model`.
     pub fn new(inner: Box<dyn ColdStore>, model: Latency) -> Self {
         Self { inner, model, arm: Mutex::new(0) }
     }

@@ -15,21 +15,15 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// What is known of a directory in memory.
 pub struct Directory {
-    /// Its names.
     pub state: RwLock<Names>,
     /// Inode of the directory that holds it.
     pub parent: AtomicU32,
-    /// Directories in it.
     pub subdirectories: AtomicU32,
 }
 
-/// The names of a directory.
 pub struct Names {
-    /// Tree of its blocks.
     pub root: Pointer,
-    /// Blocks.
     pub blocks: u32,
     /// It was removed and takes no more entries.
     pub removed: bool,
@@ -41,7 +35,6 @@ pub struct Names {
     /// Other blocks that may have space, each once.
     candidates: Vec<u32>,
     is_candidate: Vec<bool>,
-    /// Entries of each block.
     live: Vec<u16>,
 }
 
@@ -52,7 +45,6 @@ struct Indexed {
 }
 
 impl Names {
-    /// An empty directory.
     pub fn new(root: Pointer, blocks: u32) -> Self {
         Self {
             root,
@@ -67,7 +59,6 @@ impl Names {
         }
     }
 
-    /// Entries.
     pub fn len(&self) -> usize {
         self.index.len()
     }
@@ -112,7 +103,6 @@ fn spread(hash: u32) -> u64 {
 
 const SHARDS: usize = 64;
 
-/// All directories.
 pub struct Directories {
     shards: [RwLock<HashMap<u32, Arc<Directory>>>; SHARDS],
     hasher: RandomState,
@@ -134,7 +124,6 @@ impl Directories {
         self.shard(ino).read().get(&ino).cloned()
     }
 
-    /// Adds a directory.
     pub fn insert(&self, ino: u32, parent: u32, names: Names) -> Arc<Directory> {
         let directory = Arc::new(Directory {
             state: RwLock::new(names),
@@ -145,12 +134,10 @@ impl Directories {
         directory
     }
 
-    /// Forgets a directory.
     pub fn remove(&self, ino: u32) {
         self.shard(ino).write().remove(&ino);
     }
 
-    /// Hash of a name.
     pub fn hash(&self, name: &[u8]) -> u32 {
         self.hasher.hash_one(name) as u32
     }
@@ -300,7 +287,6 @@ impl TierFs {
         Ok(())
     }
 
-    /// Removes an entry.
     pub(crate) fn remove_entry(&self, names: &mut Names, position: u32, name: &[u8]) -> FsResult<()> {
         self.region.commit(self.record_at(names, position)?, entry::FREE);
         self.settled()?;

@@ -14,14 +14,10 @@ pub type FsResult<T> = Result<T, rustix::io::Errno>;
 /// Why a region, a cold store or a mount point cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TierError {
-    /// An operation failed.
     #[error("{operation} {path}: {words}{remedy}", words = errno_message(source))]
     Io {
-        /// What was being done.
         operation: &'static str,
-        /// To what.
         path: PathBuf,
-        /// Why it failed.
         #[source]
         source: io::Error,
         /// What would help, beginning with `; `, or nothing.
@@ -32,75 +28,38 @@ pub enum TierError {
     Output(#[from] senesce_core::output::OutputError),
     /// Not a part of our file system.
     #[error("{path} is not the {role} of a tier file system: {found}; make one with `senesce tier mkfs`")]
-    Foreign {
-        /// The file or device.
-        path: PathBuf,
-        /// What it should have been.
-        role: &'static str,
-        /// What is wrong.
-        found: String,
-    },
-    /// Another version.
+    Foreign { path: PathBuf, role: &'static str, found: String },
     #[error(
         "{path} has format version {found}, this program reads version {}; use the program version that made it",
         crate::format::FORMAT_VERSION
     )]
-    Version {
-        /// The file or device.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
-    /// Region and cold store of two file systems.
+    Version { path: PathBuf, found: u32 },
     #[error(
         "{nvm} and {cold} belong to two different file systems; name the cold store that was made with this region"
     )]
-    NotAPair {
-        /// The region.
-        nvm: PathBuf,
-        /// The cold store.
-        cold: PathBuf,
-    },
+    NotAPair { nvm: PathBuf, cold: PathBuf },
     /// Shorter than its header says.
     #[error("{path} is truncated: {found} bytes where its header says {expected}; restore the whole file")]
     Truncated {
-        /// The file or device.
         path: PathBuf,
         /// Bytes there are.
         found: u64,
         /// Bytes there should be.
         expected: u64,
     },
-    /// Inconsistent content.
     #[error("{path} is damaged: {problem}; `senesce tier check` lists everything that is wrong")]
-    Damaged {
-        /// The file or device.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Another process uses it.
+    Damaged { path: PathBuf, problem: String },
     #[error("{path} is in use by another mount or check; unmount that first")]
-    InUse {
-        /// The file or device.
-        path: PathBuf,
-    },
-    /// The mount point cannot be used.
+    InUse { path: PathBuf },
     #[error("mount point {path}: {problem}")]
     MountPoint {
-        /// The mount point.
         path: PathBuf,
         /// Why not and what would help.
         problem: String,
     },
     /// Something the machine lacks.
     #[error("{what} is missing: {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
     /// A signal ended the wait for a scrub.
     #[error("interrupted; the server continues the scrub, and `senesce tier stats` shows its counters")]
     Interrupted,

@@ -20,7 +20,6 @@ pub const BATCH: usize = 1024;
 /// Pointers that swing under one hold of a file's lock.
 const SWINGS_PER_LOCK: usize = 64;
 
-/// State of the evictor.
 pub struct Evictor {
     threshold: u64,
     period: Duration,
@@ -36,13 +35,11 @@ pub struct Evictor {
     calm: AtomicBool,
 }
 
-/// Why nothing is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopped {
     No,
     /// The disk of the cold store is full.
     NoSpace,
-    /// The cold store failed.
     Failed,
 }
 
@@ -170,7 +167,6 @@ impl TierFs {
         self.evictor.grown_to(self.heat.adopt(block, leaf));
     }
 
-    /// The evictor of this file system.
     pub fn evictor(&self) -> &Evictor {
         &self.evictor
     }

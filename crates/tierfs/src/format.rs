@@ -21,11 +21,8 @@ pub use pointer::Pointer;
 
 /// Bytes of a block of the region and of a slot of the cold store.
 pub const BLOCK: usize = 4096;
-/// Version of both formats.
 pub const FORMAT_VERSION: u32 = 2;
-/// Bytes of an inode.
 pub const INODE_BYTES: usize = 128;
-/// Inodes in a block.
 pub const INODES_PER_BLOCK: u32 = (BLOCK / INODE_BYTES) as u32;
 /// Pointers in an interior node of a tree, as a power of two.
 pub const NODE_BITS: u32 = 9;
@@ -40,13 +37,11 @@ pub const ROOT_INO: u32 = 1;
 /// Least number of blocks of a region.
 pub const MIN_BLOCKS: u64 = 64;
 
-/// Where the mutable words of the superblock are.
 pub mod superblock {
     use super::sealed;
 
     /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted, [`REPAIRING`] while a repair is under way.
     pub const STATE: usize = 64;
-    /// Root of the tree of inode blocks.
     pub const INODE_TREE: usize = 72;
     /// The same once more, stored after it: what a repair can fall back on.
     pub const INODE_TREE_COPY: usize = 128;
@@ -85,15 +80,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Blocks that hold the sums of the slots.
     pub fn sum_blocks(&self) -> u64 {
         self.slots.div_ceil(BLOCK as u64 / 4)
     }
 
     /// Why no file system has these sizes, if so.
-    ///
-    /// # Errors
-    /// What is too small or too large, and what would help.
     pub fn check_sizes(&self) -> Result<(), String> {
         let least = Bytes(MIN_BLOCKS * BLOCK as u64);
         if self.blocks < MIN_BLOCKS {
@@ -111,12 +102,10 @@ impl Identity {
         Ok(())
     }
 
-    /// The header of the region.
     pub fn encode_region(&self) -> [u8; HEADER_BYTES] {
         self.encode(REGION_MAGIC)
     }
 
-    /// The header of the cold store.
     pub fn encode_cold(&self) -> [u8; HEADER_BYTES] {
         self.encode(COLD_MAGIC)
     }
@@ -131,9 +120,6 @@ impl Identity {
     }
 
     /// Reads the header of a cold store; `path` is for the message.
-    ///
-    /// # Errors
-    /// As [`Self::decode_region`], where the other half is a region.
     pub fn decode_cold(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
         decode(bytes, COLD_MAGIC, REGION_MAGIC, path, "cold store")
     }
@@ -212,7 +198,6 @@ pub fn unsealed(word: u64) -> Option<u32> {
     (sum::of_half(value) == (word >> 32) as u32).then_some(value)
 }
 
-/// The type of a directory entry for a mode.
 pub fn entry_kind(mode: u32) -> u8 {
     (mode >> 12) as u8
 }

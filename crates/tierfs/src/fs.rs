@@ -48,7 +48,6 @@ pub struct TierFs {
     pub(crate) identity: Identity,
     pub(crate) mode: Mode,
     pub(crate) promotion: Promotion,
-    /// Whether evicted blocks have sums.
     pub(crate) block_sums: bool,
     pub(crate) blocks: Space,
     pub(crate) slots: Space,
@@ -92,9 +91,6 @@ impl TierFs {
     }
 
     /// Whether everything that was stored is durable.
-    ///
-    /// # Errors
-    /// EIO once persisting has failed.
     pub fn settled(&self) -> FsResult<()> {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }
     }
@@ -177,7 +173,6 @@ impl TierFs {
     }
 }
 
-/// What leaves the trees.
 #[derive(Default)]
 pub(crate) struct Freed {
     pub blocks: Vec<u32>,
@@ -194,7 +189,6 @@ pub(crate) struct Change<'a> {
     reserved: Vec<u32>,
     fresh: Vec<u32>,
     dropped: Vec<(Pointer, u8)>,
-    /// Slots of leaves that others replace.
     replaced: Vec<u32>,
     /// What was stored and is not durable yet.
     pub unsynced: Unsynced,

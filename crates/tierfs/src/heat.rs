@@ -17,9 +17,7 @@ pub struct Heat {
 /// A leaf block of a regular file: the only kind that is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leaf {
-    /// Inode.
     pub ino: u32,
-    /// Block index in the file.
     pub index: u32,
 }
 
@@ -33,7 +31,6 @@ impl Heat {
         Self { state, owner, resident: AtomicU64::new(0) }
     }
 
-    /// Bytes per block of the region.
     pub const BYTES_PER_BLOCK: usize = size_of::<AtomicU8>() + size_of::<AtomicU64>();
 
     /// Leaf blocks in memory.

@@ -57,9 +57,6 @@ impl TierFs {
 
     /// Like [`read_directory`](Self::read_directory), with attributes and one reference taken of everything that is
     /// passed on, as by a lookup; `.` and `..` take none.
-    ///
-    /// # Errors
-    /// As [`read_directory`](Self::read_directory); as [`get_attr`](Self::get_attr) for the entry that it stopped at.
     pub fn read_directory_plus(
         &self,
         ino: u32,

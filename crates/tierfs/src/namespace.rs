@@ -10,18 +10,14 @@ use crate::table;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
-/// What to create.
 #[derive(Debug, Clone, Copy)]
 pub struct NewInode<'a> {
-    /// Type and permissions.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
     /// Group; that of the directory instead if it is set-group-ID.
     pub gid: u32,
     /// Device number of a device node.
     pub rdev: u32,
-    /// Target of a symbolic link.
     pub target: &'a [u8],
 }
 
@@ -160,7 +156,6 @@ impl TierFs {
         Ok(self.attr_of(ino, offset, &inode))
     }
 
-    /// A place for a new name, and the inode that it will name.
     fn prepare(&self, names: &mut Names, parent: u32, name: &[u8], new: &NewInode<'_>) -> FsResult<(u32, Inode)> {
         self.changeable()?;
         live(names)?;

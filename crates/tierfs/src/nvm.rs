@@ -31,7 +31,6 @@ pub unsafe trait Nvm: Send + Sync {
     /// epoch. Other bytes may become durable too.
     fn persist_all(&self, ranges: &[Range<usize>]);
 
-    /// [`persist_all`](Self::persist_all) of `offset..offset + len`.
     fn persist(&self, offset: usize, len: usize) {
         self.persist_all(std::slice::from_ref(&(offset..offset + len)));
     }
@@ -41,7 +40,6 @@ pub unsafe trait Nvm: Send + Sync {
         false
     }
 
-    /// How durability is reached, in words.
     fn durability(&self) -> &'static str;
 }
 

@@ -22,7 +22,6 @@ use std::time::Duration;
 /// How a file system is to behave while it is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// With or without eviction.
     pub mode: Mode,
     /// Leaf blocks in memory above which blocks are evicted.
     pub threshold: Bytes,
@@ -177,12 +176,10 @@ impl TierFs {
         }
     }
 
-    /// What this file system is.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// How it behaves.
     pub fn mode(&self) -> Mode {
         self.mode
     }

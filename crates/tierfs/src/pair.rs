@@ -16,10 +16,8 @@ use std::io::Read;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What to make.
 #[derive(Debug, Clone)]
 pub struct MakeRequest {
-    /// File of the region.
     pub nvm: PathBuf,
     /// Its size; that of the file if it exists already.
     pub nvm_size: Option<Bytes>,
@@ -84,9 +82,6 @@ fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
 
 /// A new cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was made in this way before. A
 /// symbolic link is refused.
-///
-/// # Errors
-/// As [`make`], of the cold store alone.
 pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), TierError> {
     let mut created = Created(Vec::new());
     let claim = ColdClaim::take_own(path, &mut created)?;
@@ -169,7 +164,6 @@ fn reserve(file: &File, path: &Path, bytes: u64) -> Result<(), TierError> {
     }
 }
 
-/// A cold store that may be overwritten.
 enum ColdClaim {
     File(File),
     Device(ClaimedDevice),
@@ -222,7 +216,6 @@ impl ColdClaim {
         Ok(slots * BLOCK as u64)
     }
 
-    /// What was looked at and locked.
     fn file(&self) -> &File {
         match self {
             Self::File(file) => file,
@@ -263,11 +256,8 @@ fn random_identity() -> Result<[u8; 16], TierError> {
 
 /// Both halves, locked and found to belong together.
 pub struct OpenPair {
-    /// The region.
     pub nvm: MappedNvm,
-    /// The cold store.
     pub cold: FileCold,
-    /// What they are.
     pub identity: Identity,
 }
 

@@ -108,9 +108,6 @@ fn without(range: &Range<u64>, gone: &Range<u64>) -> [Range<u64>; 2] {
 
 impl TierFs {
     /// As [`read`](Self::read), for pages that the kernel keeps.
-    ///
-    /// # Errors
-    /// Those of [`read`](Self::read).
     pub fn read_into_cache(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
         let bytes = start..start.saturating_add(out.len() as u64);
         self.read_and(ino, start, out, |slot| {
@@ -131,9 +128,6 @@ impl TierFs {
     }
 
     /// As [`write`](Self::write), of data that the kernel has put into its cache too.
-    ///
-    /// # Errors
-    /// Those of [`write`](Self::write).
     pub fn write_through_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.find(ino)?.1.keep_in_cache();
         self.past_cache.clear(ino);
@@ -141,9 +135,6 @@ impl TierFs {
     }
 
     /// As [`write`](Self::write), past the kernel's cache.
-    ///
-    /// # Errors
-    /// Those of [`write`](Self::write).
     pub fn write_past_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.write_and(ino, start, data, clear_setid, |slot| {
             if slot.is_in_cache() {
@@ -154,9 +145,6 @@ impl TierFs {
 
     /// Takes back pages of the cache that a shared map has changed, without the bytes that were written past the cache since the
     /// kernel filled them. What lies before such bytes and behind them is written one after the other.
-    ///
-    /// # Errors
-    /// Those of [`write`](Self::write).
     pub fn write_back(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         let end = end_of_write(start, data)?;
         let mut done = start;

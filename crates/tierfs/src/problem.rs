@@ -2,14 +2,11 @@
 
 use crate::format::Pointer;
 
-/// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What, in words.
     pub text: String,
     /// The inode it is about; 0 for none.
     pub ino: u32,
-    /// What puts it right.
     pub fix: Fix,
 }
 
@@ -18,7 +15,6 @@ pub struct Problem {
 pub enum Fix {
     /// The state word is set to "mounted", so that what a crash leaves is put right.
     State,
-    /// The commit record of a rename is emptied.
     CommitRecord,
     /// The root of the table of inodes is taken from its copy, or searched for.
     InodeTree,
@@ -26,18 +22,14 @@ pub enum Fix {
     InodeTreeCopy,
     /// What a pointer of the table of inodes, at this byte, led to is searched for: the blocks of inodes from `first` on.
     InodeBlocks {
-        /// Where the pointer stands.
         at: usize,
         /// Index of the first block of inodes below it.
         first: u32,
-        /// Height of what is below it.
         height: u8,
     },
-    /// An empty root directory is made.
     RootDirectory,
     /// A pointer of a node, at this byte, becomes another.
     Word(usize, Pointer),
-    /// An inode is freed.
     Inode(u32),
     /// The tree of an inode is given up.
     Tree(u32),

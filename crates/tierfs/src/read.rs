@@ -131,13 +131,11 @@ impl TierFs {
         if damaged.is_empty() { Ok(()) } else { Err(Errno::IO) }
     }
 
-    /// Whether what was read from a slot has the sum of what was written there.
     pub(crate) fn is_as_evicted(&self, slot: u32, content: &[u8]) -> bool {
         let sum = if self.block_sums { self.region.block_sum(slot) } else { 0 };
         sum == 0 || sum == sum_of_block(slot, content)
     }
 
-    /// Stores the time of an access.
     fn mark_access(&self, slot: &Slot, offset: usize, access: Option<i64>) {
         let Some(atime) = access.filter(|_| self.changeable().is_ok()) else { return };
         let _guard = slot.lock.write();

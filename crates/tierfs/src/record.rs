@@ -8,10 +8,8 @@ pub const UNIT: usize = 8;
 /// Bytes of the least record.
 pub const LEAST_RECORD: usize = 16;
 
-/// An entry as it stands in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Inode.
     pub ino: u32,
     /// Type, `st_mode >> 12`.
     pub kind: u8,
@@ -32,7 +30,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// The name of a record that is not free.
     pub fn name(&self) -> &[u8] {
         &self.name[..self.name_length]
     }
@@ -92,9 +89,6 @@ pub fn clear_directory_block(region: &Region, block: u32) {
 
 /// Calls `visit(entry, name)` for every record with an inode in a directory's block, from byte `from` on, until it
 /// returns `false`. A record that is damaged is an error.
-///
-/// # Errors
-/// Which record is damaged: nothing behind it can be found.
 pub fn scan_block(
     region: &Region,
     block: u32,

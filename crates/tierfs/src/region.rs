@@ -19,7 +19,6 @@ impl Unsynced {
         }
     }
 
-    /// Adds a block.
     pub fn add_block(&mut self, block: u32) {
         self.add(byte(block), BLOCK);
     }
@@ -40,7 +39,6 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Wraps a memory.
     pub fn new(nvm: Box<dyn Nvm>) -> Self {
         let (base, len) = (nvm.base(), nvm.len() / BLOCK * BLOCK);
         Self { nvm, base, len, damage: AtomicU64::new(0) }
@@ -53,12 +51,10 @@ impl Region {
         region
     }
 
-    /// Blocks there are.
     pub fn blocks(&self) -> u64 {
         (self.len / BLOCK) as u64
     }
 
-    /// The memory behind it.
     pub fn nvm(&self) -> &dyn Nvm {
         &*self.nvm
     }
@@ -92,7 +88,6 @@ impl Region {
         u64::from_le(self.word(offset).load(Ordering::Acquire))
     }
 
-    /// Stores a word atomically.
     #[inline]
     pub fn store(&self, offset: usize, value: u64) {
         self.word(offset).store(value.to_le(), Ordering::Release);
@@ -196,7 +191,6 @@ impl Region {
         }
     }
 
-    /// Makes a block durable.
     pub fn persist_block(&self, block: u32) {
         self.nvm.persist(byte(block), BLOCK);
     }
@@ -207,7 +201,6 @@ impl Region {
         self.words(offset).each_ref().map(|word| u64::from_le(word.load(Ordering::Acquire)))
     }
 
-    /// Writes a copy of an inode, word by word.
     #[inline]
     pub fn store_inode(&self, offset: usize, value: &Inode) -> [u64; inode::COPY_WORDS] {
         let words = value.pack();
@@ -226,7 +219,6 @@ impl Region {
         })
     }
 
-    /// Stores a pointer in a node.
     #[inline]
     pub fn store_pointer(&self, offset: usize, pointer: Pointer) {
         self.store(offset, pointer.seal());
@@ -287,7 +279,6 @@ pub fn sum_of_block(slot: u32, content: &[u8]) -> u32 {
     crc32c_append(crc32c(&slot.to_le_bytes()), content).max(1)
 }
 
-/// Byte offset of a block.
 pub fn byte(block: u32) -> usize {
     block as usize * BLOCK
 }

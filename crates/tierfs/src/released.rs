@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Slots that are punched between two looks at whether somebody needs them.
 const AT_ONCE: usize = 256;
 
-/// Slots to be punched.
 #[derive(Default)]
 pub(crate) struct Released {
     waiting: Mutex<Vec<u32>>,
@@ -21,17 +20,14 @@ pub(crate) struct Released {
 }
 
 impl Released {
-    /// How many are on their way.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How many were punched.
     pub fn punched(&self) -> u64 {
         self.punched.load(Ordering::Relaxed)
     }
 
-    /// Whether there is something to do.
     pub fn is_waiting(&self) -> bool {
         self.count() > 0
     }

@@ -16,7 +16,6 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most words of a commit record.
 const MOST_WORDS: usize = 8;
 
 /// Stores several words as if at once. The caller holds the lock of the record.
@@ -70,7 +69,6 @@ pub fn recover(region: &Region) -> Result<(), String> {
     Ok(())
 }
 
-/// One end of a rename.
 struct End<'a> {
     parent: u32,
     directory: &'a Arc<Directory>,

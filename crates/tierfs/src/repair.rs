@@ -112,9 +112,6 @@ fn keep_the_rest(
 const MOST_WRONG: usize = 16;
 
 /// Writes the header of one half anew from the other's, if it is all but the same.
-///
-/// # Errors
-/// The files cannot be read or written.
 pub fn restore_headers(nvm: &Path, cold: &Path) -> Result<(), TierError> {
     let (region, store) = (read_header(nvm)?, read_header(cold)?);
     match (Identity::decode_region(&region, nvm), Identity::decode_cold(&store, cold)) {
@@ -156,9 +153,7 @@ fn damaged(path: &Path, problem: &str) -> TierError {
 /// What became of what a problem is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It is as it was before it was damaged.
     Restored,
-    /// It is lost.
     GivenUp,
 }
 

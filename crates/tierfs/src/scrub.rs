@@ -42,12 +42,10 @@ pub struct Progress {
     pub findings: Vec<String>,
 }
 
-/// The state of scrubs.
 #[derive(Default)]
 pub struct Scrubbed(Mutex<Progress>);
 
 impl Scrubbed {
-    /// A scrub begins.
     pub(crate) fn begin(&self) {
         let mut progress = self.0.lock();
         *progress = Progress { running: true, ended: progress.ended, ..Progress::default() };

@@ -28,36 +28,28 @@ use std::time::Duration;
 /// Device number of /dev/fuse: misc, 229 (kernel: Documentation/admin-guide/devices.txt).
 const FUSE_DEVICE: u64 = libc::makedev(10, 229);
 
-/// Where the memory is.
 #[derive(Debug, Clone)]
 pub enum Memory {
-    /// A region in a file.
     File(PathBuf),
     /// Anonymous memory of this size: an empty file system that is gone at the end. Its cold store is made anew.
     Anonymous(Bytes),
 }
 
-/// What to mount, where and how.
 #[derive(Debug, Clone)]
 pub struct MountRequest {
-    /// The region.
     pub memory: Memory,
     /// File or device of the cold store.
     pub cold: PathBuf,
-    /// Directory to mount on.
     pub mount_point: PathBuf,
     /// How the file system behaves.
     pub options: Options,
-    /// Threads that answer the kernel.
     pub threads: usize,
-    /// A latency to add to the cold store.
     pub cold_latency: Option<Latency>,
 }
 
 /// What programs on the file system of root may do that a mount forbids unless asked: a region may come from somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
-    /// Device nodes work.
     pub devices: bool,
     /// Setuid and setgid bits work.
     pub setuid: bool,
@@ -85,9 +77,6 @@ pub fn serve(
 }
 
 /// The same with more than a mount allows by itself.
-///
-/// # Errors
-/// As [`serve`].
 pub fn serve_with(
     request: &MountRequest,
     allow: Allow,
@@ -150,9 +139,6 @@ pub struct Server {
 
 impl Server {
     /// Mounts; returns once that is done.
-    ///
-    /// # Errors
-    /// As [`serve`], of all that comes before it is mounted.
     pub fn start(request: MountRequest) -> Result<Self, TierError> {
         let interrupt = Interrupt::new();
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -176,9 +162,6 @@ impl Server {
     }
 
     /// Unmounts and waits until everything is durable.
-    ///
-    /// # Errors
-    /// As [`serve`], of all that comes after it was mounted.
     pub fn stop(mut self) -> Result<(), TierError> {
         self.interrupt.request();
         self.thread.take().map_or(Ok(()), join)

@@ -18,12 +18,10 @@ impl Marks {
         self.0[index as usize / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
     }
 
-    /// Whether a bit is set.
     pub fn is_set(&self, index: u32) -> bool {
         self.word(index as usize / 64) & 1 << (index % 64) != 0
     }
 
-    /// Clears a bit.
     pub fn clear(&self, index: u32) {
         self.0[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
     }
@@ -67,7 +65,6 @@ impl Space {
         Self { shards, words_per_shard, free: AtomicU64::new(free), total: count, reserve }
     }
 
-    /// Free numbers.
     pub fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
@@ -77,7 +74,6 @@ impl Space {
         self.free().saturating_sub(self.reserve)
     }
 
-    /// Numbers in all.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -100,7 +96,6 @@ impl Space {
         true
     }
 
-    /// Gives numbers back.
     pub fn give(&self, numbers: &[u32]) {
         let mut rest = numbers;
         while let Some(first) = rest.first() {

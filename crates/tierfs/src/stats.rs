@@ -7,7 +7,6 @@ use senesce_core::failure::errno_message;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Damaged blocks that are printed one by one.
 const MOST_PRINTED: u64 = 100;
 
 /// Counters since the mount.
@@ -112,7 +111,6 @@ pub struct Stats {
 }
 
 impl TierFs {
-    /// Counts as of now.
     pub fn stats(&self) -> Stats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (resident, free) = (self.heat.resident(), self.blocks.free());
@@ -176,14 +174,10 @@ impl TierFs {
 /// What statfs(2) tells, in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statfs {
-    /// Blocks of both tiers.
     pub blocks: u64,
-    /// Free blocks.
     pub free: u64,
     /// Free blocks that an ordinary writer can have.
     pub available: u64,
-    /// Inodes there can be.
     pub inodes: u64,
-    /// Inodes that can still be made.
     pub free_inodes: u64,
 }

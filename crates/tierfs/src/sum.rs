@@ -12,7 +12,6 @@ pub fn of_half(value: u32) -> u32 {
     library::of_half(value)
 }
 
-/// The sum of a word.
 #[inline]
 pub fn of_word(value: u64) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -34,7 +33,6 @@ pub fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -
     library::of_words(head, low, words)
 }
 
-/// The sum of two words and bytes.
 #[inline]
 pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]

@@ -18,11 +18,8 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What the walk found.
 pub struct Survey {
-    /// Blocks in use.
     pub blocks: Marks,
-    /// Slots in use.
     pub slots: Marks,
     /// How many slots are in use.
     pub cold: u64,
@@ -30,19 +27,15 @@ pub struct Survey {
     pub heat: Heat,
     /// The inodes, with blocks counted.
     pub table: Table,
-    /// The directories, indexed.
     pub directories: Directories,
     /// Inodes in use that nothing names: left by a crash.
     pub orphans: Vec<u32>,
     /// Inodes whose stored links differ from the entries that name them (inode, entries).
     pub miscounted: Vec<(u32, u32)>,
-    /// Free inode numbers, descending.
     pub free_inodes: Vec<u32>,
-    /// Inodes in use.
     pub inodes: u64,
     /// What is wrong; at most [`MOST_PROBLEMS`].
     pub problems: Vec<Problem>,
-    /// How much more is wrong.
     pub more_problems: u64,
     /// Inodes that are named and have no place in the table, and the types that their names give them.
     pub astray: Vec<(u32, u8)>,
@@ -55,13 +48,10 @@ pub struct Survey {
 /// A block in the cold store, and whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Evicted {
-    /// Where it is.
     pub slot: u32,
-    /// Of which file.
     pub leaf: Leaf,
 }
 
-/// What a walk is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Purpose {
     /// Inodes without a name are kept with all they have.

@@ -59,7 +59,6 @@ impl Slot {
 
 const SEGMENT: usize = 4096;
 
-/// All inodes.
 pub struct Table {
     /// Block of the region that holds the inodes `INODES_PER_BLOCK * index ..`; 0 past the end.
     blocks: Box<[AtomicU32]>,
@@ -70,12 +69,10 @@ pub struct Table {
     newest_generation: AtomicU32,
 }
 
-/// Free inodes by the block they are in.
 #[derive(Default)]
 struct FreeInodes {
     /// One bit for every free inode of a block.
     masks: Vec<u32>,
-    /// Blocks with some.
     partly: BTreeSet<u32>,
     /// Blocks with nothing else.
     wholly: BTreeSet<u32>,
@@ -154,7 +151,6 @@ impl Table {
         blocks.filter(|block| block.load(Ordering::Acquire) != 0).count() as u64 * u64::from(INODES_PER_BLOCK)
     }
 
-    /// Blocks of inodes.
     pub fn block_count(&self) -> u32 {
         self.block_count.load(Ordering::Acquire)
     }
@@ -184,7 +180,6 @@ impl Table {
         self.free.lock().take()
     }
 
-    /// Gives numbers back.
     pub fn give(&self, numbers: impl IntoIterator<Item = u32>) {
         let mut free = self.free.lock();
         numbers.into_iter().for_each(|ino| free.give(ino));
@@ -243,15 +238,11 @@ impl Table {
 /// What stands at the place of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// No inode.
     Free,
-    /// An inode in use.
     Used(Inode),
-    /// Its sum is wrong.
     Damaged,
 }
 
-/// The copy that counts.
 #[inline]
 fn active_copy(offset: usize, flags: u32) -> usize {
     offset + inode::COPY0 + if flags & inode::SECOND != 0 { inode::COPY_BYTES } else { 0 }

@@ -94,16 +94,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where a block's pointer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PointerLocation {
-    /// In the inode.
     Root,
     /// In a node, at this byte offset.
     Node(usize),
-    /// The tree does not reach there.
     Nowhere,
-    /// A node on the way is lost.
     Lost,
 }
 
@@ -142,7 +138,6 @@ fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
     (low, high)
 }
 
-/// How an edit becomes visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visible {
     /// Pointers are stored in place, after what they point to is durable: each alone is right.
@@ -159,7 +154,6 @@ pub enum Visible {
 #[derive(Default)]
 pub(crate) struct Swings {
     pointers: Vec<(usize, Pointer)>,
-    /// Nodes are among what they point to.
     of_nodes: bool,
 }
 

@@ -48,11 +48,8 @@ pub fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
     (records.len() <= MOST_BLOCKS * PAYLOAD).then_some(records)
 }
 
-/// What a chain holds and which blocks it has.
 pub struct Chain {
-    /// The attributes.
     pub attributes: Attributes,
-    /// Its blocks, in order.
     pub blocks: Vec<u32>,
 }
 
@@ -163,9 +160,6 @@ impl TierFs {
     }
 
     /// Removes an attribute; ENODATA if there is none.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); ENODATA as above.
     pub fn remove_xattr(&self, ino: u32, name: &[u8]) -> FsResult<()> {
         self.change_xattrs(ino, true, |attributes| {
             let before = attributes.len();

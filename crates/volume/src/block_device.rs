@@ -10,7 +10,6 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A block device of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
     path: PathBuf,
@@ -110,7 +109,6 @@ impl BlockDevice {
         &self.name
     }
 
-    /// Major and minor number.
     pub fn number(&self) -> (u32, u32) {
         self.number
     }
@@ -131,12 +129,10 @@ impl BlockDevice {
         Some(text.trim().to_string())
     }
 
-    /// Whether it is a partition.
     pub fn is_partition(&self) -> bool {
         self.folder().join("partition").exists()
     }
 
-    /// The disk that it is a partition of, or itself.
     pub fn disk(&self) -> Self {
         let parent = self.folder().parent().and_then(|parent| fs::read_to_string(parent.join("dev")).ok());
         match (self.is_partition(), parent.as_deref().and_then(parse_number).and_then(Self::from_number)) {
@@ -192,7 +188,6 @@ impl BlockDevice {
         numbers.filter_map(Self::from_number).collect()
     }
 
-    /// Whether an open file is this device.
     pub(crate) fn is(&self, file: &fs::File) -> bool {
         file.metadata().is_ok_and(|found| found.file_type().is_block_device() && split(found.rdev()) == self.number)
     }
@@ -218,7 +213,6 @@ impl BlockDevice {
         self.attribute("start").filter(|_| self.is_partition())?.parse().ok()
     }
 
-    /// The serial number of its disk.
     pub fn serial(&self) -> Option<String> {
         let disk = self.disk();
         ["serial", "device/serial", "device/vpd_pg80", "wwid"]
@@ -245,9 +239,6 @@ impl BlockDevice {
     }
 
     /// Sets a file of its disk's `queue` folder; returns what was there before.
-    ///
-    /// # Errors
-    /// As [`exchange`].
     pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
         exchange(&self.queue_file(name), value)
     }
@@ -266,9 +257,6 @@ impl BlockDevice {
     }
 
     /// Drops what the kernel caches of the device itself.
-    ///
-    /// # Errors
-    /// Those of open(2); EACCES of BLKFLSBUF without CAP_SYS_ADMIN.
     pub fn flush_buffers(&self) -> Result<(), TargetError> {
         let file = fs::File::open(&self.path).map_err(TargetError::io("open", &self.path))?;
         senesce_sys::block::flush_buffers(&file).map_err(TargetError::errno("flush the buffers of", &self.path))

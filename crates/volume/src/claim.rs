@@ -15,7 +15,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The marker of a directory of ours.
 pub const MARKER: &str = ".senesce";
 
 const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
@@ -31,19 +30,12 @@ pub trait Rooted: Sized {
     /// As [`ClaimedDirectory::claim`] where it is to be ours; none where it is visited.
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
 
-    /// Where it is.
     fn path(&self) -> &Path;
 
     /// Gives up the descriptor, so that the file system can be unmounted.
-    ///
-    /// # Errors
-    /// Where /dev/null, which takes the descriptor's place, cannot be opened.
     fn release(&mut self) -> Result<(), TargetError>;
 
     /// Takes the same directory again after a remount.
-    ///
-    /// # Errors
-    /// Those of open(2).
     fn retake(&mut self) -> Result<(), TargetError>;
 }
 
@@ -109,7 +101,6 @@ impl ClaimedDirectory {
         Ok((handle, marked))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -275,9 +266,6 @@ impl ClaimedDevice {
 
     /// As [`Self::claim`], of a device that may hold what the caller wrote itself: `is_ours` looks, with the lock held, and what
     /// it knows is not refused.
-    ///
-    /// # Errors
-    /// As [`Self::claim`], and those of `is_ours`.
     pub fn claim_again<E: From<TargetError>>(
         path: &Path,
         erase: Option<&str>,
@@ -357,7 +345,6 @@ impl ClaimedDevice {
         check_device(&self.device, self.is_own)
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         self.device.path()
     }
@@ -367,7 +354,6 @@ impl ClaimedDevice {
         &self.device
     }
 
-    /// Its size.
     pub fn size(&self) -> Bytes {
         self.device.size()
     }

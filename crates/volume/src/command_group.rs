@@ -21,7 +21,6 @@ use std::process::{Child, Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The mark in the environment.
 const MARK: &str = "SENESCE_COMMAND_GROUP";
 
 /// How the names of control groups begin.
@@ -55,7 +54,6 @@ pub(crate) struct Members {
     since_ticks: u64,
 }
 
-/// Commands that end together.
 #[derive(Debug)]
 pub struct CommandGroup {
     members: Members,
@@ -74,9 +72,6 @@ impl Drop for CommandGroup {
 
 impl CommandGroup {
     /// For commands that work in `place`.
-    ///
-    /// # Errors
-    /// The ledger cannot be written.
     pub fn of(place: &Path) -> Result<Self, TargetError> {
         if rustix::process::geteuid().is_root() {
             for hierarchy in HIERARCHIES.iter().filter_map(|(root, controller)| own_group(root, controller)) {
@@ -90,9 +85,6 @@ impl CommandGroup {
     }
 
     /// For commands whose start is measured, or which may leave servers behind: they are only marked, which takes no time.
-    ///
-    /// # Errors
-    /// As [`Self::of`].
     pub fn marked() -> Result<Self, TargetError> {
         let mut group = Self::new(None, None)?;
         group.spares = true;
@@ -109,9 +101,6 @@ impl CommandGroup {
     }
 
     /// Starts a command as a member.
-    ///
-    /// # Errors
-    /// Those of starting it.
     pub fn start(&self, command: &mut Command) -> io::Result<Child> {
         command.env(MARK, &self.members.mark);
         if let Some(group) = &self.members.control_group {
@@ -121,9 +110,6 @@ impl CommandGroup {
     }
 
     /// Runs a command to its end, or until the user stops this process.
-    ///
-    /// # Errors
-    /// Those of starting it and waiting for it.
     pub fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
         let mut child = self.start(command)?;
         self.wait(&child)?;
@@ -131,9 +117,6 @@ impl CommandGroup {
     }
 
     /// The same, and collects the outputs that are piped.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
         let child = self.start(command)?;
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
@@ -162,9 +145,6 @@ impl CommandGroup {
     }
 
     /// Ends what the commands left running, with a warning.
-    ///
-    /// # Errors
-    /// A process does not end; the guardian then tries again.
     pub fn end(mut self) -> io::Result<()> {
         for process in self.members.list() {
             tracing::warn!("ended {}, which a command left running", name_of(process));
@@ -173,9 +153,6 @@ impl CommandGroup {
     }
 
     /// Lets what the commands left running continue.
-    ///
-    /// # Errors
-    /// The control group cannot be removed.
     pub fn release(mut self) -> io::Result<()> {
         if let Some(group) = &self.members.control_group
             && let Some(parent) = group.parent()
@@ -314,7 +291,6 @@ fn uses(process: u32, device: u64) -> bool {
     named.into_iter().chain(open).any(|path| path.metadata().is_ok_and(|found| found.dev() == device))
 }
 
-/// The entries of a directory that are numbers.
 fn numbers(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

@@ -22,9 +22,6 @@ pub struct CustomFileSystem {
 
 impl CustomFileSystem {
     /// Makes it on a claimed device. Returns the command.
-    ///
-    /// # Errors
-    /// When the device is no longer ours, or the command fails.
     pub fn make(&self, device: &ClaimedDevice) -> Result<String, TargetError> {
         device.check_again()?;
         done(shell(&self.mkfs, device.path(), None)?)?;

@@ -64,7 +64,6 @@ impl DeviceStat {
         }
     }
 
-    /// Requests of all kinds.
     pub(crate) fn requests(&self) -> u64 {
         self.reads + self.writes + self.discards + self.flushes
     }

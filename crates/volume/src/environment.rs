@@ -25,7 +25,6 @@ const QUEUE: [&str; 16] = [
     "rq_affinity",
 ];
 
-/// Facts about the file system and its mount.
 pub(crate) fn mounted(facts: &mut Environment, point: &Path, known: Option<FileSystem>, device: Option<&Path>) {
     if let Some(line) = mount_line(point) {
         facts.put("fs.name", &line.file_system);

@@ -12,9 +12,7 @@ pub enum TargetError {
     /// It holds data or is in use.
     #[error("refused to use {target}: {found}; {remedy}")]
     Refused {
-        /// The target.
         target: String,
-        /// What was found there.
         found: String,
         /// The flag or step that would allow it.
         remedy: String,
@@ -22,43 +20,24 @@ pub enum TargetError {
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A program that was run failed.
     #[error("{command} failed ({status}): {output}")]
     Program {
-        /// The command line.
         command: String,
-        /// How it ended.
         status: String,
         /// The last lines it printed.
         output: String,
     },
-    /// Something it needs is missing.
     #[error("{what} is missing: {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
     /// A block trace in which requests are missing, so that nothing may be computed from it.
     #[error("the block trace of {device} is not valid: {problems}; run it again, without other tracers if that helps")]
-    InvalidTrace {
-        /// The traced device.
-        device: String,
-        /// All reasons.
-        problems: String,
-    },
+    InvalidTrace { device: String, problems: String },
     /// The words that name it are wrong.
     #[error("{0}")]
     Usage(String),
     /// Data that were read are not what they should be (a foreign trace, a damaged snapshot).
     #[error("{path}: {problem}")]
-    Damaged {
-        /// What was read.
-        path: PathBuf,
-        /// What is wrong with it and what to do.
-        problem: String,
-    },
+    Damaged { path: PathBuf, problem: String },
 }
 
 impl TargetError {
@@ -90,7 +69,6 @@ impl TargetError {
         }
     }
 
-    /// A requirement is missing.
     pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Missing { what: what.into(), remedy: remedy.into() }
     }

@@ -4,12 +4,10 @@ use crate::images::PackManifest;
 use crate::trace::{BlockTrace, blkparse as text, blktrace as binary, columns};
 use std::path::Path;
 
-/// A file of blktrace.
 pub fn blktrace(bytes: &[u8]) {
     let _ = binary::parse(bytes, Path::new("fuzz"), &mut Default::default());
 }
 
-/// The text of blkparse.
 pub fn blkparse(bytes: &[u8]) {
     if let Ok(content) = std::str::from_utf8(bytes) {
         let _ = text::parse(content, Path::new("fuzz"), None);
@@ -35,7 +33,6 @@ pub fn block_trace(bytes: &[u8]) {
     }
 }
 
-/// The head of a packed image.
 pub fn image_pack(bytes: &[u8]) {
     let _ = PackManifest::read(&mut &*bytes, Path::new("fuzz"));
 }

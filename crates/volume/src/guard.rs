@@ -19,15 +19,11 @@ use std::path::{Path, PathBuf};
 pub struct MountLine {
     /// Major and minor number of the file system's device (anonymous for btrfs and others).
     pub device: (u32, u32),
-    /// What of the file system is its root there.
     pub root: String,
-    /// Where it is mounted.
     pub mount_point: PathBuf,
     /// Options of the mount and of the file system.
     pub options: String,
-    /// Its type.
     pub file_system: String,
-    /// What was mounted.
     pub source: PathBuf,
 }
 
@@ -50,7 +46,6 @@ pub(crate) fn mounted() -> Result<Vec<MountLine>, Silent> {
     }
 }
 
-/// The mounts of a mountinfo file.
 pub(crate) fn parse_mounts(text: &str) -> Vec<MountLine> {
     text.lines().filter_map(parse_mount_line).collect()
 }

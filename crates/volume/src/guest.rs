@@ -26,13 +26,10 @@ pub struct Guest(());
 /// Which of the guest's drives is looked for; their names change between boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// The only drive.
     Only,
     /// The only zoned drive.
     Zoned,
-    /// The smallest conventional drive.
     Smallest,
-    /// The largest conventional drive.
     Largest,
 }
 
@@ -95,7 +92,6 @@ fn is_control(line: &MountLine) -> bool {
     line.mount_point == Path::new(CONTROL) && line.file_system == "9p" && line.source == Path::new(CONTROL_TAG)
 }
 
-/// A drive that the lab emulates.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Drive {
     sectors: u64,

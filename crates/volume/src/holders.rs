@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 /// What tells a mounted file system apart.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
-    /// The device that it was mounted from.
     pub source: PathBuf,
     /// Device numbers of its files: that of its device, or an anonymous one (btrfs).
     pub numbers: Vec<(u32, u32)>,
@@ -52,7 +51,6 @@ pub struct Holder {
     pub who: String,
     /// How it holds the file system.
     pub how: String,
-    /// What ends that.
     pub remedy: String,
 }
 
@@ -96,11 +94,8 @@ pub(crate) fn release_copies(identity: &Identity) -> Vec<Holder> {
 
 /// A mount namespace other than ours.
 struct Namespace {
-    /// Who is in it, or what keeps it.
     who: String,
-    /// The process to enter it by.
     process: Option<u32>,
-    /// Its file in /proc or where it is bound.
     file: PathBuf,
     /// Its mounts, as far as they can be read without entering it.
     mounts: Option<PathBuf>,
@@ -238,7 +233,6 @@ pub(crate) fn process_text(process: u32) -> String {
     format!("process {process} ({shown})")
 }
 
-/// Every open descriptor of every process.
 fn descriptors() -> impl Iterator<Item = (u32, PathBuf)> {
     processes().into_iter().flat_map(|process| {
         let folder = PathBuf::from(format!("/proc/{process}/fd"));
@@ -250,7 +244,6 @@ fn processes() -> Vec<u32> {
     numbers(Path::new("/proc"))
 }
 
-/// The entries of a directory that are numbers.
 fn numbers(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

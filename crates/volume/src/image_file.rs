@@ -23,7 +23,6 @@ pub struct ImageFile {
     in_memory: bool,
 }
 
-/// How an image is opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageOptions<'a> {
     pub size: Option<Bytes>,
@@ -118,7 +117,6 @@ impl ImageFile {
         &self.active
     }
 
-    /// Its size.
     pub fn size(&self) -> Bytes {
         self.size
     }
@@ -134,12 +132,10 @@ impl ImageFile {
         }
     }
 
-    /// Whether it is held in memory.
     pub fn is_in_memory(&self) -> bool {
         self.in_memory
     }
 
-    /// The file on disk, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(_, path)| path.as_path())
     }

@@ -181,7 +181,6 @@ fn parse_swaps(text: &str) -> Vec<Swap> {
     text.lines().skip(1).filter_map(of_line).collect()
 }
 
-/// The swap file that this is.
 pub(crate) fn swap_file(known: &Known) -> Result<Option<PathBuf>, Silent> {
     let swaps = swaps()?;
     if let Some(found) = swaps.iter().find(|swap| is_known(&swap.path, known)) {

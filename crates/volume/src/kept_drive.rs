@@ -17,7 +17,6 @@ const MARK: &str = "user.senesce.drive";
 /// What a drive in a file must be.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Its size.
     pub size: Bytes,
     /// What makes it another drive although the size is the same: `lba=4096`.
     pub kind: &'a str,
@@ -50,9 +49,6 @@ impl KeptDrive {
     }
 
     /// Waits until what the guest wrote is on the host's disk.
-    ///
-    /// # Errors
-    /// Those of fsync(2).
     pub fn sync(&self) -> Result<(), TargetError> {
         self.file.sync_all().map_err(TargetError::io("sync", &self.path))
     }

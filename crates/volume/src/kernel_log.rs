@@ -37,7 +37,6 @@ impl KernelLog {
         Self { messages: Some(messages), reader }
     }
 
-    /// Whether the kernel log can be read.
     pub fn is_readable(&self) -> bool {
         self.messages.is_some()
     }
@@ -67,7 +66,6 @@ impl Drop for KernelLog {
     }
 }
 
-/// The thread that reads.
 #[derive(Debug)]
 struct Reader {
     end: OwnedFd,
@@ -108,7 +106,6 @@ fn lock<T>(messages: &Mutex<T>) -> MutexGuard<'_, T> {
     messages.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was read.
 #[derive(Debug)]
 struct Messages<F> {
     file: F,
@@ -122,7 +119,6 @@ impl<F: Read> Messages<F> {
         Self { file, names, found: Vec::new(), gaps: 0 }
     }
 
-    /// Reads what there is.
     fn drain(&mut self) {
         let mut buffer = [0u8; 8192];
         loop {

@@ -191,7 +191,6 @@ fn memory_left_below(root: &Path, version_1: &str, version_2: &str) -> Option<By
     hierarchies.iter().filter_map(left).min().map(Bytes)
 }
 
-/// What one group leaves of its own limit.
 fn memory_left_of(group: &Path, [limit, usage, droppable]: MemoryFiles) -> Option<u64> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     // Version 1 says "no limit" with a number near 2^63.

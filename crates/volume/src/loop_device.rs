@@ -72,7 +72,6 @@ impl LoopDevice {
         Err(TargetError::missing("a free loop device", "detach unused ones with losetup -d"))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -148,9 +147,6 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
 }
 
 /// The loop devices to which this file is attached.
-///
-/// # Errors
-/// Those of fstat(2); [`TargetError::Refused`] where no witness knows.
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     let found = Known::of(file, path)?;
     loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))

@@ -32,13 +32,11 @@ pub struct Mount {
     mounted: Option<Identity>,
     /// What lay on the point before a custom file system was mounted there.
     beneath: Option<Beneath>,
-    /// What was unmounted here and is not known to have ended.
     ending: Option<Identity>,
     _guardian: Guardian,
     _lock: Option<File>,
 }
 
-/// What is mounted.
 #[derive(Debug)]
 enum Kind {
     Known(FileSystem),
@@ -88,12 +86,10 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Where it is mounted.
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// The options it was mounted with.
     pub fn options(&self) -> &str {
         &self.options
     }
@@ -107,9 +103,6 @@ impl Mount {
     }
 
     /// Lets the checker of what is mounted here at other times look at its device. `None`: it has none.
-    ///
-    /// # Errors
-    /// The checker is missing.
     pub fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => file_system.check(device),
@@ -118,9 +111,6 @@ impl Mount {
     }
 
     /// Mounts it (again).
-    ///
-    /// # Errors
-    /// As [`Self::new`] and [`Self::custom`].
     pub fn mount(&mut self) -> Result<(), TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => self.mount_known(*file_system)?,

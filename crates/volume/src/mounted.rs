@@ -19,12 +19,16 @@ use std::path::{Path, PathBuf};
 /// What lies below the mounted file system.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// An image and its loop device. The device goes first.
-    Image { device: LoopDevice, image: ImageFile },
-    /// A block device of the machine.
+    Image {
+        device: LoopDevice,
+        image: ImageFile,
+    },
     Device(ClaimedDevice),
     /// A directory: its lock, and the device below it where there is one.
-    Directory { _lock: File, device: Option<BlockDevice> },
+    Directory {
+        _lock: File,
+        device: Option<BlockDevice>,
+    },
 }
 
 /// How a target was brought into a cold state.
@@ -81,12 +85,10 @@ impl<D: Rooted> MountedTarget<D> {
         Self { directory, settings, mount, backing, log, spec: spec.clone(), capacity, mkfs_command }
     }
 
-    /// What the user named.
     pub fn spec(&self) -> &TargetSpec {
         &self.spec
     }
 
-    /// The root directory.
     pub fn directory(&self) -> &D {
         &self.directory
     }
@@ -141,9 +143,6 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Writes everything back and drops the machine's caches and those of the device.
-    ///
-    /// # Errors
-    /// As [`Self::sync`], [`block_device::drop_caches`] and [`BlockDevice::flush_buffers`].
     pub fn drop_caches(&self) -> Result<(), TargetError> {
         self.sync()?;
         block_device::drop_caches()?;
@@ -330,9 +329,6 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Like [`Self::close`]; `last` sees the device after the unmount, before it is detached.
-    ///
-    /// # Errors
-    /// As [`Self::close`], and those of `last`.
     pub fn close_with<T>(
         mut self,
         last: impl FnOnce(Option<&Path>) -> Result<T, TargetError>,

@@ -19,7 +19,6 @@ use senesce_core::Bytes;
 use std::fs::File;
 use std::path::Path;
 
-/// How a target is opened.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if a zoned device does not tell.
@@ -29,7 +28,6 @@ pub struct OpenOptions {
     pub custom: Option<CustomFileSystem>,
     /// More options for its mkfs, split at blanks.
     pub mkfs_options: String,
-    /// Options of the mount, separated by commas.
     pub mount_options: String,
     /// Bytes that will be written to an image that is made, at most; `None`: all of it. An image of which only a part will be
     /// written needs no space for the rest, and its file system is made without writing tables that read as zeros anyway.
@@ -47,7 +45,6 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// For a fresh file system of this kind.
     pub fn fresh(file_system: FileSystem) -> Self {
         Self { file_system: Some(file_system), ..Self::default() }
     }

@@ -80,7 +80,6 @@ pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, Silent> {
     }))
 }
 
-/// The overlays that are mounted, and what else is.
 struct Overlays(Vec<Overlay>, Vec<MountLine>);
 
 struct Overlay {
@@ -96,7 +95,6 @@ impl Overlays {
         Ok(Self(lines.iter().filter(|line| line.file_system == "overlay").map(Overlay::of).collect(), lines))
     }
 
-    /// The overlay through which a path is seen.
     fn over(&self, path: &Path) -> Option<&Overlay> {
         let covering = self.1.iter().filter(|line| path.starts_with(&line.mount_point));
         let line = covering.max_by_key(|line| line.mount_point.components().count())?;
@@ -175,10 +173,8 @@ impl Known {
     }
 }
 
-/// Where a file of an overlay lies.
 enum Down {
     Seen(PathBuf),
-    /// In one of these.
     Hidden(Vec<PathBuf>),
 }
 
@@ -195,12 +191,10 @@ impl Overlay {
         Self { line: line.clone(), upper: one("upperdir"), work: one("workdir"), lower }
     }
 
-    /// From the uppermost downwards.
     fn layers(&self) -> impl Iterator<Item = &PathBuf> {
         self.upper.iter().chain(&self.lower)
     }
 
-    /// The path in the layers of what has this name.
     fn inner(&self, name: &Path) -> Option<PathBuf> {
         let below = name.strip_prefix(&self.line.mount_point).ok()?;
         Some(Path::new(self.line.root.trim_start_matches('/')).join(below))

@@ -37,7 +37,6 @@ impl DeviceProbe {
         Ok(Self { file, device, buffer: Vec::new() })
     }
 
-    /// The device.
     pub fn device(&self) -> &BlockDevice {
         &self.device
     }

@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Where root's is.
 pub const OF_ROOT: &str = "/run/senesce";
 
 /// The folder, made where it is missing.
@@ -36,9 +35,6 @@ pub fn folder() -> Result<PathBuf, TargetError> {
 }
 
 /// A folder of ours in [`folder()`].
-///
-/// # Errors
-/// As [`folder()`], of each of the two.
 pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {
     let path = folder()?.join(name);
     private(&path)?;

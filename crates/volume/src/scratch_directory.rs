@@ -7,7 +7,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// How their names begin.
 pub(crate) const PREFIX: &str = "senesce-";
 
 /// The file system in memory that every Linux has (shm_overview(7)).
@@ -42,9 +41,6 @@ impl ScratchDirectory {
     }
 
     /// In memory.
-    ///
-    /// # Errors
-    /// As [`Self::large`], of [`MEMORY`].
     pub fn in_memory(purpose: &str) -> Result<Self, TargetError> {
         let parent = Path::new(MEMORY);
         runtime::check_shared(parent)?;
@@ -66,7 +62,6 @@ impl ScratchDirectory {
         Ok(Self { path, handle, _guardian: guardian })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -27,17 +27,11 @@ impl Range {
 }
 
 /// The ranges of the first `size` bytes that hold data, in order. A file system that knows no holes gives one range.
-///
-/// # Errors
-/// Those of lseek(2).
 pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, TargetError> {
     data_ranges_between(file, Range { start: 0, end: size }, path)
 }
 
 /// The ranges inside `within` that hold data, in order.
-///
-/// # Errors
-/// Those of lseek(2).
 pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
     let mut ranges = Vec::new();
     let mut offset = within.start;
@@ -63,9 +57,6 @@ pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Ve
 }
 
 /// Whether the first `size` bytes read as zero.
-///
-/// # Errors
-/// Those of lseek(2) and read(2).
 pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
     for range in data_ranges(file, size, path)? {
         if !is_zero(file, range.start, range.end, path)? {
@@ -78,9 +69,7 @@ pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetEr
 /// An open file and its name, for error messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// The open file.
     pub file: &'a File,
-    /// Its name.
     pub path: &'a Path,
 }
 
@@ -105,7 +94,6 @@ pub(crate) fn zero_device(device: Named, range: Range) -> Result<(), TargetError
     write_zeroes(device, Range { start: inner.end, end: range.end })
 }
 
-/// Writes zeroes, block by block.
 pub(crate) fn write_zeroes(to: Named, range: Range) -> Result<(), TargetError> {
     let zeroes = vec![0u8; CHUNK.min(range.length() as usize)];
     let mut at = range.start;
@@ -179,9 +167,6 @@ pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<us
 
 /// Copies the data ranges of the first `size` bytes into an empty file, which becomes as sparse as its source. Returns
 /// the number of bytes copied.
-///
-/// # Errors
-/// Those of setting the size, of lseek(2) and of [`copy_range`].
 pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     to.file.set_len(size).map_err(TargetError::io("set the size of", to.path))?;
     let mut copied = 0;
@@ -206,9 +191,6 @@ pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<
 }
 
 /// The first byte inside `ranges` at which two files differ.
-///
-/// # Errors
-/// Those of read(2); also where one of them ends inside a range.
 pub fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
     for range in ranges {
         if let Some(offset) = difference_in(ours, theirs, *range)? {

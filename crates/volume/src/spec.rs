@@ -15,24 +15,19 @@ use std::str::FromStr;
 pub enum TargetSpec {
     /// An image file, attached to a loop device.
     Image {
-        /// The file.
         path: PathBuf,
-        /// Its size, if it is to be made.
         size: Option<Bytes>,
     },
     /// An image in memory that is gone when it is closed.
     Memory {
-        /// Its size.
         size: Bytes,
     },
-    /// A block device.
     Device(PathBuf),
     /// A directory of a mounted file system.
     Directory(PathBuf),
 }
 
 impl TargetSpec {
-    /// The path it names, if any.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Image { path, .. } | Self::Device(path) | Self::Directory(path) => Some(path),

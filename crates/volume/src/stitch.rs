@@ -99,7 +99,6 @@ impl Stitched {
         &self.path
     }
 
-    /// Where its slices lie, in its own order.
     pub fn slices(&self) -> &[Slice] {
         &self.slices
     }

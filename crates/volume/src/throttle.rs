@@ -17,9 +17,7 @@ const FOLDER: &str = "/sys/fs/cgroup/blkio";
 /// Limits of a device, for reads and for writes each. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Bytes per second.
     pub bytes_per_second: Option<Bytes>,
-    /// Requests per second.
     pub requests_per_second: Option<u64>,
 }
 

@@ -26,17 +26,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How flowops are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
-    /// By system calls.
     #[default]
     System,
     /// Not at all: measures the engine itself. Nothing is written.
     Null,
 }
 
-/// How a workload is prepared and run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Feeds every random choice while the workload runs.
@@ -51,11 +48,9 @@ pub struct Options {
     pub interval: Option<Duration>,
     /// Files are chosen at random instead of in rotation.
     pub random_choice: bool,
-    /// Threads that populate.
     pub populate_threads: usize,
     /// A system call that takes longer is reported.
     pub stuck_after: Duration,
-    /// Who executes flowops.
     pub execution: Execution,
 }
 
@@ -88,15 +83,12 @@ pub struct Bench {
     options: Options,
     /// What was written, per file set.
     pub populated: Vec<Populated>,
-    /// Seconds that writing took.
     pub populate_seconds: f64,
     /// What its commands started in the background ends with it.
     commands: Vec<CommandGroup>,
 }
 
-/// What a run gives.
 pub struct Finished {
-    /// The result.
     pub repetition: Repetition,
     /// Latency histograms in ns, by flowop.
     pub histograms: Vec<(String, Histogram<u64>)>,
@@ -196,7 +188,6 @@ impl Bench {
         self.layouts.iter().map(summary).collect()
     }
 
-    /// The workload.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
@@ -370,9 +361,6 @@ fn summary(layout: &Layout) -> FilesetSummary {
 }
 
 /// Draws the file sets of a workload without touching anything.
-///
-/// # Errors
-/// As [`Population::draw`].
 pub fn draw(workload: &Workload, options: &Options) -> Result<Vec<FilesetSummary>, WorkloadError> {
     let layouts = Population::new(workload, options.seed, options.populate_seed).draw(&workload.filesets)?;
     Ok(layouts.iter().map(summary).collect())

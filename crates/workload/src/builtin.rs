@@ -5,14 +5,10 @@ use crate::model::Workload;
 use senesce_core::parameter::suggest;
 use std::collections::BTreeMap;
 
-/// A workload that is compiled in.
 #[derive(Debug, Clone, Copy)]
 pub struct Personality {
-    /// Its name on the command line.
     pub name: &'static str,
-    /// One line of help.
     pub summary: &'static str,
-    /// The workload file.
     pub text: &'static str,
     /// What `--scale` multiplies: variable, value at scale 1 and least value.
     pub scaled: &'static [(&'static str, u64, u64)],

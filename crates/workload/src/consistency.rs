@@ -89,7 +89,6 @@ impl FlowopResult {
 }
 
 impl FileOpsResult {
-    /// What in it contradicts itself, in words.
     pub fn contradiction(&self) -> Option<String> {
         self.operations.iter().find_map(|one| {
             let fits = one.min_us <= one.mean_us && one.mean_us <= one.max_us;
@@ -101,7 +100,6 @@ impl FileOpsResult {
 }
 
 impl CallResult {
-    /// What in it contradicts itself, in words.
     pub fn contradiction(&self) -> Option<String> {
         self.sizes.iter().find_map(|one| Some(format!("{} bytes per call: {}", one.bytes, one.contradiction()?)))
     }
@@ -123,7 +121,6 @@ impl SizeResult {
 }
 
 impl ColdRead {
-    /// What in it contradicts itself, in words.
     pub fn contradiction(&self) -> Option<String> {
         let stated = self.seconds_per_gib?.get();
         differs("seconds_per_gib", stated, self.seconds / (self.allocated_bytes as f64 / f64::from(1u32 << 30)))

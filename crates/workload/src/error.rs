@@ -20,34 +20,17 @@ pub enum WorkloadError {
     Usage(String),
     /// A file set would lie outside of the claimed directory.
     #[error("refused: file set '{fileset}' lies at {path}, outside of the target {target}; {remedy}")]
-    Outside {
-        /// The file set.
-        fileset: String,
-        /// Where it would lie.
-        path: PathBuf,
-        /// The claimed directory.
-        target: PathBuf,
-        /// What to do.
-        remedy: String,
-    },
+    Outside { fileset: String, path: PathBuf, target: PathBuf, remedy: String },
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// Something it needs is missing.
     #[error("{what} is missing: {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
     /// The user asked to stop before anything was measured.
     #[error("interrupted while {0}; nothing was measured")]
     Interrupted(String),
-    /// The target refused.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A size or duration.
     #[error(transparent)]
     Unit(#[from] UnitError),
 }

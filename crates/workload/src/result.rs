@@ -199,7 +199,6 @@ impl Repetition {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
-    /// MiB per second.
     pub fn megabytes(bytes: u64, seconds: f64) -> f64 {
         if seconds > 0.0 { bytes as f64 / MEGABYTE / seconds } else { 0.0 }
     }

@@ -79,7 +79,6 @@ fn merge_histograms(parts: &[Finished]) -> Vec<(String, Histogram<u64>)> {
     merged
 }
 
-/// Over the operations that count.
 fn counted_p99_us(flowops: &[(String, FlowopResult)], histograms: &[(String, Histogram<u64>)]) -> Option<f64> {
     let mut all: Option<Histogram<u64>> = None;
     for (name, _) in flowops.iter().filter(|(_, flowop)| flowop.kind.entry().counted) {

@@ -25,7 +25,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All operations.
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Append, Self::Open, Self::Close, Self::Finish, Self::Reset];
 
@@ -42,7 +41,6 @@ impl Operation {
         }
     }
 
-    /// Whether it moves data.
     pub fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Append)
     }
@@ -61,9 +59,7 @@ pub struct Command {
     pub tag: u32,
     /// Which submitting thread it belongs to; a model charges host time per queue.
     pub queue: u16,
-    /// What to do.
     pub operation: Operation,
-    /// The zone it is for.
     pub zone: u32,
     /// First logical block; the zone's start for an append or a zone command.
     pub block: u64,
@@ -74,11 +70,9 @@ pub struct Command {
 /// The answer to a command. Times are nanoseconds of the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// The command's tag.
     pub tag: u32,
     /// When the host began to submit it.
     pub submitted_ns: u64,
-    /// When the host saw its completion.
     pub completed_ns: u64,
     /// The first logical block that was moved (for an append: where it went), or what the drive objected to.
     pub result: Result<u64, ZoneFault>,

@@ -4,7 +4,6 @@ use crate::command::{Command, Completion};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 
-/// Which time a device lives in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// Simulated: time passes only inside [`ZonedDevice::next`].
@@ -15,7 +14,6 @@ pub enum Clock {
 
 /// A zoned drive with its own submission and completion queue. Real drives are opened once per submitting thread.
 pub trait ZonedDevice {
-    /// Zones, limits and formats.
     fn geometry(&self) -> &Geometry;
 
     /// Virtual or real time.
@@ -72,9 +70,6 @@ pub trait ZonedDevice {
     }
 
     /// Runs one command alone and waits for it. Must not be mixed with commands in flight.
-    ///
-    /// # Errors
-    /// As [`Self::submit`] and [`Self::next`].
     fn execute(&mut self, command: Command) -> Result<Completion, ZonedError> {
         self.submit(command)?;
         loop {

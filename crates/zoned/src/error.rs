@@ -3,7 +3,6 @@
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
 
-/// An error of the zoned room.
 #[derive(Debug, thiserror::Error)]
 pub enum ZonedError {
     /// A device, model or job was described wrongly.
@@ -14,45 +13,20 @@ pub enum ZonedError {
     Job {
         /// Actor, step or parameter.
         place: String,
-        /// What is wrong.
         problem: String,
-        /// What would be right.
         remedy: String,
     },
-    /// The guard said no.
     #[error("refused to use {target}: {found}; {remedy}")]
-    Refused {
-        /// The device.
-        target: String,
-        /// What was found.
-        found: String,
-        /// What would allow it.
-        remedy: String,
-    },
+    Refused { target: String, found: String, remedy: String },
     /// A permission or kernel feature is missing.
     #[error("{what}; {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
+    Missing { what: String, remedy: String },
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     /// A zone objected where the run could not go on.
     #[error("{operation} of zone {zone}: {fault}; {remedy}")]
-    Zone {
-        /// What was being done.
-        operation: &'static str,
-        /// The zone.
-        zone: u32,
-        /// What the drive answered.
-        fault: crate::ZoneFault,
-        /// What to do about it.
-        remedy: &'static str,
-    },
-    /// Zones are not written as far as this run wrote them.
+    Zone { operation: &'static str, zone: u32, fault: crate::ZoneFault, remedy: &'static str },
     #[error(
         "zone {zone} is written up to block {found}, and this run wrote {ours} there{}: another program used the drive meanwhile, so that \
          nothing that was measured with it counts; end that, look at the zones with `senesce zoned list DEVICE`, and give the same \
@@ -60,24 +34,16 @@ pub enum ZonedError {
         others(*.more)
     )]
     Disturbed {
-        /// The first such zone.
         zone: u32,
         /// Blocks that the run wrote there since its last reset.
         ours: u64,
         /// Blocks by the report of the drive.
         found: u64,
-        /// How many more zones there are.
         more: usize,
     },
     /// Foreign data could not be read.
     #[error("{place}: {problem}")]
-    Import {
-        /// File, and line where there is one.
-        place: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The claim of the target failed.
+    Import { place: String, problem: String },
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
 }

@@ -38,7 +38,6 @@ impl ZoneState {
         Self::Conventional,
     ];
 
-    /// The words of reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -67,12 +66,10 @@ impl ZoneState {
         })
     }
 
-    /// Whether it takes an open resource.
     pub fn is_open(self) -> bool {
         matches!(self, Self::ImplicitlyOpen | Self::ExplicitlyOpen)
     }
 
-    /// Whether it takes an active resource.
     pub fn is_active(self) -> bool {
         self.is_open() || self == Self::Closed
     }
@@ -159,12 +156,10 @@ impl Geometry {
         u64::from(zone) * self.zone_blocks
     }
 
-    /// The zone a logical block belongs to.
     pub fn zone_of(&self, block: u64) -> u32 {
         (block / self.zone_blocks) as u32
     }
 
-    /// Writable bytes of a zone.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_blocks * u64::from(self.block_bytes)
     }

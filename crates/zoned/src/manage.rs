@@ -11,10 +11,8 @@ use crate::run::{DeviceName, open};
 use crate::sim::HostPath;
 use senesce_core::{Figure, Seed};
 
-/// Which zones are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// All.
     All,
     /// First and one past the last.
     Range(u32, u32),
@@ -44,16 +42,12 @@ impl Choice {
     }
 }
 
-/// A zone command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Action(Operation);
 
 impl Action {
-    /// Opens zones explicitly.
     pub const OPEN: Self = Self(Operation::Open);
-    /// Closes open zones.
     pub const CLOSE: Self = Self(Operation::Close);
-    /// Makes zones full.
     pub const FINISH: Self = Self(Operation::Finish);
     /// Empties zones; their data is lost.
     pub const RESET: Self = Self(Operation::Reset);
@@ -64,26 +58,21 @@ impl Action {
     }
 }
 
-/// Zones after a command.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The drive.
     pub geometry: Geometry,
     /// The zones that were meant, as they are now.
     pub zones: Vec<ZoneInfo>,
-    /// Zones that refused, with what the drive said.
     pub refused: Vec<(u32, ZoneFault)>,
     /// Conventional zones that were left when all were meant: no zone command is for them.
     pub left_conventional: usize,
 }
 
 impl Outcome {
-    /// The zone map.
     pub fn map(&self) -> Figure {
         zone_map(&self.geometry, &self.zones)
     }
 
-    /// What the drive is, in one line.
     pub fn headline(&self) -> String {
         let geometry = &self.geometry;
         let limit = |limit: u32| if limit == 0 { "no limit".to_string() } else { limit.to_string() };

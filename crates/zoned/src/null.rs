@@ -51,7 +51,6 @@ impl NullDevice {
         Ok(Self { table: ZoneTable::new(&geometry), geometry, started: Instant::now(), done: VecDeque::new() })
     }
 
-    /// A zone as other drives have them.
     #[cfg(test)]
     pub(crate) fn make(&mut self, zone: u32, state: crate::geometry::ZoneState) {
         self.table.fail(zone, state);

@@ -11,11 +11,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// A command as it was recorded. Times are nanoseconds of the recording's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
-    /// When it was issued.
     pub issue_ns: u64,
     /// When it was complete. None: that was not seen, and nothing is known to have waited for it.
     pub completed_ns: Option<u64>,
-    /// What the drive is to do.
     pub work: Work,
 }
 
@@ -32,9 +30,7 @@ pub enum Work {
 /// When a command was submitted and completed on this drive, in nanoseconds of its clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Submitted.
     pub submitted_ns: u64,
-    /// Completed.
     pub completed_ns: u64,
 }
 
@@ -49,10 +45,8 @@ pub struct Kind {
     pub latency_seconds: f64,
 }
 
-/// What a replay came to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replayed {
-    /// Of each recorded command.
     pub times: Vec<Times>,
     /// By the operation's word.
     pub kinds: BTreeMap<&'static str, Kind>,
@@ -134,7 +128,6 @@ struct Player<'a> {
     /// Recorded completions of what was submitted, with the index.
     known: BinaryHeap<Reverse<(u64, usize)>>,
     done_ns: Vec<u64>,
-    /// The command that a tag stands for.
     of_tag: Vec<usize>,
     free_tags: Vec<u32>,
     flying: usize,

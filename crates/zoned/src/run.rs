@@ -18,14 +18,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A drive as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceName {
     /// `sim:MODEL`.
     Sim(String),
-    /// `null`.
     Null,
-    /// A device file.
     Path(PathBuf),
 }
 
@@ -57,11 +54,9 @@ impl fmt::Display for DeviceName {
 
 /// What a run needs besides its job.
 pub struct RunOptions<'a> {
-    /// Root seed.
     pub seed: Seed,
     /// Whom it tells how far it is.
     pub progress: &'a dyn Progress,
-    /// Whether it should stop.
     pub interrupt: &'a Interrupt,
 }
 
@@ -148,9 +143,6 @@ fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, blo
 }
 
 /// Runs a job on the null drive.
-///
-/// # Errors
-/// As [`NullDevice::new`] and [`check_on`].
 pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     let mut device = open_null(job)?;
     let checked = check_on(&mut device, job)?;
@@ -276,7 +268,6 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     Ok(Costed { result, cpu_ns })
 }
 
-/// All workers with the owner of every tag.
 pub fn workers_of(
     checked: &CheckedJob,
     geometry: &Geometry,

@@ -8,7 +8,6 @@ use crate::job::Latency;
 use senesce_core::interrupt::Interrupt;
 use std::collections::BTreeMap;
 
-/// Latencies by what was timed.
 pub type Timed = BTreeMap<&'static str, Latency>;
 
 /// Request size while a zone is filled: slower than the flash, so that what is timed afterwards finds room in the buffer.
@@ -16,21 +15,17 @@ const FILL_BYTES: u32 = 16 << 10;
 /// Timed single-block writes at the start of each zone.
 const STEADY: u64 = 32;
 
-/// How a round opens its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
     /// By the open command, then writes.
     Explicit,
-    /// By the first write.
     ImplicitWrite,
-    /// By the first append.
     ImplicitAppend,
     /// By the open command, then appends.
     ExplicitAppend,
 }
 
 impl Opening {
-    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Explicit, Self::ImplicitWrite, Self::ImplicitAppend, Self::ExplicitAppend];
 
     /// (first transfer, steady transfers, close, transfer that opens again); an empty name is not timed.
@@ -53,7 +48,6 @@ impl Opening {
         }
     }
 
-    /// Whether the round appends.
     pub fn appends(self) -> bool {
         matches!(self, Self::ImplicitAppend | Self::ExplicitAppend)
     }
@@ -74,7 +68,6 @@ pub fn cost_of_round(geometry: &Geometry, opening: Opening) -> (u64, u64) {
     (single + filled + 1, commands)
 }
 
-/// Blocks of a request that fills.
 fn fill_blocks(geometry: &Geometry) -> u64 {
     u64::from((geometry.transfer_limit.min(FILL_BYTES) / geometry.block_bytes).max(1))
 }

@@ -31,9 +31,6 @@ impl Session {
     /// Claims a real drive for a job (none: for single commands). What is returned tells which one it is and is to be recorded before
     /// anything is written: then a run that is cut off knows its own noise there. It vouches for no content, which may have been allowed
     /// to be lost once. `None`: it was claimed before, is as this run left it, or vanishes with the run.
-    ///
-    /// # Errors
-    /// What the guard, the check or the drive said.
     pub fn claim(&mut self, job: Option<&Job>) -> Result<Option<Leftover>, ZonedError> {
         let DeviceName::Path(path) = &self.name else { return Ok(None) };
         if self.claimed.is_some() {
@@ -53,9 +50,6 @@ impl Session {
     }
 
     /// Runs one job.
-    ///
-    /// # Errors
-    /// What the guard, the check or the drive said.
     pub fn run(&mut self, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
         if let (DeviceName::Path(path), true) = (&self.name, self.claimed.is_some()) {
             hardware::check_real(path, job)?;
@@ -81,9 +75,6 @@ impl Session {
     }
 
     /// The drive for single commands, in blocks of `block_bytes` where the format is chosen per run.
-    ///
-    /// # Errors
-    /// What the guard or the drive said.
     pub fn open(&mut self, block_bytes: u32, seed: Seed) -> Result<Box<dyn ZonedDevice>, ZonedError> {
         self.claim(None)?;
         let (DeviceName::Path(path), Some(drive)) = (&self.name, &mut self.claimed) else {
@@ -100,16 +91,12 @@ impl Session {
     }
 
     /// What the run has left on a real drive so far; `None` before it was claimed, and for drives that vanish with the run.
-    ///
-    /// # Errors
-    /// When the drive does not report its zones.
     pub fn leftover(&self) -> Result<Option<Leftover>, ZonedError> {
         let left = self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()?;
         Ok(left.map(|left| if self.is_disturbed { left.vouching_for_nothing() } else { left }))
     }
 }
 
-/// By passthrough where there is one.
 fn way_of_commands(path: &Path) -> HostPath {
     if hardware::has_passthrough(path) { HostPath::Direct } else { HostPath::None }
 }

@@ -18,12 +18,10 @@ pub enum Nature {
     Simulated,
     /// Emulated in software, or the null drive: its times are this machine's.
     Emulated,
-    /// A drive.
     Real,
 }
 
 impl Nature {
-    /// Its word in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
@@ -33,28 +31,20 @@ impl Nature {
     }
 }
 
-/// A drive as it was found.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// What the user calls it.
     pub name: String,
     /// Name of the model: of the simulator's file, or what the drive says of itself.
     pub model: String,
-    /// What its times are worth.
     pub nature: Nature,
     /// Zones and limits, in its own or default format.
     pub geometry: Geometry,
-    /// The state of each zone.
     pub zones: Vec<ZoneInfo>,
-    /// The ways to it.
     pub ways: Vec<HostPath>,
 }
 
 impl Survey {
     /// Looks at a drive; nothing is claimed.
-    ///
-    /// # Errors
-    /// What could not be read.
     pub fn of(name: &DeviceName) -> Result<Self, ZonedError> {
         match name {
             DeviceName::Sim(model) => Ok(Self::of_model(name, &Model::load(model)?)?),
@@ -126,7 +116,6 @@ impl Survey {
         best
     }
 
-    /// How many zones in a row are usable, in words.
     pub fn usable_words(&self) -> String {
         match self.usable().len() {
             0 => "no usable zone".into(),

@@ -7,7 +7,6 @@ use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 /// One zone. Block counts are relative to its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
-    /// Its state.
     pub state: ZoneState,
     /// Blocks up to the write pointer.
     pub pointer: u32,
@@ -20,15 +19,11 @@ const EMPTY: Zone = Zone { state: ZoneState::Empty, pointer: 0, written: 0 };
 /// What a command did to the zones besides moving data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effect {
-    /// First block that is moved.
     pub block: u64,
-    /// The zone's state before.
     pub before: Option<ZoneState>,
     /// Blocks the host had written to it before.
     pub written_before: u32,
-    /// Whether the command opened the zone implicitly.
     pub opened: bool,
-    /// The zone that the controller closed to make room.
     pub closed_for_room: Option<u32>,
 }
 
@@ -47,7 +42,6 @@ pub struct ZoneTable {
 }
 
 impl ZoneTable {
-    /// All zones empty.
     pub fn new(geometry: &Geometry) -> Self {
         let limit = |limit| if limit == 0 { u32::MAX } else { limit };
         Self {
@@ -83,22 +77,18 @@ impl ZoneTable {
         self
     }
 
-    /// One zone.
     pub fn zone(&self, zone: u32) -> Option<&Zone> {
         self.zones.get(zone as usize)
     }
 
-    /// Open zones.
     pub fn open(&self) -> u32 {
         self.open
     }
 
-    /// Active zones.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// A zone as a drive reports it.
     pub fn info(&self, zone: u32) -> Option<ZoneInfo> {
         let found = self.zone(zone)?;
         let start = u64::from(zone) * self.zone_blocks;

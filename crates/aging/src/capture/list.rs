@@ -36,9 +36,6 @@ pub struct Line<'a> {
 }
 
 /// Reads one line.
-///
-/// # Errors
-/// What is missing, or is no number, in words.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, String> {
     let (size, rest) = word(line).ok_or("a size is missing")?;
     let (time, rest) = word(rest).ok_or("a time is missing")?;
@@ -79,9 +76,6 @@ pub fn newest(mut list: impl BufRead) -> Result<f64, ListError> {
 }
 
 /// Counts the files of a list. Memory grows with the number of directories (8 bytes each and a share of the table).
-///
-/// # Errors
-/// As [`newest`].
 pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     let mut tally = Tally::default();
     let mut known = HashSet::new();

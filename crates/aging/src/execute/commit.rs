@@ -30,9 +30,6 @@ pub struct Deletes(OwnedFd);
 
 impl Deletes {
     /// `None` where deletes are complete when they return, or where only root may wait for them.
-    ///
-    /// # Errors
-    /// Those of fstatfs(2), and of asking xfs to finish its deletes.
     pub fn of(directory: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
         match deletes_later(directory)? && finish_deletes_of_xfs(directory)? {
             true => Ok(Some(Self(
@@ -43,9 +40,6 @@ impl Deletes {
     }
 
     /// Waits.
-    ///
-    /// # Errors
-    /// Those of asking xfs to finish its deletes.
     pub fn finish(&self) -> Result<(), Errno> {
         finish_deletes_of_xfs(self.0.as_fd()).map(|_| ())
     }

@@ -119,9 +119,6 @@ impl BackEnd for DirectoryBackEnd<'_> {
 }
 
 /// Whether a directory is still the one that was claimed.
-///
-/// # Errors
-/// As [`BackEnd::check`].
 pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
     let path = directory.path();
     let failed = |errno| AgingError::io("look at", path, errno);
@@ -196,9 +193,6 @@ impl Hand for DirectoryHand {
 
 impl DirectoryHand {
     /// Creates a file that must not exist yet. A file that cannot be completed is taken away again, unless it grows beside others.
-    ///
-    /// # Errors
-    /// As [`Hand::apply`].
     pub fn create(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
         if self.writers > 1 {
             return self.begin(file, sync);
@@ -216,9 +210,6 @@ impl DirectoryHand {
     }
 
     /// Deletes a file that must exist.
-    ///
-    /// # Errors
-    /// As [`Hand::apply`].
     pub fn delete(&mut self, file: &File) -> Result<(), AgingError> {
         self.complete(file.birth)?;
         let name = Name::of(file);

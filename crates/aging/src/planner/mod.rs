@@ -235,9 +235,6 @@ impl Planner {
 
     /// Plans anew from here: a new limit, counted from the beginning of the run, for the files that exist now. The
     /// same plan, position and limit give the same continuation every time.
-    ///
-    /// # Errors
-    /// A limit that is not ahead of the operations done.
     pub fn replan(&self, limit: Limit) -> Result<Planner, AgingError> {
         let mut order: Vec<u32> = self.live.indices().collect();
         order.sort_unstable_by_key(|index| self.live.record(*index).birth());

@@ -170,9 +170,6 @@ impl Profile {
     }
 
     /// Checks everything that the types leave open; the message names the row and what is wrong with it.
-    ///
-    /// # Errors
-    /// The first row that makes no sense, in a sentence.
     pub fn validate(&self) -> Result<(), String> {
         if self.name.is_empty() {
             return Err("name is empty".into());

@@ -14,9 +14,6 @@ pub enum Unit {
 }
 
 /// One over the other, as ratio of geometric means.
-///
-/// # Errors
-/// Too few values, or one that is not positive.
 pub fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> {
     contrast(&[(1.0, of), (-1.0, to)], Scale::Ratio, alpha)
 }

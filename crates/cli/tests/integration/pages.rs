@@ -18,7 +18,6 @@ struct Block {
     skipped: Option<String>,
 }
 
-/// Collects the blocks of a page.
 #[derive(Default)]
 struct Parser {
     blocks: Vec<Block>,

@@ -89,7 +89,6 @@ fn other_programs_and_arguments_are_refused_everywhere() {
     }
 }
 
-/// Where all ranks are, to be waited for.
 struct Positions {
     reached: Mutex<Vec<u64>>,
     changed: Condvar,

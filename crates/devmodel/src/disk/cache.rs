@@ -3,7 +3,6 @@
 use super::parameters::Cache;
 use std::ops::Range;
 
-/// All segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Segments {
     /// The bytes of each segment: `starts` to `ends`. Apart from each other, so that they are compared several at once.
@@ -57,7 +56,6 @@ impl Segments {
         self.changes += 1;
     }
 
-    /// A segment was of use.
     pub fn touch(&mut self, number: usize) {
         self.clock += 1;
         self.used[number] = self.clock;

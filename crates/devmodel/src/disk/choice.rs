@@ -22,7 +22,6 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// Bytes of a page, in which addresses are compared.
 const PAGE: u64 = 4096;
 
-/// Rough times of a drive.
 #[derive(Debug, Clone)]
 pub(super) struct Rough {
     steps_per_ns: f64,
@@ -41,7 +40,6 @@ pub(super) struct Rough {
 pub(super) struct View {
     band: u32,
     commanded_ns: f64,
-    /// Angle of the head, early.
     angle: u32,
     /// Angle at which the next place of the stream is, where it can be served without a pause.
     behind: Option<u32>,
@@ -120,9 +118,7 @@ const EXACTLY: u32 = 1 << 30;
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     most: usize,
-    /// With their marks.
     bands: Vec<u32>,
-    /// Steps.
     angles: Vec<u32>,
     pages: Vec<u32>,
     /// The rough times, and as many that are behind all of them as fill the last chunk.

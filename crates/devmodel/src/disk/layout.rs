@@ -14,7 +14,6 @@ struct Band {
     first_ns: f64,
     sectors_per_track: u64,
     sector_ns: f64,
-    /// Sectors and stream time of a cylinder.
     cylinder_sectors: u64,
     cylinder_ns: f64,
     /// See [`divided`]; by the sectors of a cylinder, and of a track.
@@ -22,11 +21,9 @@ struct Band {
     per_track: u64,
 }
 
-/// The layout of a disk drive.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     bands: Vec<Band>,
-    /// One rotation.
     pub rotation_ns: f64,
     /// Stream time of a track: a rotation and the skew behind it.
     track_ns: f64,
@@ -35,14 +32,12 @@ pub(crate) struct Layout {
     seek: Seek,
 }
 
-/// A sector's place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SectorPosition {
     pub cylinder: u64,
     pub stream_ns: f64,
     pub head: u32,
     zone: u32,
-    /// Number on the track.
     sector: u32,
 }
 

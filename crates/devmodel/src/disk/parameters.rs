@@ -70,7 +70,6 @@ pub struct Cache {
 }
 
 impl Disk {
-    /// Sectors of all tracks.
     pub fn track_sectors(&self) -> u64 {
         let zone = |zone: &Zone| u64::from(zone.cylinders) * u64::from(zone.sectors_per_track);
         self.zones.iter().map(zone).fold(0u64, u64::saturating_add).saturating_mul(u64::from(self.heads))

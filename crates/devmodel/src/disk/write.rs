@@ -3,7 +3,6 @@
 use super::DiskState;
 use super::layout::SectorPosition;
 
-/// A write that is not on the platter yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     pub start: u64,
@@ -88,7 +87,6 @@ impl DiskState {
         self.pending_window.first(&self.rough, &view, |number| self.arrives(&here, &self.pending[number].place, true))
     }
 
-    /// Whether anything was written.
     pub(super) fn write_while_idle(&mut self, until: f64) -> bool {
         let mut has_written = false;
         // They are kept in the order in which they came.

@@ -12,7 +12,6 @@ use std::collections::BinaryHeap;
 /// A request and when it was complete where it was recorded, ns since the trace began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
-    /// The request.
     pub request: Request,
     /// None: it was not complete when the recording ended.
     pub completed_ns: Option<u64>,
@@ -40,9 +39,6 @@ fn dependences(trace: &[Recorded]) -> Vec<Dependence> {
 /// Times a trace in a closed loop: a request is issued as long after the one that it waited for is complete on the model as it was
 /// where it was recorded. What the host did meanwhile takes the time that it took; what it would have done otherwise on a
 /// faster or slower device is not known. `options.pacing` is not used.
-///
-/// # Errors
-/// As [`super::simulate_after`].
 pub fn simulate_closed(
     model: &DeviceModel,
     history: impl IntoIterator<Item = Request>,

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 const MIB: f64 = 1_048_576.0;
 const WINDOWS: usize = 4096;
-/// Three hours.
 const LONGEST_NS: u64 = 10_800_000_000_000;
 const LEAST_WINDOW_NS: u64 = 1_000_000;
 

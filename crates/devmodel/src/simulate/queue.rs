@@ -10,20 +10,15 @@ use std::collections::BinaryHeap;
 /// A request that is complete; all times in ns of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
-    /// What it did.
     pub operation: Operation,
-    /// Bytes that it moved.
     pub bytes: u64,
     /// Number of the request in the order of issue, from 0.
     pub index: u64,
-    /// When it was issued.
     pub issued_ns: u64,
-    /// When it was complete.
     pub done_ns: u64,
 }
 
 impl Finished {
-    /// From issue to completion.
     pub fn latency_ns(&self) -> u64 {
         self.done_ns - self.issued_ns
     }
@@ -68,7 +63,6 @@ impl Hinted for Box<dyn Device> {
     }
 }
 
-/// What is known of a request when it is issued.
 pub(crate) fn opened(request: &Request, index: u64, at_ns: u64) -> Finished {
     let bytes = if request.moves_data() { request.bytes() } else { 0 };
     Finished { operation: request.operation, bytes, index, issued_ns: at_ns, done_ns: at_ns }

@@ -40,7 +40,6 @@ pub struct WrittenInOrder {
 }
 
 impl WrittenInOrder {
-    /// Writes the drive.
     pub fn new(flash: &Flash) -> Self {
         let mut drive = Drive::new(flash);
         drive.prepare(0..SPAN.min(flash.capacity_bytes) / STEP, Hint::None);
@@ -66,9 +65,6 @@ impl Probe for WrittenInOrder {
 
 /// Measures a device that was written in order before (the order of writing decides where data are). `reads`: at each
 /// alignment; 2,000 are enough. `seed` chooses the places. It only reads.
-///
-/// # Errors
-/// A device that is too small, a read that fails.
 pub fn measure_alignment(probe: &mut impl Probe, reads: usize, seed: Seed) -> Result<Alignment, ModelError> {
     let span = probe.size().min(SPAN);
     if span < 64 * GREATEST_BYTES {

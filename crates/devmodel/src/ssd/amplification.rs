@@ -34,11 +34,9 @@ pub struct Uniform {
     pub pages_per_block: u32,
     /// Blocks without the one kept ready; their spare share must be several blocks.
     pub blocks: u32,
-    /// Which block is cleaned.
     pub policy: Policy,
     /// Writes before the measurement and in it, each in multiples of the logical size.
     pub rounds: (u32, u32),
-    /// Chooses the addresses.
     pub seed: Seed,
 }
 

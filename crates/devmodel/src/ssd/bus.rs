@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 /// Length of a slot; the same as NVMeVirt's UNIT_TIME_INTERVAL.
 const SLOT_NS: u64 = 4000;
 
-/// A bus.
 #[derive(Debug, Clone)]
 pub(crate) struct Bus {
     ns_per_byte: f64,

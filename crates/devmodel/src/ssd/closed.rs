@@ -34,7 +34,6 @@ impl Closed {
         }
     }
 
-    /// A block has been filled.
     pub fn add(&mut self, block: u32, valid: u32) {
         match self.policy {
             Policy::Greedy => self.push(block, valid),

@@ -17,7 +17,6 @@ impl Collisions {
         Self { per_die: vec![0; dies.max(1) as usize], reads: 0, busiest: 0, even: 0 }
     }
 
-    /// A die is read.
     pub fn read(&mut self, die: u32) {
         self.per_die[die as usize] += 1;
         self.reads += 1;

@@ -11,16 +11,13 @@ use crate::request::{Operation, Request, SECTOR};
 /// What the host knows of a write that the address does not say (die affinity; Jun et al., FAST '24).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hint {
-    /// Nothing.
     #[default]
     None,
     /// It continues a file whose last page so far is this logical page.
     Behind(u64),
-    /// It overwrites what is there.
     Overwrite,
 }
 
-/// A drive in some state.
 #[derive(Debug, Clone)]
 pub struct Drive {
     flash: Flash,
@@ -30,7 +27,6 @@ pub struct Drive {
     /// The unit that the next page goes to, where pages go round.
     turn: u32,
     collisions: Collisions,
-    /// When the last command was complete.
     last_done: u64,
 }
 
@@ -49,7 +45,6 @@ impl Drive {
         }
     }
 
-    /// Its map.
     pub fn map(&self) -> &Map {
         &self.map
     }
@@ -218,7 +213,6 @@ impl Drive {
         accepted
     }
 
-    /// The unit of allocation that a page goes to.
     fn unit(&mut self, page: u64, hint: Hint) -> u32 {
         let shape = self.map.shape();
         match (self.flash.placement, hint) {

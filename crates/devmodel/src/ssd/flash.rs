@@ -22,7 +22,6 @@ struct Reads {
 /// Dies, channels and interface in some state; all times in ns.
 #[derive(Debug, Clone)]
 pub(crate) struct Units {
-    /// When each die is free.
     pub dies: Vec<u64>,
     channels: Vec<Bus>,
     pub interface: Bus,

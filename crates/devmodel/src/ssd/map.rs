@@ -8,7 +8,6 @@ use super::closed::Closed;
 use super::parameters::{Flash, PAGE, Placement};
 use std::collections::VecDeque;
 
-/// How many pages there are of what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Units of allocation: the whole drive, or each die.
@@ -26,7 +25,6 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of a drive.
     pub fn of(flash: &Flash) -> Self {
         let geometry = &flash.geometry;
         let units = if flash.placement == Placement::RoundRobin { 1 } else { geometry.dies() };
@@ -41,7 +39,6 @@ impl Shape {
         }
     }
 
-    /// Pages of a block.
     pub fn block_pages(&self) -> u32 {
         self.rows * self.dies * self.slots
     }
@@ -65,27 +62,22 @@ impl Shape {
         self.block(physical) / self.blocks * self.dies + self.program(physical) % self.dies
     }
 
-    /// Row within the block.
     pub fn row(&self, physical: u32) -> u32 {
         self.program(physical) / self.dies % self.rows
     }
 }
 
-/// What the map causes in the flash.
 pub(crate) trait Work {
     /// The last page of a program has been filled; `physical` is any page of it, `host_pages` of its pages came from the
     /// host and the others were moved.
     fn program(&mut self, _shape: &Shape, _physical: u32, _slc: bool, _host_pages: u32) {}
     /// `pages` of the program that holds `physical` are read to be moved.
     fn read(&mut self, _shape: &Shape, _physical: u32, _pages: u32, _slc: bool) {}
-    /// A block is erased.
     fn erase(&mut self, _shape: &Shape, _block: u32) {}
 }
 
-/// No interest in time.
 impl Work for () {}
 
-/// Which write pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Host,
@@ -120,15 +112,12 @@ struct Unit {
 /// What has been written, moved, erased.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pages that the host wrote.
     pub host_pages: u64,
-    /// Pages that garbage collection moved.
     pub moved_pages: u64,
     /// Blocks erased, each over all dies of its unit.
     pub erases: u64,
 }
 
-/// The map.
 #[derive(Debug, Clone)]
 pub struct Map {
     shape: Shape,
@@ -173,17 +162,14 @@ impl Map {
         }
     }
 
-    /// Its shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// What has happened so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Where a logical page is.
     pub fn physical(&self, logical: u64) -> Option<u32> {
         self.forward.get(usize::try_from(logical).ok()?)?.checked_sub(1)
     }

@@ -40,7 +40,6 @@ impl MappingCache {
         }
     }
 
-    /// A page of entries is used.
     pub fn touch(&mut self, page: u64, dirties: bool) -> Touched {
         let mark = PRESENT | USED | if dirties { DIRTY } else { 0 };
         let state = &mut self.state[page as usize];

@@ -160,7 +160,6 @@ impl Collection {
 }
 
 impl Geometry {
-    /// Dies.
     pub fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
@@ -284,7 +283,6 @@ impl Flash {
         Ok(())
     }
 
-    /// Bytes that one program of a die takes.
     pub fn program_bytes(&self) -> u64 {
         let geometry = &self.geometry;
         geometry.page_bytes * u64::from(geometry.planes_per_die) * u64::from(geometry.pages_per_program)

@@ -17,7 +17,6 @@ fn small_drive(blocks_per_plane: u32) -> Flash {
     flash
 }
 
-/// How files are written.
 #[derive(Debug, Clone, Copy)]
 enum History {
     /// Files are made and removed, 4 to 512 KiB each, the first free blocks taken.

@@ -55,12 +55,10 @@ impl Advice {
         advice
     }
 
-    /// The tool, where it is advised.
     pub fn advised(&self) -> Option<Defragmenter> {
         self.defragmenter.filter(|_| self.refused.is_none())
     }
 
-    /// Whether the tool may move a file.
     pub(super) fn moves(&self, file: usize) -> bool {
         !self.fixed.get(file).copied().unwrap_or(false)
     }
@@ -100,7 +98,6 @@ fn bytes(count: u64) -> senesce_core::Bytes {
     senesce_core::Bytes(count)
 }
 
-/// What keeps the tool from every file.
 fn by_file_system(place: &ShownDirectory, seen: &Seen, space: &FileSystemSpace) -> Option<String> {
     let Particulars::Ext(ext) = &space.kind else { return None };
     let refused = [

@@ -141,7 +141,6 @@ fn unwritten(summary: &LayoutSummary) -> Option<String> {
     })
 }
 
-/// What cannot be said of such a file system.
 fn limits(space: &FileSystemSpace) -> Option<&'static str> {
     match &space.kind {
         Particulars::Ext(ext) if !ext.extents => {
@@ -161,7 +160,6 @@ pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     })
 }
 
-/// What the cures bring at best.
 pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
     let advice = &found.defragmenter;
     let is_moved = |file: usize| seen.files.of(file).len() > 1 && advice.moves(file);

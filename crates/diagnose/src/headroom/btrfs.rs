@@ -58,7 +58,6 @@ const MOST_TURNS: u64 = 12;
 /// What data may take more or less.
 const DATA_SHARE: f64 = 0.005;
 
-/// Bytes of metadata of a new file, one copy.
 fn metadata_bytes(NewFiles { size, name_bytes }: NewFiles, sector: u64, checksum: u64) -> f64 {
     let name = ITEM + DIRECTORY_ITEM + name_bytes;
     let ordered = 2 * ITEM + INODE + INODE_REF + name_bytes + name;
@@ -103,7 +102,6 @@ pub(super) fn estimate(found: &Btrfs, new: NewFiles, sector: u64) -> Option<Esti
     Some(Estimate { low: (low - 1.0).max(0.0), high: high + 1.0, ..Estimate::within(usual.files, 0.0, usual.ends_by) })
 }
 
-/// What there is before the first file.
 fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> Course {
     let size = new.size;
     let chunk = |most: u64| (found.device / CHUNK_SHARE).min(most);

@@ -6,15 +6,11 @@ use std::collections::BTreeMap;
 /// What so many files take.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Consumed {
-    /// Files.
     pub files: f64,
-    /// Blocks.
     pub blocks: f64,
 }
 
-/// What each file takes.
 pub(super) struct Appetite<F: Fn(f64) -> f64> {
-    /// Blocks of data.
     pub data: u64,
     /// Blocks that it takes elsewhere (directory, inodes).
     pub beside: f64,

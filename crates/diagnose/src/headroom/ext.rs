@@ -38,7 +38,6 @@ fn tree_blocks(block_size: u64, pieces: f64) -> f64 {
     if leaves <= IN_INODE { leaves } else { leaves + 1.0 }
 }
 
-/// The directory of the new.
 enum Directory {
     /// Without an index: blocks are full one after the other, each with so many names.
     Listed(f64),
@@ -84,7 +83,6 @@ impl Directory {
         low.floor()
     }
 
-    /// Names with which the index is full.
     fn full(&self, share: f64) -> Option<Estimate> {
         let Self::Indexed(grown) = self else { return None };
         let names: Vec<f64> = grown.iter().filter_map(|one| one.full).collect();

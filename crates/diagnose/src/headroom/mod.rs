@@ -17,15 +17,12 @@ pub const SIZES: [u64; 4] = [0, 4 << 10, 64 << 10, 1 << 20];
 
 /// Bytes of a name if nothing else is given.
 pub const NAME_BYTES: u64 = 8;
-/// Bytes that a name may have.
 pub const NAME_BYTES_ALLOWED: std::ops::RangeInclusive<u64> = 8..=255;
 
-/// The files that are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewFiles {
     /// Bytes of each.
     pub size: u64,
-    /// Bytes of each name.
     pub name_bytes: u64,
 }
 
@@ -55,7 +52,6 @@ pub enum EndsBy {
 }
 
 impl EndsBy {
-    /// In words.
     pub fn text(self) -> &'static str {
         match self {
             Self::Bytes => "free blocks",
@@ -100,7 +96,6 @@ pub struct Creatable {
 }
 
 impl Creatable {
-    /// What ends it, in words.
     pub fn ends_text(&self) -> String {
         match self.ends_by_after_sync {
             Some(after) => format!("{}; after a sync {}", self.ends_by.text(), after.text()),
@@ -116,7 +111,6 @@ struct Estimate {
     low: f64,
     high: f64,
     ends_by: EndsBy,
-    /// What ends it after a sync, if something else.
     after_sync: Option<EndsBy>,
 }
 
@@ -128,7 +122,6 @@ impl Estimate {
         Self { files, low, high, ends_by, after_sync: None }
     }
 
-    /// Whichever ends first.
     fn first_of(self, other: Self) -> Self {
         let (first, second) = if other.files < self.files { (other, self) } else { (self, other) };
         Self { low: first.low.min(second.low), high: first.high.min(second.high.max(first.files)), ..first }
@@ -160,7 +153,6 @@ fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
     all
 }
 
-/// One size.
 pub fn one(space: &FileSystemSpace, new: NewFiles, user: User) -> Option<Creatable> {
     let size = new.size;
     let estimate = match &space.kind {

@@ -23,7 +23,6 @@ const SECURITY_LABEL: u64 = 32;
 const EXTENT: u64 = 16;
 const SPLIT_SHARE: f64 = 0.78;
 
-/// Halvings of an interval of files.
 const HALVINGS: u32 = 24;
 
 /// Blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES).
@@ -75,7 +74,6 @@ fn by_limit(space: &FileSystemSpace) -> Estimate {
     }
 }
 
-/// What is there for files, and what each takes.
 struct Needs {
     /// Inodes that have been made and are free.
     made: f64,
@@ -84,7 +82,6 @@ struct Needs {
     left: f64,
     /// Blocks that trees of reverse maps have taken already of what is set aside for them, at most.
     taken: f64,
-    /// Blocks of data of a file.
     data: u64,
     chunk: Chunk,
     name: PerName,
@@ -144,7 +141,6 @@ impl Needs {
         }
     }
 
-    /// The same where names collide.
     fn with_collisions(&self, per_name: f64, free: f64, collisions: fn(&PerName, f64) -> f64) -> f64 {
         let (mut low, mut high) = (0.0, self.files(per_name, free));
         for _ in 0..HALVINGS {

@@ -13,13 +13,11 @@ use crate::reading;
 use senesce_devmodel::DeviceModel;
 use std::collections::BTreeSet;
 
-/// Halvings of the interval of prices.
 const HALVINGS: u32 = 50;
 
 /// A file that is read, between the one before it and the one behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Link {
-    /// Index of the file.
     pub file: u32,
     /// Bytes that the tool moves of it; 0 where it leaves it.
     pub bytes: u64,
@@ -35,9 +33,7 @@ pub(super) struct Chain {
 /// Files to move, in the order of reading.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Chosen {
-    /// Indices of the files.
     pub files: Vec<u32>,
-    /// Bytes that are moved.
     pub bytes: u64,
     /// Nanoseconds of a full read that they are expected to save.
     pub gain_ns: i64,
@@ -161,7 +157,6 @@ impl Chain {
         (self.loss_ns(moved, index) as f64 / self.links[index].bytes as f64 * 1e6) as i64
     }
 
-    /// Steps on the way to the whole gain.
     pub(super) fn steps(&self) -> Vec<Step> {
         if self.whole().gain_ns <= 0 {
             return Vec::new();
@@ -271,7 +266,6 @@ mod tests {
     }
 
     proptest! {
-        /// Against all sets of files.
         #[test]
         fn no_set_that_costs_less_saves_more(
             given in prop::collection::vec((0u64..4, 0u64..100, 0u64..100, 0u64..100, 0u64..100), 1..9), share in 0.0f64..1.0

@@ -16,7 +16,6 @@ use std::process::{Command, Stdio};
 
 /// A pass that gains less than this share of the time is the last.
 const STILL_PAYS: f64 = 0.01;
-/// Files in one command.
 const BATCH: usize = 256;
 
 /// The tool of the twin's file system.
@@ -126,7 +125,6 @@ fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Resu
     Ok(after)
 }
 
-/// A command of the user's.
 pub(super) fn try_command(
     laboratory: &Laboratory<'_>,
     before: &Seen,
@@ -217,7 +215,6 @@ fn moved_bytes(before: &FileRuns, after: &FileRuns) -> u64 {
     (0..after.len().min(before.len())).map(|file| moved_bytes_of(before, after, file)).sum()
 }
 
-/// The same of one file.
 pub(super) fn moved_bytes_of(before: &FileRuns, after: &FileRuns, file: usize) -> u64 {
     not_in(after.of(file), before.of(file))
 }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Its directory.
 const DIRECTORY: &str = ".senesce-probe";
 /// A user who is not root: `nobody`.
 const NOBODY: u32 = 65534;
@@ -35,15 +34,11 @@ pub struct Probe {
     directory: OwnedFd,
     path: PathBuf,
     new: NewFiles,
-    /// Files so far.
     pub files: u64,
 }
 
 impl Probe {
     /// Makes its directory.
-    ///
-    /// # Errors
-    /// It cannot be made.
     pub fn begin(directory: &Path, new: NewFiles) -> Result<Self, PrognosisError> {
         let path = directory.join(DIRECTORY);
         let failed = |errno: Errno| PrognosisError::io("make the directory of the probe in", directory)(errno.into());
@@ -54,9 +49,6 @@ impl Probe {
     }
 
     /// Creates so many files more; the call that found no space, if one did.
-    ///
-    /// # Errors
-    /// Something else than want of space.
     pub fn create(&mut self, most: u64) -> Result<Option<Ended>, PrognosisError> {
         let failed = |errno: Errno| PrognosisError::io("create files in", &self.path)(errno.into());
         let (files, ended) = create(self.directory.as_fd(), self.new, self.files, most).map_err(failed)?;

@@ -41,7 +41,6 @@ pub struct Made {
     pub checked_by: Option<String>,
 }
 
-/// What is copied.
 pub struct Source {
     shown: String,
     path: PathBuf,
@@ -142,9 +141,6 @@ impl Source {
     }
 
     /// Its file system.
-    ///
-    /// # Errors
-    /// There is none of which a twin can be made.
     pub fn file_system(&self) -> Result<FileSystem, PrognosisError> {
         let found = self.file_system;
         match found {

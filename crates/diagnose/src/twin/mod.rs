@@ -31,7 +31,6 @@ use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
-/// What was tried.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Create files until none fits.
@@ -158,21 +157,14 @@ pub struct Tried {
     pub elapsed_seconds: f64,
 }
 
-/// Makes trials on a twin.
 pub struct Laboratory<'a> {
-    /// The image.
     pub twin: &'a Path,
-    /// What it holds.
     pub file_system: FileSystem,
     /// Mount options of the original that shape what is written.
     pub mount_options: String,
-    /// How layouts are read.
     pub options: &'a Options,
-    /// The drive.
     pub model: &'a DeviceModel,
-    /// Whom to tell.
     pub progress: &'a dyn Progress,
-    /// Whether to stop.
     pub interrupt: &'a Interrupt,
 }
 
@@ -207,9 +199,6 @@ impl Tried {
 
 impl Laboratory<'_> {
     /// Tries what is wanted. `target` names the original in commands. A part that fails is kept in `failed`.
-    ///
-    /// # Errors
-    /// The twin cannot be mounted or read; an interrupt.
     pub fn run(&self, target: &str, made: Made, wanted: &Wanted) -> Result<Tried, PrognosisError> {
         let begun = std::time::Instant::now();
         let trial = self.begin()?;
@@ -295,17 +284,11 @@ impl Laboratory<'_> {
 }
 
 /// Creates files on a mounted file system of one's own until none fits: what the rules are checked against.
-///
-/// # Errors
-/// Something else than want of space.
 pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
     fill::fill(directory, new, user)
 }
 
 /// The space of a twin before anything is tried.
-///
-/// # Errors
-/// It cannot be mounted.
 pub fn space(twin: &Path, file_system: FileSystem) -> Result<FileSystemSpace, PrognosisError> {
     let trial = Trial::begin(twin, file_system, "")?;
     let space = FileSystemSpace::of(trial.directory())?;

@@ -13,7 +13,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The name of the file.
 pub const NAME: &str = "twin";
 const ROOT: u64 = 1;
 const IMAGE: u64 = 2;
@@ -23,10 +22,8 @@ const BLOCK: u64 = 4096;
 const GROUP: u64 = 1024;
 const MAX_WRITE: u32 = 1 << 20;
 
-/// Where a block's content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum BlockIn {
-    /// In the twin.
     #[default]
     Below,
     /// Nowhere: it is zero.
@@ -35,7 +32,6 @@ enum BlockIn {
     Above,
 }
 
-/// The content.
 #[derive(Debug)]
 pub struct Store {
     below: File,
@@ -55,9 +51,6 @@ impl Store {
     }
 
     /// Reads; what lies behind the end of the image reads as zeros.
-    ///
-    /// # Errors
-    /// Those of pread(2) of the image or of the scratch file.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset + buffer.len() as u64;

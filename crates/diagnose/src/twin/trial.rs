@@ -46,20 +46,15 @@ impl Trial {
         Ok(Self { mount, device, session: Some(session), _fuse: fuse, _scratch: scratch })
     }
 
-    /// Where its files are.
     pub fn directory(&self) -> &Path {
         self.mount.point()
     }
 
-    /// Its device.
     pub fn device(&self) -> &Path {
         self.device.path()
     }
 
     /// Has the checksums of btrfs made anew from the data as they read here.
-    ///
-    /// # Errors
-    /// btrfs-progs are missing, or fail.
     pub fn forget_checksums(&mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let device = self.device.path().to_string_lossy().into_owned();
@@ -68,9 +63,6 @@ impl Trial {
     }
 
     /// Unmounts it and lets the file system's own checker look at it.
-    ///
-    /// # Errors
-    /// The checker is missing.
     pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
         self.mount.unmount()?;
         let report = self.mount.check(self.device.path())?;
@@ -79,9 +71,6 @@ impl Trial {
     }
 
     /// Unmounts it and forgets what was written.
-    ///
-    /// # Errors
-    /// Somebody uses it.
     pub fn end(mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let Self { mount, device, session, .. } = self;

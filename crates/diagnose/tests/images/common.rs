@@ -58,7 +58,6 @@ impl Image {
         self.mounted = false;
     }
 
-    /// Another image with the same content.
     pub fn copy(&self) -> Self {
         let directory = tempfile::tempdir_in(self.directory.path().parent().unwrap()).unwrap();
         let copy = Self { directory, mounted: false };

@@ -6,7 +6,6 @@ use senesce_diagnose::twin;
 use senesce_layout::{FileSystemSpace, ShownDirectory};
 use std::fmt::Write;
 
-/// What the rule said and what came.
 fn check(name: &str, state: &str, image: &Image, size: u64, table: &mut String) -> Result<(), String> {
     let said = {
         let place = ShownDirectory::of(&image.path()).unwrap();

@@ -78,7 +78,6 @@ fn a_twin_is_refused_where_it_would_not_be_one() {
     assert!(!image.directory().join("none").exists());
 }
 
-/// The real tool on the twin and on the original.
 fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     let mut image = Image::new(name, mib);
     image.mount("");

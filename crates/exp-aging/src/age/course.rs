@@ -35,7 +35,6 @@ impl Course {
         course
     }
 
-    /// The limits that hold now.
     pub fn limits(&self) -> &Limits {
         self.replans.last().map_or(&self.spec.limits, |replan| &replan.limits)
     }

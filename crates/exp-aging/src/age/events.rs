@@ -211,7 +211,6 @@ pub(super) mod tests {
     use senesce_core::{Bytes, Seed};
     use std::sync::Arc;
 
-    /// The end of a short execution.
     pub fn executed(stopped_by: &str, unasked_commits: u64) -> Event {
         let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(1));
         let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), ..spec };

@@ -18,17 +18,13 @@ use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// What is to be executed.
 pub struct Execution<'a> {
-    /// The course of the run.
     pub course: &'a Course,
     /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
     pub continues: bool,
     /// Every operation below this one was done in earlier parts of the run.
     pub from: u64,
-    /// Positions of the whole plan.
     pub len: u64,
-    /// Seconds of execution of earlier parts.
     pub seconds_before: f64,
     /// When this start of the run began; its time limit counts from here, so that planning and restoring are in it.
     pub begun: Instant,
@@ -100,7 +96,6 @@ fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f6
     }
 }
 
-/// How a plan was played.
 pub struct Played {
     pub stop: Stop,
     /// Everything below this position is done.
@@ -120,7 +115,6 @@ pub struct Played {
     pub window: u64,
 }
 
-/// Plays alone.
 fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Context<'_, Age>) -> Result<Played, Failure> {
     let spec = &execution.course.spec;
     let mut own = Own::new(execution.course, shard(spec), execution.from)?;
@@ -201,7 +195,6 @@ pub struct Watch<'a, 'b> {
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
-    /// Begins to watch the execution.
     pub fn begin(execution: &'a Execution<'a>, context: &'a mut Context<'b, Age>) -> Result<Self, Failure> {
         context.progress.phase("aging", execution.len, "operations");
         let reached = Checkpoint { operation: execution.from, seconds: execution.seconds_before };

@@ -156,7 +156,6 @@ pub fn ranks_table(executed: &Executed) -> Option<Table> {
     (!executed.ranks.is_empty()).then_some(table)
 }
 
-/// The layout in numbers.
 pub fn layout_table(seen: &LayoutSeen, layout: &LayoutSummary) -> Table {
     let mut table = Table::new("layout", "Layout", &["measure", "value"]);
     let mut row = |name: &str, value: serde_json::Value| table.row(vec![json!(name), value]);
@@ -176,7 +175,6 @@ pub fn layout_table(seen: &LayoutSeen, layout: &LayoutSummary) -> Table {
     table
 }
 
-/// The figures that a layout adds.
 pub fn layout_figures(seen: Option<&LayoutSeen>, device: &str) -> Vec<Figure> {
     let space = seen.and_then(|seen| seen.layout.as_ref()).and_then(|layout| layout.free_space.as_ref());
     space.map(|space| free_space(space, device)).into_iter().collect()

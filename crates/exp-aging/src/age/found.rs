@@ -8,7 +8,6 @@ pub(super) struct Found<'a> {
     pub rehearsal: Option<&'a Rehearsal>,
     /// The end of the execution, unless the run went on from there and was killed or failed.
     pub executed: Option<&'a Executed>,
-    /// The layout at this end.
     pub layout: Option<&'a LayoutSeen>,
     pub samples: Vec<Sample>,
     pub warnings: Vec<&'a str>,
@@ -17,7 +16,6 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// In these events of a run.
     pub fn of(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut found = Self::default();
         for event in events {
@@ -48,7 +46,6 @@ impl<'a> Found<'a> {
         found
     }
 
-    /// The target is not as it was then.
     fn forget_the_end(&mut self) {
         (self.executed, self.layout) = (None, None);
     }

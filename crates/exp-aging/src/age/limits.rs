@@ -77,7 +77,6 @@ impl Limits {
         })
     }
 
-    /// The time limit of each start.
     pub fn max_time(&self) -> Option<Duration> {
         self.max_seconds.map(Duration::from_secs_f64)
     }

@@ -35,13 +35,11 @@ use senesce_volume::MountedTarget;
 use serde_json::Value;
 use unasked::Unasked;
 
-/// An aging in execution.
 pub struct Age {
     course: Course,
     start: Start,
     /// None: it is closed.
     target: Option<MountedTarget>,
-    /// The recording of the order of writes, if there is to be one.
     recording: Option<Recording>,
 }
 
@@ -249,7 +247,6 @@ fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
     caveats
 }
 
-/// What is known of the layout of a compressed aging.
 fn compressed_words(ended: Option<&Executed>) -> &'static str {
     match ended {
         Some(_) => {

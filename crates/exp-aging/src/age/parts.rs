@@ -12,12 +12,10 @@ use senesce_volume::ClaimedDirectory;
 use senesce_volume::limits::memory_left;
 use serde::{Deserialize, Serialize};
 
-/// The parts that one of several ranks answers for.
 pub fn parts_of(parts: u32, rank: u32, ranks: u32) -> Vec<u32> {
     (0..parts).filter(|part| part % ranks == rank).collect()
 }
 
-/// The planners of the parts that are played here.
 pub struct Own {
     parts: u32,
     planners: Vec<(u32, Planner)>,
@@ -71,7 +69,6 @@ impl Own {
         Ok(all)
     }
 
-    /// How these parts stand.
     pub fn states(&self) -> Vec<PartState> {
         self.planners.iter().map(|(part, planner)| PartState::of(*part, planner)).collect()
     }
@@ -88,7 +85,6 @@ pub struct PartState {
 }
 
 impl PartState {
-    /// Of a planner as it is now.
     pub fn of(part: u32, planner: &Planner) -> Self {
         // The clock of a divided plan is that of its first part.
         let commits = if part == 0 { planner.commits() } else { 0 };
@@ -102,7 +98,6 @@ impl PartState {
     }
 }
 
-/// How all parts stand together.
 pub struct Whole {
     pub summary: Summary,
     /// What ends the plan when nothing ends it earlier.
@@ -111,12 +106,10 @@ pub struct Whole {
     pub namespace_sha256: String,
     /// Digests of the parts; empty where there is one.
     pub part_sha256: Vec<String>,
-    /// Positions of all parts.
     pub positions: u64,
 }
 
 impl Whole {
-    /// Sums the states of all parts of a course.
     pub fn of(course: &Course, mut states: Vec<PartState>) -> Result<Self, Failure> {
         states.sort_by_key(|state| state.part);
         let mut tally = Tally::default();

@@ -137,9 +137,6 @@ pub fn share(
 }
 
 /// Only a directory is visible on several machines.
-///
-/// # Errors
-/// A usage error for an image, a device, memory, or no target.
 pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
     match target.map(str::parse) {
         Some(Ok(TargetSpec::Directory(_))) => Ok(()),
@@ -214,11 +211,9 @@ pub fn lead(
     })
 }
 
-/// What a rank did.
 struct Share {
     outcome: ExecuteOutcome,
     row: RankRow,
-    /// Of the parts that it answers for.
     states: Vec<PartState>,
 }
 
@@ -288,7 +283,6 @@ fn make_ready(
     Ok(())
 }
 
-/// What this rank did, for the result.
 fn row(cluster: &Cluster, outcome: &ExecuteOutcome, cpu_before: (f64, f64)) -> RankRow {
     RankRow {
         rank: cluster.rank(),
@@ -302,7 +296,6 @@ fn row(cluster: &Cluster, outcome: &ExecuteOutcome, cpu_before: (f64, f64)) -> R
     }
 }
 
-/// Keeps an execution in step with the other ranks.
 struct Step<'a> {
     cluster: &'a Cluster,
     root: &'a ClaimedDirectory,

@@ -55,7 +55,6 @@ pub fn rehearse(
 }
 
 impl Rehearsal {
-    /// What all processes rehearsed, together.
     pub fn of(course: &Course, rehearsed: Vec<Rehearsed>) -> Result<Self, Failure> {
         let plan_cpu_seconds: f64 = rehearsed.iter().map(|one| one.cpu_seconds).sum();
         let operations: u64 = rehearsed.iter().map(|one| one.operations).sum();

@@ -70,7 +70,6 @@ pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) 
     })
 }
 
-/// What tells the state of a target.
 const OF_THE_TARGET: [&str; 15] = [
     "operations",
     "creates",

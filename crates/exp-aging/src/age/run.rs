@@ -21,9 +21,6 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Plans and measures without a target or a record; the JSON of the contract.
-///
-/// # Errors
-/// As [`AgeSpec::summary`]; an interruption while it plans.
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
     let course = Course::new(spec.clone());
     // One part after the other, as if there were a rank for each.
@@ -114,19 +111,15 @@ pub fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
     })
 }
 
-/// Where an execution begins.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Start {
     /// The target holds the state of an earlier part of the run.
     pub continues: bool,
-    /// Every operation below this one is done.
     operation: u64,
-    /// Seconds of execution so far.
     seconds: f64,
 }
 
 impl Start {
-    /// After what is recorded.
     pub fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
         let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
         let is_memory = matches!(spec.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Memory { .. })));

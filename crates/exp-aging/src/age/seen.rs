@@ -11,7 +11,6 @@ use senesce_volume::MountedTarget;
 /// The reference disk and solid-state drive.
 const DRIVES: [&str; 2] = ["st500dm002", "850-evo"];
 
-/// Examines the mounted target.
 pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
     match examined(target) {
         Ok((layout, read_times)) => LayoutSeen { layout: Some(layout), problem: String::new(), read_times },
@@ -36,7 +35,6 @@ fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
     Ok(reads)
 }
 
-/// What in it contradicts itself, in words.
 pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
     let of_reads = || {
         let wrong = seen.read_times.iter().find(|read| !(read.seconds.is_finite() && read.seconds > 0.0))?;

@@ -116,7 +116,6 @@ impl AgeSpec {
         self.size.map_or_else(|| self.own_size(), Ok)
     }
 
-    /// The size of the target itself.
     fn own_size(&self) -> Result<Bytes, Failure> {
         let needs = |what: &str| {
             Failure::usage(format!("{what}: say how large the volume is with --size, for example --size 1G"))
@@ -148,9 +147,6 @@ impl AgeSpec {
     }
 
     /// The same compressed as far as that is certified for its profile and file system.
-    ///
-    /// # Errors
-    /// Why it is not.
     pub fn compressed(mut self) -> Result<Self, Failure> {
         let file_system = self.file_system.ok_or_else(|| {
             Failure::usage(match self.target {
@@ -176,7 +172,6 @@ impl AgeSpec {
         Ok(self)
     }
 
-    /// The plan of one part, made to the limits.
     fn plan_of(&self, part: u32) -> Result<Arc<AgingPlan>, Failure> {
         let profile = self.load_profile()?;
         self.check_together(&profile)?;
@@ -234,9 +229,6 @@ impl AgeSpec {
     }
 
     /// The numbers of the plan before the first operation; they are the same for every part.
-    ///
-    /// # Errors
-    /// As [`Self::planner`].
     pub fn summary(&self) -> Result<Summary, Failure> {
         let part = self.plan_of(0)?.summary().clone();
         let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
@@ -263,9 +255,6 @@ impl AgeSpec {
     }
 
     /// What the counts of all parts together mean.
-    ///
-    /// # Errors
-    /// As [`Self::planner`].
     pub fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
         Ok(self.plan_of(0)?.measures(self.parts, tally))
     }

@@ -3,19 +3,16 @@
 
 use super::Event;
 
-/// How many there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unasked {
     /// The file system does not count its commits, or nothing was executed.
     Unknown,
-    /// In all parts.
     Of(u64),
     /// In the parts that came to an end; one was killed, and its count with it.
     AtLeast(u64),
 }
 
 impl Unasked {
-    /// Of the events of a run in their order.
     pub fn of<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut ended: Vec<Option<u64>> = Vec::new();
         let mut begun = 1;
@@ -49,7 +46,6 @@ impl Unasked {
         }
     }
 
-    /// Their number where it is known.
     pub fn commits(self) -> Option<u64> {
         match self {
             Self::Of(commits) => Some(commits),
@@ -57,7 +53,6 @@ impl Unasked {
         }
     }
 
-    /// What they say of the layout.
     pub fn caveat(self) -> Option<String> {
         let times = match self {
             Self::Unknown | Self::Of(0) => return None,

@@ -63,9 +63,6 @@ impl Pace {
     }
 
     /// Plays the plan whose rate is measured.
-    ///
-    /// # Errors
-    /// As [`Self::play_plan`].
     pub fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
         let plan = Arc::new(plan_of(named(RATED)?, SIZE, FULLNESS, context.seed, Churn::Profile)?);
         self.play_plan(&plan, RATED, context)

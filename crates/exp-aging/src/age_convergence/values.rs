@@ -16,7 +16,6 @@ pub fn allowance(plan: &AgingPlan) -> f64 {
     (largest as f64 / plan.spec().capacity.0 as f64).max(0.01)
 }
 
-/// The values that claims are decided on.
 pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     let mut found = Vec::new();
     let mut add = |metric: &str, unit: &str, conditions: &[(&str, &str)], value: f64| {

@@ -7,10 +7,8 @@ use senesce_core::Failure;
 use senesce_runs::run::Context;
 use std::sync::Arc;
 
-/// A moment on the way.
 #[derive(Debug, Clone, Copy)]
 pub struct Waypoint {
-    /// Operations done.
     pub operations: u64,
     /// Bytes created over the size of the volume.
     pub overwrites: f64,
@@ -19,14 +17,12 @@ pub struct Waypoint {
 }
 
 impl Waypoint {
-    /// That of a planner as it is now.
     pub fn of(planner: &Planner) -> Self {
         let rmse = planner.measures().rmse;
         Self { operations: planner.operations_done(), overwrites: planner.overwrites(), rmse }
     }
 }
 
-/// The greatest error of a histogram on the way.
 pub fn greatest(way: &[Waypoint], error: fn(&Rmse) -> f64) -> f64 {
     way.iter().map(|point| error(&point.rmse)).fold(0.0, f64::max)
 }
@@ -36,9 +32,6 @@ const LONGER_PLANS: u64 = 10;
 
 /// Operations at the first moment on the way at which the ages are as near to the profile as whole files allow. Where there is none,
 /// those of the first longer plan that ends so; twice as many as the plan has where no longer one does either.
-///
-/// # Errors
-/// A longer plan cannot be made; the user stops it.
 pub fn operations_until_met(
     plan: &AgingPlan,
     way: &[Waypoint],

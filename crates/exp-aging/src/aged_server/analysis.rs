@@ -70,7 +70,6 @@ impl<'a> Published<'a> {
     }
 }
 
-/// A published drive in words.
 fn drive_words(drive: &str) -> &str {
     match drive {
         "hdd" => "disk drive",

@@ -17,25 +17,17 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// What tells one experiment from the other.
 pub trait Server: 'static {
-    /// Id of the experiment.
     const KIND: &'static str;
-    /// One line.
     const TITLE: &'static str;
-    /// The personality.
     const PERSONALITY: &'static str;
-    /// The doc page.
     const PAGE: &'static str;
-    /// Published values.
     const PUBLISHED: &'static str;
-    /// The claims.
     const CLAIMS: &'static str;
     /// Factors for the number of files at each level. Quick has as many as fit beside the aged files.
     const FILES: [f64; 3];
 }
 
-/// An experiment on an aged server.
 pub struct Aged<S>(Matrix, PhantomData<S>);
 
 /// A comparison of the technical report.
@@ -92,12 +84,9 @@ pub enum ProfileName {
     Meyer,
 }
 
-/// A value, or the published one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Published<T> {
-    /// As published.
     Published,
-    /// As said.
     Said(T),
 }
 
@@ -260,7 +249,6 @@ fn state_name(profile: &str, commit_share: CommitShare) -> String {
     }
 }
 
-/// The study that this experiment is.
 fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     let systems = spec.variant.file_systems();
     let (size, fullness) = volume(spec)?;

@@ -40,34 +40,25 @@ const MEASURED: &str = include_str!("../../data/compressed-aging.json");
 /// A certificate reaches so far around the fullness that it was measured at.
 const FULLNESS_REACH: f64 = 0.05;
 
-/// What is to be compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted<'a> {
     /// Built-in profile, as the user named it.
     pub profile: &'a str,
-    /// The file system.
     pub file_system: FileSystem,
-    /// Size of the volume.
     pub size: Bytes,
-    /// Fullness that is aged at.
     pub fullness: f64,
-    /// Worker threads.
     pub threads: u32,
     /// Whether clock, churn, sizes and content are those of the agings that were measured.
     pub as_measured: bool,
 }
 
 /// The strongest compression that is certified for what is wanted.
-///
-/// # Errors
-/// Why there is none.
 pub fn certified(wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     let cells: Vec<Cell> = serde_json::from_str(MEASURED)
         .map_err(|error| Failure::usage(format!("data/compressed-aging.json: {error}")))?;
     choose(&cells, wanted)
 }
 
-/// Threads in words.
 pub(super) fn hands(threads: u32) -> String {
     format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
 }

@@ -46,7 +46,6 @@ pub fn spec(target: &Path) -> AgeSpec {
     }
 }
 
-/// A directory that is to be a target has to be there.
 pub fn make_target(spec: &AgeSpec) {
     std::fs::create_dir_all(spec.target.as_deref().unwrap()).unwrap();
 }

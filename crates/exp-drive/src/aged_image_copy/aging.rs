@@ -22,11 +22,9 @@ const LARGEST_BLOCKS: u64 = 128;
 const BLOCK: u64 = 4096;
 const FOLDERS: u64 = 16;
 
-/// What the device was given.
 pub struct Aged {
     /// Writes and discards of the aging, in the order of their issue.
     pub history: Vec<Request>,
-    /// Reads of the cold read.
     pub reads: Vec<Request>,
     /// What a reader of the results must know of the cold read.
     pub caveat: Option<&'static str>,

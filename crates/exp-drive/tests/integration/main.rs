@@ -27,7 +27,6 @@ fn measured(out: &Path) -> Vec<Measurement> {
     of_values.map(|event| serde_json::from_value(event.data.clone()).unwrap()).collect()
 }
 
-/// Values of a metric under a condition.
 fn values(all: &[Measurement], metric: &str, name: &str, word: &str) -> Vec<f64> {
     let chosen = all.iter().filter(|one| one.metric == metric && one.condition.get(name).is_some_and(|is| is == word));
     chosen.map(|one| one.value.get()).collect()

@@ -14,24 +14,19 @@ use senesce_runs::run::Recorded;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that was recorded.
 #[derive(Default)]
 pub struct Seen {
-    /// What a round is called.
     pub round: &'static str,
     /// Points, of each state the last one recorded, in the order of file system, round, aged before unaged.
     pub points: Vec<Point>,
     /// Sketches, of each state the last one recorded.
     pub sketches: Vec<Sketch>,
-    /// Sequential reads.
     pub sequential: Vec<Sequential>,
     /// File systems in the order in which they were run.
     pub systems: Vec<String>,
     /// Read-ahead settings in the order in which they were used.
     pub settings: Vec<Option<u64>>,
-    /// Correlations of score and cost.
     pub correlations: Vec<ScoreCost>,
-    /// On what was measured.
     pub device: String,
     /// On what reads were timed.
     pub models: Models,
@@ -105,9 +100,6 @@ impl Seen {
 }
 
 /// Analyses the record of any of the experiments.
-///
-/// # Errors
-/// When the table of published values is damaged.
 pub fn analyse<P: Procedure>(
     spec: &Spec<P::Parameters>,
     recorded: &Recorded<Fragmentation<P>>,
@@ -154,7 +146,6 @@ fn under_emulation(seen: &Seen) -> Option<String> {
     })
 }
 
-/// The file systems that have such a point, in words.
 fn systems_with(seen: &Seen, is_one: impl Fn(&Point) -> bool) -> Option<String> {
     let found: BTreeSet<&str> =
         seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();

@@ -8,7 +8,6 @@ use senesce_core::Table;
 use senesce_core::published::PublishedValue;
 use serde_json::json;
 
-/// All published values, each with ours where this run has one.
 pub fn table(seen: &Seen, published: &[PublishedValue]) -> Table {
     let columns = ["metric", "condition", "published", "here, modelled", "unit", "source", "note"];
     let mut table = Table::new("published", "Published values, and ours beside them", &columns);

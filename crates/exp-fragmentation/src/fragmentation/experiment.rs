@@ -16,11 +16,9 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// An experiment in execution.
 pub struct Fragmentation<P: Procedure> {
     pub(super) procedure: P,
     pub(super) place: VolumeSource,
-    /// The volume that ages on.
     pub(super) aging: Option<Aging<P::State>>,
     /// Why the last reading that does not count does not.
     pub(super) invalid: Option<NotCold>,

@@ -10,7 +10,6 @@ use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_devmodel::DeviceModel;
 use std::collections::BTreeSet;
 
-/// All figures there are data for.
 pub fn all(seen: &Seen) -> Vec<Figure> {
     let mut figures: Vec<Figure> = strips(seen).into_iter().collect();
     for (clock, setting) in views(seen) {
@@ -30,7 +29,6 @@ pub fn all(seen: &Seen) -> Vec<Figure> {
     figures
 }
 
-/// Puts a figure together.
 pub(super) fn figure(
     id: String,
     title: String,
@@ -60,7 +58,6 @@ pub fn sequential(seen: &Seen, clock: Clock) -> Option<f64> {
     }
 }
 
-/// The same of the modelled drives.
 pub fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] {
     let cost = |model: &DeviceModel| models::sequential_seconds_per_gib(model);
     let (disk, flash) = (drives.disk().ok(), drives.flash().ok());
@@ -93,7 +90,6 @@ fn short(clock: Clock) -> &'static str {
     }
 }
 
-/// Where times of a clock are from.
 pub fn device_text(seen: &Seen, clock: Clock) -> String {
     match clock {
         Clock::Wall => format!("measured on {}", seen.device),

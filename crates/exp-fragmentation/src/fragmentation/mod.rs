@@ -29,26 +29,17 @@ use std::path::Path;
 
 /// What differs between the experiments: how files come to lie as they do, round by round.
 pub trait Procedure: Sized + 'static {
-    /// Id of the experiment.
     const ID: &'static str;
-    /// One line.
     const TITLE: &'static str;
-    /// The doc page.
     const PAGE: &'static str;
-    /// Published values.
     const PUBLISHED: &'static str;
-    /// The claims.
     const CLAIMS: &'static str;
-    /// How its results are told.
     const STORY: Story;
     /// Whether one volume ages through all rounds; else every round has a fresh one.
     const AGES_ON: bool = false;
-    /// Its own parameters.
     type Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
-    /// What a volume that ages is at.
     type State;
 
-    /// Its own parameters at a level.
     fn defaults(level: Level) -> Self::Parameters;
 
     /// What the machine must have.
@@ -57,15 +48,9 @@ pub trait Procedure: Sized + 'static {
     }
 
     /// Its rounds in order. Writes nothing.
-    ///
-    /// # Errors
-    /// What is wrong with the parameters.
     fn rounds(own: &Self::Parameters, seed: Seed) -> Result<Vec<Round>, Failure>;
 
     /// Reads or makes up what the files are; `scratch` is a folder of its own that is removed at the end.
-    ///
-    /// # Errors
-    /// What could not be read or made.
     fn begin(own: &Self::Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure>;
 
     /// What is missing from the files, in words.
@@ -82,9 +67,6 @@ pub trait Procedure: Sized + 'static {
     fn start(&self) -> Self::State;
 
     /// Brings the files below `folder` to a round; it is empty at first, and has moved perhaps since the round before.
-    ///
-    /// # Errors
-    /// What could not be written.
     fn advance(&self, state: &mut Self::State, folder: &Path, round: u64, interrupt: &Interrupt)
     -> Result<(), Failure>;
 
@@ -93,7 +75,6 @@ pub trait Procedure: Sized + 'static {
         None
     }
 
-    /// Tables beside those that all of them have.
     fn tables(_seen: &analysis::Seen) -> Vec<Table> {
         Vec::new()
     }
@@ -102,15 +83,11 @@ pub trait Procedure: Sized + 'static {
 /// How the results of an experiment are told.
 #[derive(Debug, Clone, Copy)]
 pub struct Story {
-    /// Heading.
     pub title: &'static str,
-    /// What a round is called.
     pub round: &'static str,
-    /// What was done.
     pub summary: &'static str,
 }
 
-/// A round in words and numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     /// Round, number of pulls or of cycles.
@@ -121,7 +98,6 @@ pub struct Round {
     pub data: Bytes,
     /// Bytes written until they lie there, since the round before where one volume ages on.
     pub written: Bytes,
-    /// Seconds that takes.
     pub seconds: f64,
 }
 

@@ -6,7 +6,6 @@ use senesce_devmodel::{DeviceModel, ModelError, Request};
 /// The drives that reads are timed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Models {
-    /// Name of the disk drive.
     pub disk: String,
     /// Name of the solid-state drive.
     pub flash: String,
@@ -22,17 +21,11 @@ impl Default for Models {
 
 impl Models {
     /// The disk drive.
-    ///
-    /// # Errors
-    /// There is none of that name.
     pub fn disk(&self) -> Result<DeviceModel, ModelError> {
         DeviceModel::load(&self.disk)
     }
 
     /// The solid-state drive.
-    ///
-    /// # Errors
-    /// There is none of that name.
     pub fn flash(&self) -> Result<DeviceModel, ModelError> {
         DeviceModel::load(&self.flash)
     }

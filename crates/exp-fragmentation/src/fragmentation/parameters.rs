@@ -137,7 +137,6 @@ macro_rules! stored_as_text {
 stored_as_text!(Target, Lab);
 
 impl Common {
-    /// At a level.
     pub fn defaults(level: Level) -> Self {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
         Self {
@@ -154,9 +153,6 @@ impl Common {
     }
 
     /// Where volumes are made, checked. Without root nothing can be mounted: then it is a directory in the run directory.
-    ///
-    /// # Errors
-    /// What is wrong with the target or its size.
     pub fn place(&self) -> Result<VolumeSource, Failure> {
         let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
@@ -190,7 +186,6 @@ impl Common {
         }
     }
 
-    /// Names of the file systems that are run here.
     pub fn file_systems(&self, place: &VolumeSource) -> Vec<String> {
         match place {
             VolumeSource::Directory(_) => vec![volume::AS_FOUND.to_string()],
@@ -208,7 +203,6 @@ impl Common {
         Models { disk: self.disk.clone(), flash: self.flash.clone() }
     }
 
-    /// What mkfs draws for the volume of a state.
     pub fn draw(&self, fs: &str, state: &str, seed: Seed) -> Seed {
         let state = if self.directory_hash == DirectoryHash::One { "any" } else { state };
         seed.child("fragmentation").child(&format!("volume/{fs}/{state}"))
@@ -221,9 +215,6 @@ impl Common {
     }
 
     /// Refuses data that the volume cannot hold: a fifth is left to the file system itself.
-    ///
-    /// # Errors
-    /// Both numbers.
     pub fn check_space(&self, place: &VolumeSource, data: Bytes) -> Result<(), Failure> {
         let most = self.size.bytes() / 5 * 4;
         if matches!(place, VolumeSource::Made(_)) && data.0 > most {

@@ -85,10 +85,8 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Hdd, Self::Ssd, Self::Wall];
 
-    /// Word for ids and keys.
     pub fn key(self) -> &'static str {
         match self {
             Self::Wall => "volume",
@@ -99,7 +97,6 @@ impl Clock {
 }
 
 impl Clock {
-    /// A value that this clock told.
     pub fn told(self, one: Option<Measurement>) -> Option<Measurement> {
         if self == Self::Wall { one } else { one.map(Measurement::modelled) }
     }
@@ -111,7 +108,6 @@ impl Point {
         if self.emulated && clock == Clock::Wall { None } else { self.told_cost(reading, clock) }
     }
 
-    /// The same as the clock told it, whosever it is.
     fn told_cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         let seconds = match clock {
             Clock::Wall => reading.seconds,
@@ -133,7 +129,6 @@ impl Point {
         self.allocated_bytes < reading.bytes / 2
     }
 
-    /// The reading with a read-ahead setting.
     pub fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
         self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
     }
@@ -184,7 +179,6 @@ impl Point {
     }
 }
 
-/// A value, where it was measured.
 pub fn measured(metric: &str, unit: &str, better: Better, value: Option<f64>) -> Option<Measurement> {
     Measurement::new(metric, unit, better, value?).ok()
 }

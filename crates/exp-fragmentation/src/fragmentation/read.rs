@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 /// A point with what is too large to be kept for every one of them.
 pub struct Reads {
-    /// The point.
     pub point: Point,
     /// 4 KiB block addresses of the requests of the last reading, in issue order.
     pub requests: Vec<u64>,
@@ -27,16 +26,12 @@ pub struct Reads {
     pub invalid: Option<NotCold>,
 }
 
-/// Which state of which volume is read.
 #[derive(Clone, Copy)]
 pub struct State<'a> {
-    /// File system.
     pub fs: &'a str,
-    /// Round.
     pub round: u64,
     /// Whether the experiment laid it out.
     pub aged: bool,
-    /// Seconds it took to write.
     pub write_seconds: f64,
 }
 
@@ -123,9 +118,6 @@ fn requests_in(volume: &Volume, length: Duration, interrupt: &Interrupt) -> Resu
 }
 
 /// Sleeps in short pieces, so that an interrupt is seen.
-///
-/// # Errors
-/// When the user stops it.
 pub fn pause(length: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
     let end = Instant::now() + length;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {

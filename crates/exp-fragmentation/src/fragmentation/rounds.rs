@@ -37,7 +37,6 @@ pub struct Sequential {
 pub struct Aging<S> {
     pub(super) volume: Volume,
     state: S,
-    /// The round that its files are in.
     reached: Option<u64>,
 }
 

@@ -29,9 +29,6 @@ pub struct Sketch {
 
 impl Sketch {
     /// Of a volume that was read just now.
-    ///
-    /// # Errors
-    /// When the layout of the files cannot be read.
     pub fn of(volume: &Volume, seen: &Reads) -> Result<Self, Failure> {
         let every = seen.requests.len().div_ceil(REQUESTS).max(1);
         let numbered = (0u64..).zip(seen.requests.iter().copied());

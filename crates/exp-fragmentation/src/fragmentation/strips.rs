@@ -12,7 +12,6 @@ const MANY: usize = 8;
 const SMALL_CELLS: usize = 670;
 const LARGE_CELLS: usize = 240;
 const GAP: usize = 5;
-/// No cell is drawn there.
 const NOTHING: i32 = -2;
 /// Most files with a colour of their own; of more, neighbours in directory order share one.
 const COLOURS: u32 = 12;

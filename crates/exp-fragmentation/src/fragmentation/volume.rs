@@ -23,10 +23,8 @@ pub fn mounting() -> Needs {
 /// The files lie in this folder of a volume, apart from what the file system and the guard keep in its root.
 const FOLDER: &str = "data";
 
-/// Where volumes are made.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VolumeSource {
-    /// A file system is made for every volume on this.
     Made(TargetSpec),
     /// A directory that is emptied for every volume; none: one in the run directory.
     Directory(Option<PathBuf>),
@@ -34,9 +32,6 @@ pub enum VolumeSource {
 
 impl VolumeSource {
     /// Where the copies are made while the volume that ages is in use; `run` is the run directory.
-    ///
-    /// # Errors
-    /// When there is space for one volume only.
     pub fn second(&self, run: &Path) -> Result<Self, Failure> {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
@@ -52,7 +47,6 @@ impl VolumeSource {
         }
     }
 
-    /// Words for reports.
     pub fn text(&self, size: Bytes) -> String {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => format!("images of {size} in memory"),
@@ -63,7 +57,6 @@ impl VolumeSource {
     }
 }
 
-/// A volume in use.
 pub struct Volume {
     target: MountedTarget,
     folder: PathBuf,
@@ -73,9 +66,6 @@ pub struct Volume {
 
 impl Volume {
     /// A volume without files; `draw` stands for what mkfs draws.
-    ///
-    /// # Errors
-    /// What was refused or could not be made.
     pub fn fresh<R: Run>(
         place: &VolumeSource,
         fs: &str,
@@ -105,9 +95,6 @@ impl Volume {
     }
 
     /// Writes to it and writes that back, with the requests traced. They add to its history.
-    ///
-    /// # Errors
-    /// Those of the writing.
     pub fn write(&mut self, writing: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
         let session = match (&self.history, self.device()) {
             (Err(_), _) => None,
@@ -139,19 +126,14 @@ impl Volume {
     }
 
     /// What the device was given while its files were written, in the order of issue.
-    ///
-    /// # Errors
-    /// Why that is not known.
     pub fn history(&self) -> Result<&[Request], &str> {
         self.history.as_deref().map_err(String::as_str)
     }
 
-    /// Where the files lie.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What it is on.
     pub fn target(&self) -> &MountedTarget {
         &self.target
     }
@@ -161,12 +143,10 @@ impl Volume {
         !matches!(self.target.spec(), TargetSpec::Directory(_))
     }
 
-    /// The device below, if there is one.
     pub fn device(&self) -> Option<BlockDevice> {
         self.target.block_device_info()
     }
 
-    /// Its file system's own name.
     pub fn file_system(&self) -> String {
         self.target.file_system().map_or_else(|| "another file system".into(), |fs| fs.name().to_string())
     }
@@ -177,17 +157,11 @@ impl Volume {
     }
 
     /// Writes everything back.
-    ///
-    /// # Errors
-    /// When what was written does not reach the device.
     pub fn sync(&self) -> Result<(), Failure> {
         Ok(self.target.sync()?)
     }
 
     /// Makes it cold; the words say what stayed warm.
-    ///
-    /// # Errors
-    /// When the file system stays alive somewhere, or cannot be mounted again.
     pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
         if !mounting().are_met() {
             self.target.sync()?;
@@ -212,9 +186,6 @@ impl Volume {
     }
 
     /// Undoes the mount; a warning of the kernel is an error.
-    ///
-    /// # Errors
-    /// When it cannot be unmounted, or the kernel warned of it meanwhile.
     pub fn close(self) -> Result<(), Failure> {
         senesce_runs::kernel_log::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)

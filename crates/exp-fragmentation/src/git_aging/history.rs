@@ -18,7 +18,6 @@ const FOLDERS: u64 = 24;
 /// 2020-01-01 UTC; an hour from commit to commit.
 const EPOCH: u64 = 1_577_836_800;
 
-/// The state of the tree.
 struct History {
     random: Pcg64,
     files: Vec<(String, Vec<String>)>,
@@ -116,9 +115,6 @@ impl History {
 }
 
 /// Makes a repository of `commits` commits that begins with `files` files.
-///
-/// # Errors
-/// When git fails, or the user stops it.
 pub fn generate(
     git: &Git,
     folder: &Path,

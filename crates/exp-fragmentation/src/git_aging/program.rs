@@ -16,7 +16,6 @@ pub struct Git {
 }
 
 impl Git {
-    /// With a home directory of its own.
     pub fn at_home(home: &Path) -> Self {
         Self { home: home.into() }
     }
@@ -50,9 +49,6 @@ impl Git {
     }
 
     /// The first commits, oldest first: one more than there are pulls, if there are so many.
-    ///
-    /// # Errors
-    /// When git fails, or there are too few of them.
     pub fn commits(
         &self,
         folder: &Path,
@@ -72,9 +68,6 @@ impl Git {
     }
 
     /// Bytes of the files of a commit, each in whole blocks of 4 KiB.
-    ///
-    /// # Errors
-    /// When git fails, or prints what is no size.
     pub fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
         // A line is: mode, type, name, size, path (git-ls-tree(1)); what is no file has no size.
         let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;
@@ -83,9 +76,6 @@ impl Git {
     }
 
     /// Reads a stream of commits.
-    ///
-    /// # Errors
-    /// When git fails.
     pub fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
         let arguments = ["fast-import", "--quiet"];
         let mut command = self.command(folder, &arguments);

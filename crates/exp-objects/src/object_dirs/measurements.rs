@@ -102,7 +102,6 @@ impl Filled {
     }
 }
 
-/// Times of one fill, in the order of its objects.
 #[derive(Default)]
 struct Times {
     write_ns: Vec<u64>,

@@ -21,7 +21,6 @@ pub(super) struct Aim {
     pub cold: bool,
 }
 
-/// What came of the reads.
 pub(super) struct Reads {
     /// Nanoseconds of each.
     pub latencies: Histogram<u64>,

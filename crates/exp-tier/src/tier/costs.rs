@@ -10,23 +10,18 @@ use serde_json::json;
 /// A cost up to this share counts as none.
 const NO_COST: f64 = 0.05;
 
-/// One condition.
 pub struct Cost {
-    /// What was measured.
     pub condition: String,
     /// Anticache over bpfs mode, within a round.
     pub ratio: Option<Middle>,
-    /// The same in words.
     pub decision: Decision,
     /// Bpfs mode over itself: what the machine alone does.
     pub again: Option<Middle>,
-    /// The same in words.
     pub again_decision: Decision,
 }
 
 /// Ratios of anticache to bpfs mode, and of bpfs mode to itself.
 pub struct Costs {
-    /// By condition, in order.
     pub all: Vec<Cost>,
     /// What a condition is, in plural: "operations".
     noun: &'static str,
@@ -66,7 +61,6 @@ impl Costs {
         median(&self.all.iter().filter_map(|cost| Some(cost.again?.value)).collect::<Vec<_>>())
     }
 
-    /// The ratios in words.
     pub fn text(&self) -> String {
         let Some(overall) = self.overall() else { return "anticache and bpfs mode were not both measured".into() };
         let measured = self.all.iter().filter(|cost| cost.ratio.is_some()).count();
@@ -91,7 +85,6 @@ impl Costs {
         self.all.iter().filter(|cost| cost.again_decision.verdict == Verdict::Worse).count()
     }
 
-    /// A row per condition.
     pub fn table(&self, condition: &str) -> Table {
         let columns = [
             condition,

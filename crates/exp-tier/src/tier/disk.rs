@@ -40,9 +40,6 @@ impl fmt::Display for Disk {
 
 impl Disk {
     /// Whether it is there and lies on a disk.
-    ///
-    /// # Errors
-    /// It is not there, or lies in memory (a requirement is missing).
     pub fn check(&self) -> Result<(), Failure> {
         let found = statfs(&self.0).map_err(|error| failed("look at", &self.0)(error.into()))?;
         if IN_MEMORY.contains(&found.f_type) {
@@ -53,9 +50,6 @@ impl Disk {
     }
 
     /// A folder of ours on it, removed at the end.
-    ///
-    /// # Errors
-    /// As [`Self::check`], or it cannot be made.
     pub fn scratch_directory(&self) -> Result<ScratchDirectory, Failure> {
         self.check()?;
         Ok(ScratchDirectory::create(&self.0, "tier")?)

@@ -29,9 +29,7 @@ pub enum Event {
 
 /// What takes turns, under which conditions.
 pub struct Turns<'a> {
-    /// The file systems.
     pub kinds: &'a [SubjectKind],
-    /// How they are made.
     pub setup: &'a Setup,
     /// What a condition is called among the conditions of a measured value.
     pub key: &'a str,
@@ -39,14 +37,10 @@ pub struct Turns<'a> {
     pub conditions: &'a [(String, String)],
 }
 
-/// A value of one turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// What was measured.
     pub metric: &'static str,
-    /// Its unit.
     pub unit: &'static str,
-    /// The value.
     pub value: f64,
     /// What holds of this value alone, name and word.
     pub under: Option<(&'static str, &'static str)>,
@@ -76,9 +70,6 @@ pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
 impl Turns<'_> {
     /// One round on fresh file systems: calls `measure` with a subject and the place of a condition, and records the values.
     /// The order of the turns is drawn anew for each condition.
-    ///
-    /// # Errors
-    /// What could not be mounted or measured.
     pub fn round<R: Run<Event = Event>>(
         &self,
         round: u64,

@@ -51,7 +51,6 @@ impl From<ColdLatency> for String {
     }
 }
 
-/// In words.
 impl fmt::Display for ColdLatency {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.model.fmt(formatter)
@@ -95,17 +94,11 @@ pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, (latency
 }
 
 /// Whether there is a disk, where one of the subjects needs it.
-///
-/// # Errors
-/// As [`Disk::check`].
 pub fn check_disk(kinds: &[SubjectKind], disk: &Disk) -> Result<(), Failure> {
     if kinds.iter().any(|kind| kind.on_disk()) { disk.check() } else { Ok(()) }
 }
 
 /// Runs `body` on one subject and takes it down again.
-///
-/// # Errors
-/// What could not be mounted, or what `body` says.
 pub fn with_subject<T>(
     kind: SubjectKind,
     setup: &Setup,

@@ -11,18 +11,15 @@ use senesce_tierfs::TierFs;
 use senesce_workload::micro::Watch;
 use std::path::Path;
 
-/// Names of what is measured.
 pub const COLD_AT_START: &str = "cold at the start";
 /// Share of calls that fetched, by the counter.
 pub const FETCHED: &str = "calls that fetched";
 /// Share of calls beyond the middle between the peaks, by their latency.
 pub const SLOW: &str = "calls beyond the middle of the peaks";
-/// Median latency of a peak.
 pub const PEAK: &str = "peak latency";
 /// Blocks fetched while a size was measured.
 pub const BLOCKS: &str = "blocks fetched";
 
-/// Calls that make a peak, at least.
 const LEAST_CALLS: usize = 5;
 /// How far the two accounts of the fetches may be apart, in percent of the calls.
 const ALLOWANCE: f64 = 10.0;
@@ -55,9 +52,6 @@ impl<'a> Peaks<'a> {
     }
 
     /// What was seen.
-    ///
-    /// # Errors
-    /// The file did not settle.
     pub fn readings(self) -> Result<Vec<Reading>, Failure> {
         let blocks = (self.fs.stats().fetched - self.fetched_before) as f64;
         let mut readings = vec![Reading::new(BLOCKS, "", blocks)];

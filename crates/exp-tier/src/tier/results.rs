@@ -10,13 +10,10 @@ use std::collections::BTreeMap;
 /// One measured value: of a subject, under a condition, in a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// The file system.
     pub subject: String,
     /// What was done, or the size it was done with.
     pub condition: String,
-    /// Round, from 0.
     pub round: u64,
-    /// The value.
     pub value: f64,
 }
 
@@ -37,15 +34,12 @@ impl Value {
 
 /// Medians with intervals, by condition (in the order of appearance) and subject.
 pub struct Medians {
-    /// Conditions in order.
     pub conditions: Vec<String>,
-    /// Subjects in order.
     pub subjects: Vec<String>,
     cells: BTreeMap<(String, String), Vec<f64>>,
 }
 
 impl Medians {
-    /// Groups values.
     pub fn new(values: &[Value]) -> Self {
         let (mut conditions, mut subjects) = (Vec::new(), Vec::new());
         let mut cells: BTreeMap<_, Vec<f64>> = BTreeMap::new();
@@ -62,7 +56,6 @@ impl Medians {
         Self { conditions, subjects, cells }
     }
 
-    /// The values of a cell.
     pub fn values(&self, condition: &str, subject: &str) -> &[f64] {
         self.cells.get(&(condition.to_string(), subject.to_string())).map_or(&[], Vec::as_slice)
     }
@@ -72,7 +65,6 @@ impl Medians {
         middle(self.values(condition, subject))
     }
 
-    /// Ratio of the medians of two subjects.
     pub fn ratio(&self, condition: &str, subject: &str, reference: &str) -> Option<f64> {
         let (ours, theirs) = (self.estimate(condition, subject)?, self.estimate(condition, reference)?);
         (theirs.value > 0.0).then(|| ours.value / theirs.value)
@@ -117,7 +109,6 @@ impl Medians {
             .collect()
     }
 
-    /// Bars over the conditions.
     pub fn bars(&self, id: &str, title: &str, caption: &str, unit: &str) -> Figure {
         let x = Axis::categories("operation", self.conditions.clone());
         let series = self.series(|index, _| index as f64);

@@ -31,9 +31,6 @@ pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, F
 }
 
 /// The share of a file that the evictor leaves cold once it has nothing left to do, whatever it should be.
-///
-/// # Errors
-/// It did not get down to its threshold.
 pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
     let metadata = path.metadata().map_err(failed("look at", path))?;
     wait_for_evictor(fs).map_err(|message| unsettled(&message))?;

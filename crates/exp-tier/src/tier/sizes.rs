@@ -100,23 +100,15 @@ impl Spec {
 
 /// What differs between the two.
 pub trait Writes: 'static {
-    /// Id of the experiment.
     const ID: &'static str;
-    /// One line.
     const TITLE: &'static str;
-    /// Heading of the report.
     const HEADING: &'static str;
-    /// The doc page.
     const PAGE: &'static str;
-    /// Published values.
     const PUBLISHED: &'static str;
-    /// The claims.
     const CLAIMS: &'static str;
-    /// How is written.
     const MODE: WriteMode;
 }
 
-/// An experiment on writes by size.
 pub struct Sizes<W>(PhantomData<W>);
 
 impl<W: Writes> Run for Sizes<W> {
@@ -125,7 +117,6 @@ impl<W: Writes> Run for Sizes<W> {
     const CLAIMS: &'static str = W::CLAIMS;
     type Spec = Spec;
     type Event = Event;
-    /// A round.
     type Step = u64;
 
     fn needs(spec: &Spec) -> Needs {
@@ -267,7 +258,6 @@ fn subjects(level: Level) -> Vec<SubjectKind> {
     all
 }
 
-/// The latencies of one size on one subject.
 fn calls_on(
     subject: &Subject,
     options: &CallOptions,
@@ -309,7 +299,6 @@ fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
     table
 }
 
-/// Values of a metric, their sizes in words.
 fn values<W: Writes>(recorded: &Recorded<Sizes<W>>, metric: &str) -> Vec<Value> {
     with_sizes_as_text(Value::of(recorded.measurements(), metric, SIZE))
 }

@@ -38,23 +38,19 @@ pub enum SubjectKind {
 }
 
 impl SubjectKind {
-    /// A reader of some of them, for flags.
     pub fn among<const N: usize>(kinds: [Self; N]) -> impl TypedValueParser<Value = Self> {
         PossibleValuesParser::new(kinds.map(Self::name)).try_map(|name| <Self as ValueEnum>::from_str(&name, false))
     }
 
-    /// Their names in a list.
     pub fn names(kinds: &[Self]) -> String {
         kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Each once, in the order of all.
     pub fn in_order(kinds: &[Self]) -> Vec<Self> {
         let chosen: BTreeSet<Self> = kinds.iter().copied().collect();
         chosen.into_iter().collect()
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Anticache => "anticache",
@@ -67,7 +63,6 @@ impl SubjectKind {
         }
     }
 
-    /// What it is, for figures and tables.
     pub fn label(name: &str) -> &'static str {
         match name {
             "anticache" => "anticache: memory, cold store on the disk",
@@ -80,37 +75,29 @@ impl SubjectKind {
         }
     }
 
-    /// Whether a part of it lies on the disk.
     pub fn on_disk(self) -> bool {
         matches!(self, Self::Anticache | Self::Ext4Disk)
     }
 
-    /// Whether it evicts.
     pub fn evicts(self) -> bool {
         matches!(self, Self::Anticache | Self::AnticacheModel)
     }
 }
 
-/// How the subjects are made.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Size of the region and of ext4's device.
     pub memory: Bytes,
-    /// Threshold of the evictor.
     pub threshold: Bytes,
-    /// Period of the evictor.
     pub period: Duration,
-    /// Threads of the server.
     pub threads: usize,
     /// Latency of the modelled cold store and of ext4's modelled disk.
     pub latency: Latency,
-    /// Where the disk is.
     pub disk: Disk,
 }
 
 /// A mounted file system. Fields are dropped in their order, from the top down.
 pub struct Subject {
-    /// What it is.
     pub kind: SubjectKind,
     directory: Option<ClaimedDirectory>,
     server: Option<Server>,
@@ -234,9 +221,6 @@ impl Subject {
     }
 
     /// Its root directory.
-    ///
-    /// # Errors
-    /// It is not mounted.
     pub fn directory(&self) -> Result<&ClaimedDirectory, Failure> {
         let found = self.directory.as_ref().or(self.target.as_ref().map(MountedTarget::directory));
         found.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the file system is not mounted"))
@@ -247,15 +231,11 @@ impl Subject {
         self.server.as_ref().map(Server::fs)
     }
 
-    /// The same, if it evicts.
     pub fn evicting(&self) -> Option<&Arc<TierFs>> {
         self.tier().filter(|_| self.kind.evicts())
     }
 
     /// Unmounts it and removes what it was made of.
-    ///
-    /// # Errors
-    /// What could not be unmounted.
     pub fn stop(mut self) -> Result<(), Failure> {
         drop(self.directory.take());
         if let Some(server) = self.server.take() {

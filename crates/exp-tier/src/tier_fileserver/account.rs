@@ -56,9 +56,6 @@ fn directions(node: &FlowNode) -> Vec<Direction> {
 }
 
 /// Bytes of all files of the workload; those that exist at the start must lie on the file system to the byte.
-///
-/// # Errors
-/// They do not, or the tree cannot be read.
 pub fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
     let filesets = bench.filesets();
     for fileset in &filesets {

@@ -9,7 +9,6 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean};
 use serde_json::{Value, json};
 
-/// Everything from the runs.
 pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
     let names = names(runs);
     let columns = ["file system", "operations/s", "MB/s", "evicted (blocks)", "fetched (blocks)", "runs"];

@@ -6,7 +6,6 @@ use senesce_core::{Analysis, Axis, Bytes, Figure, FigureKind, Mark, Series, Tabl
 use senesce_stats::{Middle, mean, middle};
 use serde_json::json;
 
-/// Everything from the cells.
 pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     let kinds = kinds(cells);
     let against = against(cells, &kinds, spec);

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 const SUMMARY: &str = "Several writers write over their files in blocks of 4 KiB in random order, with a sync of data after every 32, on F2FS over a \
                        conventional and over a zoned drive, so often that the cleaner runs.";
 
-/// Everything that is shown.
 pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
     let (mut samples, mut results, mut modelled) = (Vec::new(), Vec::new(), Vec::new());
     for event in recorded.events().cloned() {
@@ -167,7 +166,6 @@ fn named(drive: &str, repeat: u32) -> String {
 /// The other account of the published runs: bytes over time, where [`MEAN`] is that of the logged seconds.
 pub const OF_JOB: &str = "mean write bandwidth of the whole job";
 
-/// The published mean of a drive.
 pub fn published_mean(metric: &str, drive: &str) -> Option<f64> {
     let values = published::parse(F2fsBandwidth::PUBLISHED).ok()?;
     values.into_iter().find(|value| value.metric == metric && value.condition == drive).map(|value| value.value)

@@ -16,9 +16,6 @@ pub fn metric(host: Host) -> Option<&'static str> {
 }
 
 /// Times every recording of the guest for each host.
-///
-/// # Errors
-/// Without a recording; as [`time`].
 pub fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
     let speed = HostSpeed::of_overwriting(Place::Host)?;
     context.record(Event::Speed(speed.clone()));

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 const BLOCK: u64 = 4096;
 const FILES_PER_WRITER: u64 = 10;
 const BLOCKS_PER_SYNC: u64 = 32;
-/// Points of the course of a drive.
 const POINTS: u64 = 100;
 
 /// How many files there are, and how large.
@@ -40,7 +39,6 @@ impl Shape {
         FILES_PER_WRITER * self.blocks_per_file
     }
 
-    /// All files.
     pub fn bytes(self) -> Bytes {
         Bytes(self.writers * self.blocks_per_writer() * BLOCK)
     }
@@ -55,9 +53,6 @@ impl Shape {
     }
 
     /// Writes all files one after the other.
-    ///
-    /// # Errors
-    /// Those of the file system; when the user stops it.
     pub fn lay_out(self, root: &Path, context: &Context<'_, F2fsBandwidth>) -> Result<Vec<Writer>, Failure> {
         let mut content = vec![0; 1 << 20];
         rand::Rng::fill_bytes(&mut context.seed.stream("f2fs-bandwidth/content"), &mut content);
@@ -78,22 +73,17 @@ impl Shape {
     }
 }
 
-/// The files of a writer.
 pub type Writer = Vec<(PathBuf, File)>;
 
-/// How far all are.
 #[derive(Debug, Clone, Copy)]
 pub struct Course {
     /// Since the beginning.
     pub seconds: f64,
-    /// Written by all.
     pub bytes: u64,
 }
 
-/// What the writers share.
 struct Shared {
     shape: Shape,
-    /// Of all, and of each.
     blocks: u64,
     blocks_each: u64,
     begin: Instant,
@@ -104,9 +94,6 @@ struct Shared {
 }
 
 /// Lets each writer write its part of `wanted_bytes`. `tell` hears how far all are, and from time to time nothing; its failure ends them.
-///
-/// # Errors
-/// Those of the file system, and of `tell`.
 pub fn run(
     writers: &[Writer],
     shape: Shape,

@@ -35,7 +35,6 @@ fn most_bytes(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> u64 {
     }
 }
 
-/// Bytes that are written for each command that is counted.
 fn bytes_of_command(actor: &CheckedActor, geometry: &Geometry) -> u64 {
     match actor.spec.op {
         Activity::Write | Activity::Append => actor.spec.bs.0,

@@ -67,7 +67,6 @@ fn a_drives_nature_tells_what_its_seconds_are() {
     assert_eq!((by_hand("real"), by_hand("emulated")), (Seconds::Machine, Seconds::Emulator));
 }
 
-/// An actor of the JSON result, with more in it.
 fn actor(more: Value) -> Value {
     let latency = json!({"mean": 14.0, "p50": 13.0, "p95": 16.0, "p99": 17.0, "max": 90.0});
     let mut actor = json!({"name": "a", "op": "read", "iops": 9.0, "bw_mib": 1.0, "commands": 500, "lat_us": latency});
@@ -121,7 +120,6 @@ fn of_a_run_that_was_interrupted_the_last_part_counts() {
     assert_eq!(values(&cut), values(&alone));
 }
 
-/// Interrupts as soon as the actors run.
 struct InterruptedRun<'a>(&'a Interrupt);
 
 impl Progress for InterruptedRun<'_> {

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 /// What was recorded, in the order of issue, and what of it the model does not know.
 #[derive(Debug, Default, PartialEq)]
 pub struct Commands {
-    /// The commands.
     pub list: Vec<Recorded>,
     /// Which of them stand for the beginning and the end of what is measured.
     pub measured: (usize, usize),

@@ -79,9 +79,6 @@ fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
 
 /// Zones of which the model's write pointer is another than the emulated drive's at the end: the second account of every write and
 /// reset. Where the drive was changed between the two looks at its end, the model's is between both.
-///
-/// # Errors
-/// As the drive's report.
 pub fn unequal_zones(device: &mut SimDevice, zones: &Zones) -> Result<Vec<u32>, Failure> {
     let found = device.report(0, zones.geometry.zones)?;
     let is_unequal = |(index, (model, after)): (usize, (&ZoneInfo, &u64))| {

@@ -41,9 +41,6 @@ const STRIDE: u64 = 5_003;
 
 impl HostSpeed {
     /// Measures this machine at [`OVERWRITING`], in /dev/shm.
-    ///
-    /// # Errors
-    /// Without a file system in memory, or without space in it.
     pub fn of_overwriting(place: Place) -> Result<Self, Failure> {
         let folder = ScratchDirectory::in_memory("host-speed")?;
         let path = folder.path().join("file");

@@ -17,9 +17,7 @@ pub use timed::{Host, Timed, hosts, time};
 pub const ZONED_MODEL: &str = "zn540";
 /// See [`ZONED_MODEL`].
 pub const CONVENTIONAL_MODEL: &str = "nvme-a";
-/// Both, as reports name them.
 pub const NAMES: &str = "sim:zn540 and sim:nvme-a";
-/// What claims call them.
 pub const CALLED: [&str; 2] = ["WD ZN540", "nvme-a"];
 
 /// Facts of a run whose times are those of both models. What was measured in the guest itself is marked as such.

@@ -71,9 +71,6 @@ pub struct Traced {
 
 impl Traced {
     /// The folder, of several, that holds the files of its drives.
-    ///
-    /// # Errors
-    /// When none does.
     pub fn folder(&self, folders: Vec<PathBuf>) -> Result<PathBuf, Failure> {
         let holds =
             |folder: &PathBuf| self.drives.iter().all(|drive| folder.join(&drive.file).symlink_metadata().is_ok());
@@ -85,16 +82,12 @@ impl Traced {
     }
 }
 
-/// A recording in progress.
 pub struct Recording {
     sessions: Vec<(Role, BlockDevice, TraceSession, Option<Survey>)>,
 }
 
 impl Recording {
     /// Begins on drives that are in use.
-    ///
-    /// # Errors
-    /// When a drive cannot be traced or does not tell its zones.
     pub fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
         let start = |(role, path): &(Role, PathBuf)| {
             let device = BlockDevice::open(path)?;
@@ -107,9 +100,6 @@ impl Recording {
 
     /// Ends it; the requests go to files `NAME-ROLE.blocks` in a folder. What was written must have been synced. `measured` is when
     /// what is measured began and ended ([`now_ns`]).
-    ///
-    /// # Errors
-    /// When the recording cannot be read or saved.
     pub fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<Traced, Failure> {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {

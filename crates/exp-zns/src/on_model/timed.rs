@@ -166,12 +166,10 @@ impl Timed {
         (of("write") + of("append") + self.elsewhere_bytes) as f64 / bytes.max(1) as f64
     }
 
-    /// Bytes of an operation.
     pub fn bytes(&self, operation: &str) -> u64 {
         self.kinds.get(operation).map_or(0, |kind| kind.bytes)
     }
 
-    /// Commands of an operation.
     pub fn commands(&self, operation: &str) -> u64 {
         self.kinds.get(operation).map_or(0, |kind| kind.commands)
     }
@@ -181,12 +179,10 @@ impl Timed {
         (self.seconds > 0.0 && !self.kinds.is_empty()).then(|| quantity / self.seconds)
     }
 
-    /// Whether both accounts agree, in words.
     pub fn accounts(&self) -> String {
         if self.problems.is_empty() { "agree".into() } else { self.problems.join("; ") }
     }
 
-    /// How much time the host takes, in words.
     pub fn host_words(&self) -> String {
         match self.host {
             Host::None => "no time".into(),

@@ -79,9 +79,6 @@ pub struct Group {
 }
 
 /// Joins published values with ours, by metric and condition.
-///
-/// # Errors
-/// When the table of published values is damaged.
 pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let found = values.into_iter().filter_map(|value| {
@@ -156,7 +153,6 @@ fn order(points: &[&Comparison]) -> (usize, usize, f64) {
     (pairs, wrong, by)
 }
 
-/// Groups as a table.
 pub fn group_table(groups: &[Group]) -> Table {
     let columns = [
         "group",

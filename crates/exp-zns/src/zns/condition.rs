@@ -10,7 +10,6 @@ use senesce_zoned::survey::Survey;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A condition taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition(BTreeMap<String, String>);
 
@@ -22,7 +21,6 @@ impl Condition {
         pairs.collect::<Option<BTreeMap<_, _>>>().map(Self)
     }
 
-    /// Names and values.
     pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
@@ -69,9 +67,6 @@ pub fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Dur
 }
 
 /// The conditions of a published fio grid, each once, in their order.
-///
-/// # Errors
-/// When the table cannot be read.
 pub fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<String>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let mut keys: Vec<String> = Vec::new();

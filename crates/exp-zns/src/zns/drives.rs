@@ -12,21 +12,16 @@ pub const PUBLISHED_ZONED: &str = "WD ZN540";
 /// What the published conventional drive and its model are called in claims.
 pub const PUBLISHED_CONVENTIONAL: &str = "nvme-a";
 
-/// The names of an experiment's drives.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
-    /// The zoned one.
     pub zoned: &'a str,
-    /// The conventional one beside it.
     pub conventional: Option<&'a str>,
 }
 
 /// The drives of an experiment as they were found.
 #[derive(Debug)]
 pub struct Drives {
-    /// The zoned one.
     pub zoned: Survey,
-    /// The conventional one beside it.
     pub conventional: Option<Survey>,
 }
 
@@ -55,7 +50,6 @@ impl Drives {
         Ok(Self { zoned, conventional })
     }
 
-    /// The one of this name.
     pub fn named(&self, name: &str) -> Option<&Survey> {
         self.all().find(|survey| survey.name == name)
     }
@@ -64,13 +58,11 @@ impl Drives {
         std::iter::once(&self.zoned).chain(&self.conventional)
     }
 
-    /// What the record keeps of them.
     pub fn facts(&self) -> Environment {
         facts(self.all())
     }
 }
 
-/// What a record keeps of its drives.
 pub fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment {
     let mut facts = Environment::default();
     for (number, drive) in drives.enumerate() {
@@ -94,9 +86,6 @@ pub fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
 }
 
 /// Two neighbouring groups of usable zones, `most` each or half of what the drive has.
-///
-/// # Errors
-/// When it has fewer than two.
 pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
     let half = most.min(drive.usable().len() as u32 / 2);
     if half == 0 {
@@ -107,7 +96,6 @@ pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure>
 
 /// Points that their drives can run, and what the others lack.
 pub struct Fitting {
-    /// The points to be run.
     pub points: Vec<Point>,
     /// Keys of points by the reason why they are left out.
     pub left_out: BTreeMap<String, Vec<String>>,
@@ -133,7 +121,6 @@ impl Fitting {
         Ok(fitting)
     }
 
-    /// One sentence per reason.
     pub fn caveats(&self) -> impl Iterator<Item = String> {
         self.left_out.iter().map(|(why, keys)| {
             let first = keys.first().map_or("", String::as_str);
@@ -158,25 +145,20 @@ fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
     }
 }
 
-/// The job of a point on a drive, in the blocks that it asks for.
 pub(super) fn checked(point: &Point, drive: &Survey) -> Result<(CheckedJob, Geometry), ZonedError> {
     let wanted = point.job.lbaf.filter(|bytes| drive.block_sizes().contains(bytes));
     let (geometry, zones) = drive.in_blocks(wanted.unwrap_or(drive.geometry.block_bytes));
     Ok((check(&point.job, &geometry, &zones)?, geometry))
 }
 
-/// One drive as a record knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {
-    /// What the user called it.
     pub name: String,
-    /// Its nature in one word.
     pub nature: String,
     /// What claims call it; empty: it is in no claim.
     pub called: String,
 }
 
-/// The drives of a record.
 pub fn used(environment: &Environment) -> Vec<Used> {
     let word = |key: String| environment.0.get(&key).and_then(|value| value.as_str()).map(str::to_string);
     let device = |number: usize| {

@@ -7,39 +7,29 @@ use senesce_core::{Axis, Better, Figure, FigureKind, Mark, Series};
 
 /// A line of a figure: its name, and which conditions belong to it.
 pub struct Line<'a> {
-    /// Name in the legend.
     pub name: String,
-    /// Conditions that all its points have.
     pub of: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Line<'a> {
-    /// A line.
     pub fn new(name: impl Into<String>, of: &[(&'a str, &'a str)]) -> Self {
         Self { name: name.into(), of: of.to_vec() }
     }
 }
 
-/// What a figure shows.
 pub struct Chart<'a> {
-    /// Its id.
     pub id: &'a str,
-    /// Its title.
     pub title: &'a str,
-    /// How to read it.
     pub caption: &'a str,
     /// The value on the vertical axis.
     pub metric: &'a str,
-    /// The axes.
     pub axes: (Axis, Axis),
     /// The condition on the horizontal axis, and what its numbers are divided by.
     pub along: (&'a str, f64),
-    /// Direction.
     pub better: Better,
 }
 
 impl Chart<'_> {
-    /// Draws the lines that have points.
     pub fn draw(self, lines: &[Line<'_>], measured: &Measured, comparison: &[Comparison]) -> Figure {
         let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
         let mut series = Vec::new();

@@ -15,9 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What of a job's result belongs to one key.
 #[derive(Debug, Clone)]
 pub struct Extract {
-    /// The key it is kept under.
     pub key: String,
-    /// The actor.
     pub actor: usize,
     /// The operation whose latency is meant; not given: the actor's own.
     pub operation: Option<Operation>,
@@ -25,16 +23,11 @@ pub struct Extract {
     pub prefix: &'static str,
 }
 
-/// One job to be run.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Its words.
     pub key: String,
-    /// The drive.
     pub device: String,
-    /// The job.
     pub job: Job,
-    /// What is kept.
     pub extracts: Vec<Extract>,
     /// How the job differs from the published one, because of the drive.
     pub adapted: Vec<String>,
@@ -103,9 +96,6 @@ pub fn at_point(key: &str, error: ZonedError) -> Failure {
 }
 
 /// Runs the job of a point on its drive; its values, and what it warned of.
-///
-/// # Errors
-/// What the drive answered, with the point.
 pub fn run_on(
     session: &mut Session,
     point: &Point,
@@ -136,9 +126,6 @@ fn disturbed(key: &str, actor: &ActorResult) -> Failure {
 }
 
 /// Runs the job of a point alone.
-///
-/// # Errors
-/// What the drive answered, with the point.
 pub fn run_point(
     point: &Point,
     erase: Option<&str>,
@@ -152,13 +139,10 @@ pub fn run_point(
 /// Everything a record holds, the repetitions of a point as one.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// The names of its drives.
     pub device: String,
-    /// Whether any of them is simulated.
     pub simulated: bool,
     drives: Vec<Used>,
     values: BTreeMap<String, Values>,
-    /// Of the point that has most.
     repetitions: usize,
     warnings: BTreeMap<String, usize>,
 }
@@ -173,7 +157,6 @@ impl Measured {
         Self::on(used(environment), points, warnings)
     }
 
-    /// What was measured on these drives.
     pub fn on<'a>(
         drives: Vec<Used>,
         points: impl Iterator<Item = &'a Values>,
@@ -194,17 +177,14 @@ impl Measured {
         measured
     }
 
-    /// A value by key and name.
     pub fn get(&self, key: &str, name: &str) -> Option<f64> {
         self.values.get(key)?.inside(name)
     }
 
-    /// Bandwidth of each second of a key.
     pub fn by_second(&self, key: &str) -> &[f64] {
         self.values.get(key).map_or(&[], |values| &values.by_second)
     }
 
-    /// All keys with their values.
     pub fn all(&self) -> impl Iterator<Item = &Values> {
         self.values.values()
     }
@@ -215,7 +195,6 @@ impl Measured {
         self.drives.iter().any(|drive| drive.called == wanted)
     }
 
-    /// Visible notes.
     pub fn caveats(&self) -> Vec<String> {
         let mut caveats = Vec::new();
         if self.simulated {
@@ -241,7 +220,6 @@ impl Measured {
         caveats
     }
 
-    /// All values as JSON.
     pub fn to_json(&self) -> Value {
         self.values
             .values()

@@ -43,7 +43,6 @@ pub enum Grid {
 }
 
 impl Grid {
-    /// The grid of a level.
     pub fn of(level: Level) -> Self {
         level.of([Self::Few, Self::Study, Self::Study])
     }
@@ -61,25 +60,16 @@ pub fn ramp(level: Level) -> Span {
 
 /// One experiment of the study: what differs between the ten.
 pub trait ZnsStudy: 'static {
-    /// Its id.
     const ID: &'static str;
-    /// One line.
     const TITLE: &'static str;
     /// A few sentences above the results.
     const SUMMARY: &'static str;
-    /// Its page.
     const PAGE: &'static str;
-    /// Its published values.
     const PUBLISHED: &'static str;
-    /// The claims about it.
     const CLAIMS: &'static str;
-    /// Its parameters.
     type Spec: Parameters;
 
     /// What is run on these drives, one job per point. Points that a drive cannot run are left out later.
-    ///
-    /// # Errors
-    /// What is wrong with the parameters or with a drive.
     fn points(spec: &Self::Spec, drives: &Drives) -> Result<Vec<Point>, Failure>;
 
     /// What is run on the zoned drive that is no job, in a few words.
@@ -91,9 +81,6 @@ pub trait ZnsStudy: 'static {
     }
 
     /// Runs what is no job.
-    ///
-    /// # Errors
-    /// What the drive answered.
     fn run_script(
         _spec: &Self::Spec,
         _survey: &Survey,
@@ -111,6 +98,5 @@ pub trait ZnsStudy: 'static {
         Vec::new()
     }
 
-    /// The figures, with the published values.
     fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure>;
 }

@@ -8,12 +8,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Parameters of an experiment on drives.
 pub trait Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync {
-    /// The parameters of a level.
     fn defaults(level: Level) -> Self;
 
-    /// The drives that they name.
     fn drives(&self) -> Names<'_>;
 
     /// How often every point is measured.

@@ -48,7 +48,6 @@ pub struct Zns<S> {
     study: PhantomData<S>,
 }
 
-/// The words of a repetition of a point.
 fn step_words(key: &str, repetition: u32) -> String {
     if repetition == 0 { key.into() } else { format!("{key} #{}", repetition + 1) }
 }
@@ -67,7 +66,6 @@ fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
     checked(point, drive).map_or((Bytes(0), 0.0), |(checked, geometry)| of_job(&checked, &geometry))
 }
 
-/// Of the script, as of a point.
 fn script_cost<S: ZnsStudy>(spec: &S::Spec, drive: &Survey) -> (Bytes, f64) {
     match drive.nature {
         Nature::Simulated => (Bytes(0), 0.0),

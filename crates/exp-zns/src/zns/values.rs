@@ -33,7 +33,6 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Values {
-    /// No values yet.
     pub fn of(key: &str) -> Self {
         Self {
             key: key.into(),
@@ -79,7 +78,6 @@ impl Values {
         }
     }
 
-    /// Its values one by one.
     pub fn measurements(&self) -> Vec<Measurement> {
         let one = |name: &String| {
             let (unit, better) = unit(parts(name).1)?;
@@ -128,15 +126,10 @@ pub fn measurement(
 /// What an experiment makes of several values: a share, a rate of padding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Derived {
-    /// The words of its condition.
     pub key: String,
-    /// Its name.
     pub metric: &'static str,
-    /// Its unit.
     pub unit: &'static str,
-    /// Which direction is better.
     pub better: Better,
-    /// The value.
     pub value: f64,
 }
 

@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 
 const EMULATED: &str = "drives emulated by QEMU in the lab guest";
 
-/// # Errors
-/// When the table of published values is damaged.
 pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
     let measured = last_of_each(measured);
     let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();
@@ -57,7 +55,6 @@ fn rate_of(measured: &[Measured], setup: &str, benchmark: &str) -> Option<f64> {
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-/// The first time that it was measured.
 fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a Measured> {
     measured.iter().find(|one| one.setup == setup && one.benchmark == benchmark)
 }

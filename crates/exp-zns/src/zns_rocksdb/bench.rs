@@ -135,9 +135,6 @@ fn measure(
 }
 
 /// How fast this machine is at writing and at reading a small database in memory.
-///
-/// # Errors
-/// Without space in memory; when db_bench fails.
 pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
     let folder = ScratchDirectory::in_memory("host-speed")?;
     let report = folder.path().join("report.txt");
@@ -154,13 +151,11 @@ pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> R
     [WRITING, READING].iter().map(|work| speed(work)).collect()
 }
 
-/// Keys of the small database.
 const SMALL_KEYS: u64 = 50_000;
 /// The work by which a machine's speed at a benchmark is told.
 const WRITING: &str = "fillrandom";
 const READING: &str = "readrandom";
 
-/// Which of both a benchmark is like.
 pub fn work_of(benchmark: &str) -> &'static str {
     if benchmark.starts_with("read") { READING } else { WRITING }
 }
@@ -276,9 +271,6 @@ fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>)
 }
 
 /// Where the program is, or what to do.
-///
-/// # Errors
-/// Exit code 4 where it is not on the path.
 pub fn find_program(name: &str) -> Result<PathBuf, Failure> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&folders).map(|folder| folder.join(name));

@@ -5,7 +5,6 @@ use super::bench::Measured;
 use crate::on_model::Host;
 use senesce_core::{Better, Measurement};
 
-/// What claims are about, where it is a rate.
 const RATE: &str = "operations per second";
 
 /// The values of an event. Those of emulated drives have names of their own, so that claims are decided by what was measured on

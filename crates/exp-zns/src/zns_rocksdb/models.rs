@@ -9,9 +9,6 @@ use senesce_runs::run::{self, Context, Run, guest_records};
 use serde_json::json;
 
 /// Times what the guest recorded of a setup, for each host.
-///
-/// # Errors
-/// Without a recording; as [`time`].
 pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<(), Failure> {
     let events: Vec<Event> = context.recorded().events().cloned().collect();
     let recordings = events.iter().filter_map(|event| match event {

@@ -60,7 +60,6 @@ impl Database {
         }
     }
 
-    /// Its drives, each with what it is for.
     pub fn roles(&self) -> Vec<(Role, PathBuf)> {
         let is_zoned = |drive: &BlockDevice| drive.queue("zoned").is_some_and(|model| model != "none");
         let has_zoned = self.drives.iter().any(is_zoned);
@@ -74,9 +73,6 @@ impl Database {
 
     /// Bytes that its drives were given to write since they appeared: sectors written of `/sys/block/*/stat`
     /// (Documentation/block/stat.rst of the kernel).
-    ///
-    /// # Errors
-    /// When the kernel does not tell the counters of a drive.
     pub fn bytes_written(&self) -> Result<u64, Failure> {
         self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
             Failure::new(
@@ -97,9 +93,6 @@ impl Database {
     }
 
     /// Drops what is cached of it, so that reads reach the drive.
-    ///
-    /// # Errors
-    /// When the file system cannot be mounted anew.
     pub fn drop_caches(&self) -> Result<(), Failure> {
         match &self.kind {
             Store::Mounted(target) => Ok(target.drop_caches()?),
@@ -108,9 +101,6 @@ impl Database {
     }
 
     /// Unmounts it.
-    ///
-    /// # Errors
-    /// When it cannot be unmounted.
     pub fn close(self) -> Result<(), Failure> {
         match self.kind {
             Store::Mounted(target) => Ok(target.close()?),

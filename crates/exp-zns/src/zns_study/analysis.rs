@@ -50,9 +50,6 @@ const STUDIES: [Study; 10] = [
 const ZONED_FOLDER: &str = "zns-a";
 
 /// The analysis of all devices of an import.
-///
-/// # Errors
-/// When the table of published values is damaged.
 pub fn analyse(recorded: &Recorded<ZnsStudyImport>) -> Result<Analysis, Failure> {
     let points: Vec<&Values> = recorded
         .events()

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Larger files are no results of the study.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A file with its path inside the tree; an archive counts as a folder of its name.
@@ -34,9 +33,6 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Calls `take` with every file below `root`, in the order of their names.
-///
-/// # Errors
-/// When a file or folder cannot be read, and what `take` answers.
 pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
     let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
     let mut paths = Vec::new();

@@ -23,13 +23,10 @@ type Key = (String, String, u32);
 /// One run of a point: files of one folder, a result and the logs of its jobs, either of which may be missing.
 struct Run {
     folder: String,
-    /// The result was read already.
     result: Option<String>,
-    /// What the names of its logs begin with.
     logs: Option<String>,
 }
 
-/// What was found so far.
 #[derive(Default)]
 pub struct Gathered {
     points: BTreeMap<Key, Values>,
@@ -48,7 +45,6 @@ pub struct Gathered {
     read: Vec<String>,
     /// Results of fio and of db_bench, also those that are of no use.
     pub results: usize,
-    /// Checksum over all files.
     pub checksum: u32,
 }
 
@@ -224,7 +220,6 @@ impl Gathered {
         (place.device.clone(), words, at as u32)
     }
 
-    /// Everything as events of the record.
     pub fn events(mut self) -> Vec<Event> {
         for (key, logs) in &self.logs {
             if let Some(values) = self.points.get_mut(key) {

@@ -2,14 +2,12 @@
 
 use crate::zns::condition::grid_key;
 
-/// What a file is, by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedFile {
     /// The folder of the device that it was measured on; empty: the path names none.
     pub device: String,
     /// The words of its point, or how they begin.
     pub key: String,
-    /// How it is read.
     pub kind: Holds,
     /// What the path of a point of the grid says of it.
     pub told: Option<Told>,
@@ -22,11 +20,9 @@ pub struct Told {
     pub bs: u64,
     /// Requests in flight, of each job.
     pub depth: u64,
-    /// Zones, each with a job.
     pub zones: u64,
 }
 
-/// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// A point of the fio grid: all jobs together.
@@ -64,7 +60,6 @@ pub fn place(path: &str) -> PublishedFile {
     PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named, told: None }
 }
 
-/// A word that does not break a key.
 pub fn word(text: &str) -> String {
     printable(text.strip_suffix(".json").unwrap_or(text)).replace([',', '='], ";")
 }

@@ -18,7 +18,6 @@ use std::path::Path;
 
 pub use text::{BySecond, Operations, bandwidth_log, operations};
 
-/// The importer, and the reader of its records.
 pub struct ZnsStudyImport;
 
 /// What was found.

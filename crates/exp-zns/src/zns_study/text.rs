@@ -12,7 +12,6 @@ pub struct Operations<'a> {
     pub timed: Vec<(&'a str, u64)>,
     /// Lines with 0 ns, which the programs wrote for commands that failed.
     pub zeros: usize,
-    /// Lines that hold no operation.
     pub other_lines: usize,
     /// Whether the text ends within a line, which is not read: its number may be the beginning of one.
     pub is_cut: bool,

@@ -11,7 +11,6 @@ use senesce_zoned::sim::model::{FitSource, Model};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The model file that the search started from.
 pub fn start(recorded: &Recorded<ZonedModel>) -> Option<&str> {
     recorded.events().find_map(|event| match event {
         Event::Start(text) => Some(text.as_str()),
@@ -19,7 +18,6 @@ pub fn start(recorded: &Recorded<ZonedModel>) -> Option<&str> {
     })
 }
 
-/// A constant as it was found last.
 struct Constant<'a> {
     about: &'a str,
     value: f64,

@@ -8,9 +8,6 @@ use serde_json::Value;
 const LINE: usize = 120;
 
 /// The file of the model in a result, under this name; `None`: the fit has not come to one.
-///
-/// # Errors
-/// When the model in it is none.
 pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure> {
     let Some(text) = result["model"].as_str() else { return Ok(None) };
     let mut text = Model { name: name.into(), ..Model::parse(text)? }.to_toml()?;

@@ -102,7 +102,6 @@ pub enum Event {
     Left(Leftover),
 }
 
-/// The run in execution.
 pub struct ZonedModel {
     source: Source,
     session: Option<Session>,

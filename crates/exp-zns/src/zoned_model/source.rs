@@ -43,9 +43,6 @@ impl Spec {
     }
 
     /// A fit to tables.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub fn of_tables(files: &[PathBuf], start: &str) -> Result<Self, Failure> {
         let tables = files.iter().map(|file| TableFile::of(file)).collect::<Result<_, _>>()?;
         Ok(Self { tables, ..Self::of("tables", start) })
@@ -105,14 +102,11 @@ fn checksum(text: &str) -> String {
     format!("{:08x}", crc32fast::hash(text.as_bytes()))
 }
 
-/// What a model is fitted to.
 pub(super) struct Source {
     /// The drive; none: tables.
     pub survey: Option<Survey>,
     pub design: Design,
-    /// What the search for constants starts from.
     pub start: Model,
-    /// What tables say.
     pub given: Observations,
 }
 
@@ -136,7 +130,6 @@ impl Source {
         Ok(Self { survey: Some(survey), design, start, given: Observations::new() })
     }
 
-    /// The probes that are measured here.
     pub fn probes(&self) -> impl Iterator<Item = (&Probe, &Survey)> {
         self.survey.iter().flat_map(|survey| self.design.probes().map(move |probe| (probe, survey)))
     }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Bytes of a device or image.
 pub(super) fn read(device: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; length];
     device.read_exact_at(&mut buffer, offset)?;

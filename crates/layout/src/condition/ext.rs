@@ -83,7 +83,6 @@ fn journal_is_empty(device: &File, superblock: &[u8]) -> Option<bool> {
     (be32(&found, 0) == MAGIC).then(|| be32(&found, START) == 0)
 }
 
-/// What is damaged, a sentence each.
 pub(super) fn damage(device: &File, live: bool) -> io::Result<Vec<String>> {
     let data = superblock(device)?;
     let mut found = Vec::new();
@@ -121,7 +120,6 @@ struct Groups {
     descriptor_seed: Option<[u8; 16]>,
 }
 
-/// A bitmap of a group.
 struct Bitmap {
     name: &'static str,
     unit: &'static str,
@@ -203,7 +201,6 @@ impl Groups {
         checksum == le16(descriptor, AT)
     }
 
-    /// The bitmaps of a group that are on the device.
     fn bitmaps(&self, group: u64, descriptor: &[u8]) -> Vec<Bitmap> {
         let has_flags = self.seed.is_some() || self.descriptor_seed.is_some();
         let flags = if has_flags { le16(descriptor, 0x12) } else { 0 };

@@ -9,7 +9,6 @@ use std::io;
 const AGF: u32 = u32::from_be_bytes(*b"XAGF");
 const AGI: u32 = u32::from_be_bytes(*b"XAGI");
 
-/// What the superblock says.
 pub(super) struct Superblock {
     block_size: u64,
     sector_size: u64,
@@ -28,9 +27,6 @@ pub(super) struct Superblock {
 
 impl Superblock {
     /// Reads it.
-    ///
-    /// # Errors
-    /// Those of reading, and InvalidData for what cannot be.
     pub(super) fn read(device: &File) -> io::Result<Self> {
         let data = read(device, 0, 512)?;
         let found = Self {
@@ -185,7 +181,6 @@ impl Group<'_> {
     }
 }
 
-/// Whether a block has the checksum of its own content.
 fn has_checksum(data: &[u8], at: usize) -> bool {
     let crc = crc32c(crc32c(crc32c(!0, &data[..at]), &[0; 4]), &data[at + 4..]);
     le32(data, at) == !crc

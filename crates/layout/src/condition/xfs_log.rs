@@ -142,7 +142,6 @@ mod tests {
         }
     }
 
-    /// The unmount record is followed by another record.
     #[test]
     fn an_older_unmount_record_does_not_make_a_log_clean() {
         let mut records: Vec<_> = (0..BLOCKS / 2).map(|pair| (pair * 2, 4, 2, 1, 0)).collect();

@@ -54,9 +54,6 @@ impl Chunks {
 }
 
 /// What a mounted btrfs tells.
-///
-/// # Errors
-/// The calls of btrfs fail.
 pub(super) fn read(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     let mut found = Btrfs {
         data: Chunks::default(),

@@ -3,7 +3,6 @@
 
 use super::{Chunker, ZeroChunks};
 
-/// State of one stream.
 #[derive(Debug, Clone)]
 pub struct RollingSum {
     /// The last `window` bytes, a ring that starts as zeros.

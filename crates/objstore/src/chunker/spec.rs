@@ -32,7 +32,6 @@ pub enum ChunkerSpec {
     },
 }
 
-/// A chunker that was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not a chunker: {problem}; write rolling-sum:WINDOW:DIVISOR[:reset], fastcdc:AVERAGE or fixed:SIZE, for example fastcdc:16K"

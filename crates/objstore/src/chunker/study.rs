@@ -37,7 +37,6 @@ impl XorShift {
     }
 }
 
-/// Chunks of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// Chunk sizes in order. The study took the index of the flagged byte as the size of the first chunk, so that one is
@@ -64,7 +63,6 @@ impl Trial {
 
 /// The study's numbers of a trial: 100 chunks, given up after 2^30 bytes.
 pub const CHUNKS: usize = 100;
-/// Bytes after which a trial gives up.
 pub const GIVE_UP_BYTES: u64 = 1 << 30;
 
 /// Runs a rolling-sum trial on the study's stream.

@@ -18,7 +18,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How to commit.
 #[derive(Debug, Clone, Copy)]
 pub struct CommitOptions {
     /// How new objects are laid down.
@@ -110,7 +109,6 @@ pub fn commit(
     Ok(report)
 }
 
-/// A commit that has the writers' lock.
 pub(super) struct Job<'a> {
     pub source: &'a Path,
     pub options: &'a CommitOptions,

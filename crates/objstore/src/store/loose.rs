@@ -39,7 +39,6 @@ struct Staged {
     replaces: bool,
 }
 
-/// Whether a store has an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     Whole,
@@ -116,7 +115,6 @@ impl<'a> LooseWriter<'a> {
         }
     }
 
-    /// Whether nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.staged.is_empty()
     }
@@ -176,17 +174,11 @@ impl<'a> LooseWriter<'a> {
     }
 
     /// Makes everything durable that the file system holds so far.
-    ///
-    /// # Errors
-    /// Those of syncfs(2).
     pub fn sync(&self) -> Result<(), StoreError> {
         rustix::fs::syncfs(&self.objects_fd).map_err(io("sync the file system of", &self.objects))
     }
 
     /// Names the staged objects; they must be durable.
-    ///
-    /// # Errors
-    /// Those of making a directory and of naming an object in it.
     pub fn publish(&mut self) -> Result<(), StoreError> {
         for (number, staged) in std::mem::take(&mut self.staged).iter().enumerate() {
             let hex = staged.id.hex();
@@ -289,7 +281,6 @@ fn open_directory(path: &Path) -> Result<OwnedFd, StoreError> {
 
 /// A file below `objects`: an object by its path, or something else.
 pub(super) enum Found {
-    /// An object and its path.
     Object(ObjectId, PathBuf),
     /// A file that is no object of this scheme.
     Other(PathBuf),

@@ -75,14 +75,12 @@ pub enum Layout {
     Pack,
 }
 
-/// A store opened for reading.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     settings: StoreSettings,
     packs: Vec<Pack>,
     index: HashMap<ObjectId, (usize, pack::Entry)>,
-    /// More copies of objects of the index.
     more_copies: HashMap<ObjectId, Vec<(usize, pack::Entry)>>,
 }
 
@@ -125,17 +123,14 @@ impl Store {
         Self::open(path)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it fixes.
     pub fn settings(&self) -> StoreSettings {
         self.settings
     }
 
-    /// Its packs.
     pub fn packs(&self) -> &[Pack] {
         &self.packs
     }
@@ -173,9 +168,6 @@ impl Store {
     }
 
     /// Numbers of its snapshots, ascending.
-    ///
-    /// # Errors
-    /// Where the directory of the snapshots cannot be listed.
     pub fn snapshot_numbers(&self) -> Result<Vec<u64>, StoreError> {
         let names = names(&self.path.join("snapshots"))?;
         Ok(names.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
@@ -260,7 +252,6 @@ fn make_directory(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A new file for its owner alone.
 fn create_new(path: &Path) -> std::io::Result<File> {
     File::options().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
@@ -301,9 +292,6 @@ fn sync_directory(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Writes back everything that the file system of `path` has dirty (syncfs(2)).
-///
-/// # Errors
-/// Those of open(2) and syncfs(2).
 pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
     let folder = File::open(path).map_err(io("open", path))?;
     rustix::fs::syncfs(&folder).map_err(io("sync the file system of", path))

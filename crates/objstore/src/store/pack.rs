@@ -32,10 +32,8 @@ const TRAILER: usize = 48;
 /// Bytes after which a pack is closed and another begun.
 pub const FULL_BYTES: u64 = 1 << 30;
 
-/// Where an object lies in its pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The object.
     pub id: ObjectId,
     /// Offset of its first byte.
     pub offset: u64,
@@ -43,7 +41,6 @@ pub struct Entry {
     pub length: u32,
 }
 
-/// A pack being written.
 #[derive(Debug)]
 pub struct PackWriter {
     path: PathBuf,
@@ -65,9 +62,6 @@ impl PackWriter {
     }
 
     /// Appends an object.
-    ///
-    /// # Errors
-    /// Those of write(2).
     pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
         let entry = Entry { id, offset: self.offset + RECORD_HEADER as u64, length: data.len() as u32 };
         let header = header_of(&entry);
@@ -77,7 +71,6 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.offset
     }
@@ -88,9 +81,6 @@ impl PackWriter {
     }
 
     /// Writes the index, makes the pack durable and renames it into `folder` under a name made of its index.
-    ///
-    /// # Errors
-    /// Those of writing, fdatasync(2) and rename(2).
     pub fn finish(mut self, folder: &Path) -> Result<PathBuf, StoreError> {
         let index = encode_index(&self.entries);
         let sum = blake3::hash(&index);
@@ -125,12 +115,9 @@ fn encode_index(entries: &[Entry]) -> Vec<u8> {
     index
 }
 
-/// A pack opened for reading.
 #[derive(Debug)]
 pub struct Pack {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its objects.
     pub entries: Vec<Entry>,
     /// What is wrong with the pack itself; its entries are then those that could be found again.
     pub problem: Option<String>,
@@ -160,9 +147,6 @@ impl Pack {
     }
 
     /// The bytes of an object, not yet checked against its name.
-    ///
-    /// # Errors
-    /// Those of pread(2); also where the pack ends before the object does.
     pub fn read(&self, entry: &Entry) -> std::io::Result<Vec<u8>> {
         let mut data = vec![0; entry.length as usize];
         self.file.read_exact_at(&mut data, entry.offset)?;

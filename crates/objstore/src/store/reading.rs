@@ -10,15 +10,11 @@ use std::path::Path;
 /// How often a file that changes is read again before its last state is taken as it is.
 const ATTEMPTS: usize = 3;
 
-/// What was read.
 pub(super) struct Reading {
-    /// The file as it was after reading.
     pub stat: Stat,
     /// Bytes read.
     pub size: u64,
-    /// Its holes.
     pub holes: Vec<Hole>,
-    /// It changed during every attempt.
     pub changed: bool,
 }
 
@@ -26,7 +22,6 @@ pub(super) struct Reading {
 pub(super) struct FileReader {
     chunker: ChunkerSpec,
     buffer: Vec<u8>,
-    /// A chunk of zeros.
     zeros: Vec<u8>,
 }
 

@@ -63,9 +63,6 @@ impl Store {
     }
 
     /// Damaged packs that were salvaged.
-    ///
-    /// # Errors
-    /// Those of listing the packs.
     pub(super) fn set_aside(&self) -> Result<Vec<PathBuf>, StoreError> {
         let is_aside =
             |path: &PathBuf| path.to_string_lossy().rsplit('.').next().is_some_and(|end| end.starts_with(DAMAGED));

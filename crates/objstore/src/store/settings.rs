@@ -35,9 +35,7 @@ impl Default for StoreSettings {
 /// What a user asks of a store; what is not said is the store's own, or the default for a new one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreChoice {
-    /// The hash that names objects.
     pub hash: Option<HashAlgorithm>,
-    /// How files are cut.
     pub chunker: Option<ChunkerSpec>,
     /// Where loose objects lie.
     pub scheme: Option<Scheme>,

@@ -11,7 +11,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Version of the format.
 pub const FORMAT: u32 = 1;
 
 /// The first line.
@@ -151,20 +150,15 @@ pub struct End {
     pub entries: u64,
 }
 
-/// A snapshot read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its number, by its file name.
     pub number: u64,
-    /// Its header, if that is whole.
     pub header: Option<Header>,
-    /// The entries that are whole.
     pub entries: Vec<Entry>,
     /// What is wrong with it: lines by number.
     pub problems: Vec<String>,
 }
 
-/// Writes a snapshot as text.
 pub fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
     let mut text = Vec::with_capacity(256 * (entries.len() + 2));
     push_line(&mut text, header);

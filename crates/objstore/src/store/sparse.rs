@@ -13,10 +13,8 @@ pub type Hole = (u64, u64);
 pub(super) struct Source<'a> {
     file: &'a File,
     position: u64,
-    /// Where the part that is being read ends.
     part_end: u64,
     in_hole: bool,
-    /// The holes so far.
     pub holes: Vec<Hole>,
 }
 
@@ -44,9 +42,6 @@ impl<'a> Source<'a> {
     }
 
     /// Puts the next bytes into `buffer`; returns how many, 0 at the end of the file, and whether they lie in a hole.
-    ///
-    /// # Errors
-    /// Those of pread(2), lseek(2) and fstat(2).
     pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
         if self.position == self.part_end {
             self.next_part()?;

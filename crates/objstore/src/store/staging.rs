@@ -55,9 +55,6 @@ impl Store {
     }
 
     /// Bytes on disk of what a commit has staged that runs, or did not end.
-    ///
-    /// # Errors
-    /// Those of listing `staging`.
     pub(super) fn staged_bytes(&self) -> Result<u64, StoreError> {
         let staging = self.path.join("staging");
         if staging.symlink_metadata().is_err() {

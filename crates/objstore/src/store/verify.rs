@@ -62,7 +62,6 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.damaged.is_empty() && self.missing.is_empty() && self.problems.is_empty()
     }
@@ -121,11 +120,9 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
 /// What is wrong with a copy of an object.
 enum Finding {
     Damaged(Damaged),
-    /// The object itself is whole.
     Problem(String),
 }
 
-/// Where one copy of an object is.
 enum CopyLocation {
     Packed { pack: usize, entry: super::pack::Entry },
     Loose(ObjectId, std::path::PathBuf),

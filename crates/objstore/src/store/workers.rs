@@ -33,7 +33,6 @@ pub(super) struct Workers<'a> {
     stop: AtomicBool,
 }
 
-/// What came of all threads.
 pub(super) struct Done<'a> {
     pub sinks: Vec<Sink<'a>>,
     pub entries: Vec<Entry>,
@@ -42,7 +41,6 @@ pub(super) struct Done<'a> {
     pub damaged: BTreeSet<usize>,
 }
 
-/// What came of one thread.
 struct WorkerDone<'a> {
     sink: Sink<'a>,
     entries: Vec<(usize, Entry)>,

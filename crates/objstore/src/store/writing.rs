@@ -16,9 +16,6 @@ pub(super) struct SparseWriter<'a> {
 
 impl<'a> SparseWriter<'a> {
     /// A writer of a new file of `size` bytes.
-    ///
-    /// # Errors
-    /// When the holes overlap or reach beyond the end.
     pub fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
         data_bytes(size, holes).ok_or("its holes do not fit into it")?;
         Ok(Self { file, size, written: 0, holes })
@@ -79,9 +76,6 @@ impl<'a> SparseWriter<'a> {
     }
 
     /// Gives the file its size, as it may end in a hole; returns that.
-    ///
-    /// # Errors
-    /// When less was written; those of ftruncate(2).
     pub fn finish(self) -> Result<u64, String> {
         let Self { file, size, written, holes: _ } = self;
         if written != size {

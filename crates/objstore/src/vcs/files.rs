@@ -8,14 +8,10 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Bytes of each of many files.
 pub const SMALL_BYTES: u64 = 1024;
 
 /// Writes `count` files of 1 KiB below `folder`: the first two digits of the zero-padded index are the directory, without
 /// directories when the index has fewer than three digits.
-///
-/// # Errors
-/// Those of making directories and writing files.
 pub fn generate_many(folder: &Path, count: u64, random: &mut impl Rng) -> Result<(), StoreError> {
     let width = count.saturating_sub(1).to_string().len();
     make_directory(folder)?;
@@ -38,9 +34,6 @@ pub fn generate_many(folder: &Path, count: u64, random: &mut impl Rng) -> Result
 }
 
 /// Writes one file of `size` random bytes.
-///
-/// # Errors
-/// Those of creating and writing the file.
 pub fn generate_large(path: &Path, size: u64, random: &mut impl Rng) -> Result<(), StoreError> {
     let mut file = File::create(path).map_err(io("create", path))?;
     let mut block = vec![0; 1 << 20];
@@ -87,9 +80,6 @@ fn edit_file(path: &Path, random: &mut impl Rng) -> Result<(), StoreError> {
 }
 
 /// Bytes of all blocks of a tree, as `du` counts them.
-///
-/// # Errors
-/// Those of lstat(2) and of listing directories; also when something vanishes meanwhile.
 pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
     let data = fs::symlink_metadata(tree).map_err(io("read the size of", tree))?;
     let mut bytes = data.blocks() * 512;
@@ -102,9 +92,6 @@ pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
 }
 
 /// What differs between two trees (or files), or `None`: paths and contents are compared, nothing else.
-///
-/// # Errors
-/// Those of listing and reading.
 pub fn difference(first: &Path, second: &Path) -> Result<Option<String>, StoreError> {
     let listed = |root: &Path| -> Result<Vec<std::path::PathBuf>, StoreError> {
         if root.is_file() { Ok(vec![root.to_path_buf()]) } else { files_below(root) }

@@ -110,7 +110,6 @@ fn ends_within(handle: &OwnedFd, time: Duration) -> std::io::Result<bool> {
     }
 }
 
-/// An unnamed file in memory.
 fn tempfile() -> std::io::Result<std::fs::File> {
     Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
 }

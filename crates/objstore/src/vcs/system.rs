@@ -29,24 +29,18 @@ pub enum System {
     Own2x2,
 }
 
-/// What a system is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Make a repository.
     Init,
     /// Save the tree for the first time.
     FirstCommit,
-    /// Say what changed.
     Status,
-    /// Save it again.
     SecondCommit,
-    /// Repack.
     Gc,
     /// Write the last version to `Repository::restored`.
     Restore,
 }
 
-/// Where everything is.
 #[derive(Debug, Clone)]
 pub struct Repository {
     /// Holds the tree and the repository.
@@ -55,7 +49,6 @@ pub struct Repository {
     pub tree: String,
     /// A home directory for configuration and caches.
     pub home: PathBuf,
-    /// Where the last version is restored to.
     pub restored: PathBuf,
     /// The program `senesce`, for our own store.
     pub senesce: PathBuf,
@@ -77,7 +70,6 @@ impl Repository {
 }
 
 impl System {
-    /// All of them.
     pub const ALL: [System; 9] = [
         Self::Git,
         Self::Hg,
@@ -90,7 +82,6 @@ impl System {
         Self::Own2x2,
     ];
 
-    /// Its name in tables and parameters.
     pub fn name(self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -105,12 +96,10 @@ impl System {
         }
     }
 
-    /// The system of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|system| system.name() == name)
     }
 
-    /// Its program, and the Debian package that has it.
     pub fn program(self) -> (&'static str, &'static str) {
         match self {
             Self::Git => ("git", "git"),

@@ -61,7 +61,6 @@ impl Scene {
         self.entry(path, EntryKind::Link { to: to.to_string_lossy().into_owned() })
     }
 
-    /// Checks out a snapshot of these entries.
     fn check_out(&self, entries: &[Entry], options: CheckoutOptions) -> CheckoutReport {
         fs::write(self.path("store/snapshots/000001"), encode(&self.header, entries)).unwrap();
         let back = self.path("back");

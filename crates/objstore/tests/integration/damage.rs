@@ -17,7 +17,6 @@ fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// A source and a store.
 struct Scene(tempfile::TempDir);
 
 impl Scene {
@@ -62,7 +61,6 @@ impl Scene {
         fs::read(self.0.path().join("back").join(name)).unwrap()
     }
 
-    /// Files below a folder of the store.
     fn files(&self, folder: &str) -> Vec<PathBuf> {
         let (mut files, mut folders) = (Vec::new(), vec![self.place().join(folder)]);
         while let Some(folder) = folders.pop() {

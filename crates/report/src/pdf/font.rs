@@ -17,8 +17,6 @@ pub struct Font {
 }
 
 impl Font {
-    /// # Errors
-    /// When the font of the program is none.
     pub fn new() -> Result<Self, String> {
         let face = Face::parse(DATA, 0).map_err(|error| format!("read the font: {error}"))?;
         Ok(Self { face, used: BTreeMap::new() })
@@ -44,7 +42,6 @@ impl Font {
         f64::from(self.face.glyph_hor_advance(GlyphId(glyph)).unwrap_or(0))
     }
 
-    /// In thousandths of the font size, as PDF counts.
     fn thousandths(&self, units: f64) -> f32 {
         (units * 1000.0 / f64::from(self.face.units_per_em())) as f32
     }

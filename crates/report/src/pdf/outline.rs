@@ -7,9 +7,6 @@ use pdf_writer::Content;
 const QUARTER: f64 = 0.552_284_749_830_793_6;
 
 /// Writes a path.
-///
-/// # Errors
-/// What of it is not understood.
 pub fn trace(path: &str, content: &mut Content) -> Result<(), String> {
     let mut rest = Tokens(path);
     let (mut x, mut y, mut start, mut command) = (0.0, 0.0, (0.0, 0.0), 'M');
@@ -94,7 +91,6 @@ impl Tokens<'_> {
         Ok((self.number()?, self.number()?))
     }
 
-    /// The end of an arc that is half a circle.
     fn half_circle(&mut self) -> Result<(f64, f64), String> {
         let (radii, [_, _, sweep]) = (self.pair()?, [self.number()?, self.number()?, self.number()?]);
         let (dx, dy) = self.pair()?;

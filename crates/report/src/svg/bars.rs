@@ -10,7 +10,6 @@ use senesce_core::analysis::{Axis, Figure, Scale, Series};
 /// So many values behind a bar are drawn one by one.
 const SINGLE: usize = 12;
 
-/// One bar on its way to the paper.
 struct Bar<'a> {
     series: &'a Series,
     index: usize,
@@ -78,10 +77,8 @@ fn bar_width(slot: f64, bars: usize) -> f64 {
     slot * 0.8 / bars.max(1) as f64
 }
 
-/// How values are written on bars.
 struct ValueLabels {
     size: f64,
-    /// Upright, turned, or not at all.
     shown: Option<bool>,
     headroom: f64,
 }

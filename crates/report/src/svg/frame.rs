@@ -8,24 +8,17 @@ use senesce_core::analysis::{Axis, Figure, Series};
 
 /// The plotting area in the drawing's coordinates.
 pub struct Frame {
-    /// Left edge.
     pub left: f64,
-    /// Top edge.
     pub top: f64,
-    /// Width.
     pub width: f64,
-    /// Height.
     pub height: f64,
-    /// Horizontal axis.
     pub x: AxisScale,
-    /// Vertical axis.
     pub y: AxisScale,
     /// Space kept free above the highest value.
     pub headroom: f64,
 }
 
 impl Frame {
-    /// Horizontal place of a value.
     pub fn at_x(&self, value: f64) -> Option<f64> {
         self.x.place(value).map(|share| self.left + share * self.width)
     }
@@ -49,7 +42,6 @@ impl Frame {
         self.top + self.headroom + (1.0 - share) * (self.height - self.headroom)
     }
 
-    /// Lower edge.
     pub fn bottom(&self) -> f64 {
         self.top + self.height
     }
@@ -58,13 +50,9 @@ impl Frame {
 /// How series are shown in the legend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
-    /// A line with a mark.
     Line,
-    /// A line alone.
     Plain,
-    /// A mark alone.
     Mark,
-    /// A filled square.
     Fill,
 }
 
@@ -234,7 +222,6 @@ pub fn legend_name(series: &Series, look: &Look) -> String {
     }
 }
 
-/// Whether a legend is needed at all.
 pub fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
     series.len() > 1 || looks.iter().any(|look| !look.provenance.is_empty())
 }
@@ -286,7 +273,6 @@ pub fn line_paint(canvas: &Canvas, look: &Look) -> Paint {
     Paint { dashes, ..canvas.stroke(1.4) }
 }
 
-/// A mark, hollow or filled.
 pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, hover: &str) {
     let class = format!("{} {}", look.class, if look.hollow { "o" } else { "m" });
     let stroke = canvas.stroke(if look.hollow { 1.0 } else { 0.6 });
@@ -328,7 +314,6 @@ pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
     text
 }
 
-/// The interval of a point, if it has a finite one.
 pub fn interval(series: &Series, index: usize) -> Option<(f64, f64)> {
     series.intervals.get(index).copied().filter(|(low, high)| low.is_finite() && high.is_finite())
 }

@@ -17,7 +17,6 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// A filling of this opacity without an outline.
     pub fn filled(opacity: Option<f64>) -> Self {
         Self { no_stroke: true, fill_opacity: opacity, ..Self::default() }
     }
@@ -44,30 +43,20 @@ impl Paint {
 /// One thing that is drawn; lengths in the unit of the drawing, y downwards.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// A line of text.
     Text {
-        /// Where its anchor is.
         x: f64,
-        /// Of its baseline.
         y: f64,
-        /// What of it lies at the anchor.
         anchor: Anchor,
         /// Turned clockwise around the anchor by so much; none: level.
         degrees: Option<f64>,
         /// Class of its colour; empty: ink.
         class: &'static str,
-        /// Font size.
         size: f64,
-        /// What it says.
         text: String,
     },
-    /// Lines and areas.
     Path {
-        /// Classes of its colours.
         class: String,
-        /// How it is painted beside.
         paint: Paint,
-        /// In SVG's path language.
         path: String,
         /// What appears on hovering; empty: nothing.
         hover: String,
@@ -75,7 +64,6 @@ pub enum Item {
 }
 
 impl Item {
-    /// It as SVG.
     pub fn markup(&self) -> String {
         match self {
             Self::Text { x, y, anchor, degrees: None, class, size, text } => {

@@ -14,7 +14,6 @@ use item::{Item, Paint};
 use senesce_core::analysis::{Better, Figure, FigureKind};
 use senesce_core::text::{is_obeyed, visible};
 
-/// What a drawing is made for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Format {
     /// Width of the drawing in pixels (or points in print).
@@ -25,16 +24,13 @@ pub struct Format {
     pub aspect: f64,
     /// Whether the drawing stands alone: it then says its device itself.
     pub alone: bool,
-    /// Whether the title is part of the drawing.
     pub title: bool,
 }
 
 impl Format {
-    /// For a page of normal width.
     pub const WIDE: Self = Self { width: 760.0, font: 13.0, aspect: 0.46, alone: false, title: false };
     /// For a page of 400 pixels.
     pub const NARROW: Self = Self { width: 360.0, font: 12.0, aspect: 0.62, alone: false, title: false };
-    /// A file of its own.
     pub const FILE: Self = Self { alone: true, title: true, ..Self::WIDE };
     /// One column of a two-column paper: 3.33 inches (ACM and USENIX styles), 7.5 point text.
     pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, alone: true, title: false };
@@ -51,7 +47,6 @@ pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
     compose(figure, format).finish(figure, style)
 }
 
-/// What a figure is drawn of, in one format.
 pub fn compose(figure: &Figure, format: Format) -> Canvas {
     let mut canvas = Canvas::new(format);
     if format.title {
@@ -111,28 +106,21 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// Where text is anchored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// At its start.
     Start,
-    /// At its middle.
     Middle,
-    /// At its end.
     End,
 }
 
 /// The drawing being made; grows downwards.
 pub struct Canvas {
-    /// What it is made for.
     pub format: Format,
-    /// In the order of drawing.
     pub items: Vec<Item>,
     /// How far down it reaches.
     pub height: f64,
     /// The series that is being drawn; none: what belongs to all.
     pub series: Option<usize>,
-    /// The series of each item.
     owners: Vec<Option<usize>>,
 }
 
@@ -166,12 +154,10 @@ impl Canvas {
         text + if open.is_some() { "</g>" } else { "" }
     }
 
-    /// Font size.
     pub fn em(&self) -> f64 {
         self.format.font
     }
 
-    /// A line of text.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, text: &str) {
         self.put(Item::Text { x, y, anchor, degrees: None, class, size, text: text.into() });
     }

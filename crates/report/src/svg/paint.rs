@@ -60,7 +60,6 @@ svg.fig .l{fill:none;stroke-linejoin:round;stroke-linecap:round}
 svg.fig .hit{fill:transparent;stroke:none}
 ";
 
-/// The custom properties of both themes.
 pub fn properties() -> String {
     let list = |colours: &[(&str, &str)]| {
         colours.iter().fold(String::new(), |mut text, (name, colour)| {
@@ -95,9 +94,7 @@ pub type Colour = [u8; 3];
 /// What [`rules`] say of a path's classes on paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colours {
-    /// Of areas.
     pub fill: Option<Colour>,
-    /// Of outlines.
     pub stroke: Option<Colour>,
     /// Whether lines end and join round.
     pub round: bool,
@@ -123,7 +120,6 @@ pub fn colours(classes: &str) -> Colours {
     found
 }
 
-/// The colour of text by its class.
 pub fn text_colour(class: &str) -> Colour {
     light(if class == "soft" { "soft" } else { "ink" }).unwrap_or_default()
 }
@@ -138,16 +134,12 @@ fn colour_classes() -> impl Iterator<Item = String> {
     (0..COLOURS).map(|index| format!("s{index}")).chain(["sp".to_string()])
 }
 
-/// The look of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// Class of its colour.
     pub class: String,
     /// Dashes of its line in tenths of the font size; empty for a solid line.
     pub dash: &'static [u8],
-    /// Which mark.
     pub mark: usize,
-    /// Whether marks are hollow.
     pub hollow: bool,
     /// Which hatching of bars (0: none).
     pub hatch: usize,

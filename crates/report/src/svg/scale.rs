@@ -6,13 +6,10 @@ use senesce_core::analysis::{Axis, Scale};
 /// A labelled place on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
-    /// The value.
     pub value: f64,
-    /// Its label.
     pub label: String,
 }
 
-/// An axis with its range fixed.
 #[derive(Debug, Clone)]
 pub struct AxisScale {
     scale: Scale,

@@ -10,7 +10,6 @@ const DEJAVU_SANS: [u16; 95] = [
     337, 636, 838,
 ];
 
-/// Estimated width of one line of text.
 pub fn width(text: &str, font: f64) -> f64 {
     let units: u32 = text
         .chars()

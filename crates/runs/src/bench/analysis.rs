@@ -7,7 +7,6 @@ use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Finite, Mark, Ser
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
 
-/// The analysis of any subject on a target.
 pub fn analyse(target: &str, results: &Results) -> Analysis {
     let mut analysis = Analysis { title: format!("{} on {target}", results.name), ..Analysis::default() };
     match (results.file_ops.is_empty(), results.calls.is_empty(), results.cold_reads.is_empty()) {
@@ -62,7 +61,6 @@ fn without_refuted_rates(result: &BenchResult, json: &mut Value) {
     }
 }
 
-/// The repetitions that count, with their numbers.
 fn counted(result: &BenchResult) -> impl DoubleEndedIterator<Item = (usize, &Repetition)> {
     result.repetitions.iter().enumerate().map(|(index, one)| (index + 1, one)).filter(|(_, one)| one.valid)
 }

@@ -8,9 +8,6 @@ use senesce_workload::Repetition;
 const CELL: f64 = 0.02;
 
 /// Each step is one repetition, and a complete record holds those that were asked for.
-///
-/// # Errors
-/// The first line that does not agree with the others.
 pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
     let of_step = usize::from(!spec.how.populate_only);
     let asked = if spec.how.populate_only { 1 } else { spec.how.reps };
@@ -46,7 +43,6 @@ pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Resul
     Ok(())
 }
 
-/// Whether it is one whole repetition.
 fn is_repetition(event: &Event) -> bool {
     match event {
         Event::Repetition(one) => !one.interrupted,

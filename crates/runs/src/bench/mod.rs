@@ -80,11 +80,8 @@ pub enum Event {
     Ranks(RankRepetitions),
 }
 
-/// A benchmark in execution.
 pub enum Bench {
-    /// By one process.
     Alone(Box<MountedTarget<ClaimedDirectory>>, AppliedLimits),
-    /// By rank 0, with the others.
     Together(Box<ranks::Lead>),
 }
 
@@ -151,7 +148,6 @@ impl Run for Bench {
     }
 }
 
-/// One repetition by one process.
 struct Alone<'a, 'b> {
     spec: &'a Spec,
     target: &'a mut MountedTarget<ClaimedDirectory>,

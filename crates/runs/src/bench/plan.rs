@@ -39,9 +39,6 @@ pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
 }
 
 /// The file sets, and how often the workload is run.
-///
-/// # Errors
-/// As [`steps`].
 pub fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     let mut plan = new_plan::<Bench>(spec, seed)?;
     let subject = spec.subject(seed)?;

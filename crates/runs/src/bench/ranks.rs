@@ -45,9 +45,6 @@ pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), F
 }
 
 /// Refuses what ranks cannot measure.
-///
-/// # Errors
-/// What, and why.
 pub fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     accept(subject, spec.is_shared())?;
     match spec.target {
@@ -57,9 +54,6 @@ pub fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
 }
 
 /// Runs a workload on all ranks; rank 0 conducts. `None` on other ranks.
-///
-/// # Errors
-/// As [`conduct`], or how another rank ended.
 pub fn run(
     spec: &Spec,
     seed: Seed,
@@ -135,7 +129,6 @@ impl Lead {
         Ok(Self { target, rank })
     }
 
-    /// Has all ranks do a repetition, and records it.
     pub(super) fn repetition(&mut self, number: u64, context: &mut Context<'_, Bench>) -> Result<(), Failure> {
         let Some(cluster) = context.cluster else { return Ok(()) };
         cluster.broadcast(Some(&Some(number)))?;
@@ -157,7 +150,6 @@ impl Lead {
         Err(interrupted())
     }
 
-    /// Tells all ranks that it is over.
     pub(super) fn end(self, context: &Context<'_, Bench>) -> Result<MountedTarget, Failure> {
         if let Some(cluster) = context.cluster.filter(|cluster| cluster.ending().is_none()) {
             cluster.broadcast(Some(&None::<u64>))?;
@@ -166,7 +158,6 @@ impl Lead {
     }
 }
 
-/// The part of one rank.
 struct Rank {
     workload: Workload,
     options: Options,
@@ -246,7 +237,6 @@ impl Rank {
     }
 }
 
-/// A rank among the others.
 struct Together<'a> {
     rank: &'a Rank,
     cluster: &'a Cluster,
@@ -255,7 +245,6 @@ struct Together<'a> {
 }
 
 impl Together<'_> {
-    /// The moment at which all ranks begin.
     fn agree(&self) -> Result<Moment, Failure> {
         let offsets = self.cluster.clock_offsets()?;
         let told = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());

@@ -14,26 +14,20 @@ use std::path::Path;
 /// Everything measured, in order. Of a repetition that was interrupted and begun again, the last.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
-    /// The workload's own name.
     pub name: String,
     /// File sets of the last preparation.
     pub filesets: Vec<FilesetSummary>,
-    /// Repetitions of a workload.
     pub repetitions: Vec<Repetition>,
-    /// Results of `file-ops`.
     pub file_ops: Vec<FileOpsResult>,
     /// Results of `append` and `random-write`.
     pub calls: Vec<CallResult>,
-    /// Cold reads.
     pub cold_reads: Vec<MeasuredColdRead>,
-    /// Ranks of each repetition.
     pub ranks: Vec<RankRepetitions>,
     /// What a reader must know.
     pub notes: Vec<String>,
 }
 
 impl Results {
-    /// Reads a record.
     pub fn of(spec: &Spec, recorded: &Recorded<Bench>) -> Self {
         let name = spec.subject(recorded.seed).map_or_else(|_| spec.workload.clone(), |subject| spec.name(&subject));
         let mut results = Self { name, notes: recorded.caveats(), ..Self::default() };
@@ -120,9 +114,6 @@ fn cold_value(measured: &MeasuredColdRead) -> Value {
 }
 
 /// What the record at `path` holds.
-///
-/// # Errors
-/// When it is no record of `bench`.
 pub fn read(path: &Path) -> Result<Results, Failure> {
     let record = Record::open(path)?;
     let spec = crate::run::spec_of::<Bench>(&record)?;

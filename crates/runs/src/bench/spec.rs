@@ -75,7 +75,6 @@ impl std::str::FromStr for ReadAhead {
     }
 }
 
-/// A time in which something can be measured.
 fn some_time(text: &str) -> Result<Span, String> {
     match text.parse::<Span>().map_err(|error| error.to_string())? {
         time if time.0.is_zero() => Err("nothing can be measured in no time".into()),
@@ -186,23 +185,16 @@ fn variable(text: &str) -> Result<String, String> {
     }
 }
 
-/// What is measured.
 #[derive(Debug, Clone)]
 pub enum Subject {
-    /// A workload.
     Workload(Box<Workload>, Options),
-    /// Single file operations.
     FileOps(FileOpsOptions),
     /// Appends or random writes by size.
     Calls(CallOptions),
-    /// Reading everything that is there.
     ColdRead,
 }
 
 /// The text of `workload` if it names a file of the workload language.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
     if !workload.ends_with(".f") && !workload.contains('/') {
         return Ok(None);
@@ -213,9 +205,6 @@ pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
 
 impl How {
     /// What is measured under the name `workload`, whose file holds `text`.
-    ///
-    /// # Errors
-    /// What is wrong with the workload or its options.
     pub fn subject(&self, workload: &str, text: Option<&str>, seed: Seed) -> Result<Subject, Failure> {
         Ok(match workload {
             "append" => self.calls(WriteMode::Append, seed)?,
@@ -277,9 +266,6 @@ impl How {
 
 impl Spec {
     /// What is measured.
-    ///
-    /// # Errors
-    /// What is wrong with the workload or its options.
     pub fn subject(&self, seed: Seed) -> Result<Subject, Failure> {
         self.how.subject(&self.workload, self.text.as_deref(), seed)
     }
@@ -297,7 +283,6 @@ impl Spec {
         }
     }
 
-    /// Memory and processors.
     pub fn limits(&self) -> Limits {
         Limits { memory: self.how.memory.map(|size| size.0), cpus: self.how.cpus }
     }

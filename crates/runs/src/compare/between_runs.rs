@@ -19,7 +19,6 @@ pub(super) struct BetweenRuns {
     /// Whether they were said, and not taken from what is usual.
     is_said: bool,
     all: f64,
-    /// Of times and rates.
     times: f64,
     /// What others took of the processors' time during one of the runs at most.
     lost: f64,
@@ -56,7 +55,6 @@ impl BetweenRuns {
         }
     }
 
-    /// What is assumed of one run against one.
     pub fn assumed(&self, rows: &[Row]) -> String {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let (all, times) = (percent(self.all), percent(self.times));

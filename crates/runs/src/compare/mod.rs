@@ -31,7 +31,6 @@ use side::Side;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What is asked of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A gate: no judged metric may lose this share (fraction).
@@ -64,7 +63,6 @@ pub struct Row {
     pub what: Measurement,
     /// Values of the runs in question, one group for each thing that is counted: each run, or each image of the only run.
     pub sample: Vec<Vec<f64>>,
-    /// Values of the reference.
     pub reference: Vec<Vec<f64>>,
     /// Runs of sample and of reference that measured it.
     pub runs: [usize; 2],
@@ -74,12 +72,10 @@ pub struct Row {
     pub decision: Option<Decision>,
     /// Why it is described and not judged. `None`: it is judged.
     pub described: Option<&'static str>,
-    /// What the gate says of it, if there is one and it is judged.
     pub gate: Option<Gate>,
 }
 
 impl Row {
-    /// The metric with its condition.
     pub fn name(&self) -> String {
         match self.what.condition.is_empty() {
             true => self.what.metric.clone(),
@@ -87,30 +83,23 @@ impl Row {
         }
     }
 
-    /// The decision, where it is judged.
     pub fn judged(&self) -> Option<&Decision> {
         self.decision.as_ref().filter(|_| self.described.is_none())
     }
 }
 
-/// A whole comparison.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Names of the runs in question.
     pub sample: Vec<PathBuf>,
-    /// Names of the reference runs.
     pub reference: Vec<PathBuf>,
     /// Facts that differ: name, reference, sample.
     pub environment: Vec<(String, Value, Value)>,
-    /// Settings that differ, in words.
     pub settings: Vec<String>,
-    /// Metrics.
     pub rows: Vec<Row>,
     /// Warnings to show first.
     pub caveats: Vec<String>,
     /// Whether a run is on both sides: what is equal by construction does not pass the gate.
     pub shares_runs: bool,
-    /// What is asked.
     pub options: Options,
 }
 
@@ -134,7 +123,6 @@ impl Comparison {
         }
     }
 
-    /// Tables and figures.
     pub fn analysis(&self) -> Analysis {
         present::analysis(self)
     }
@@ -225,7 +213,6 @@ fn same_direction(one: &Measurement, other: &Measurement) -> Result<(), Failure>
 }
 
 type Key = (String, String, BTreeMap<String, String>);
-/// Values by run and image.
 type Values = BTreeMap<(usize, u32), Vec<f64>>;
 type Group = (Measurement, Values);
 type Groups = BTreeMap<Key, Group>;
@@ -261,7 +248,6 @@ fn units(values: &Values) -> (usize, Vec<Vec<f64>>) {
     (runs.len(), groups)
 }
 
-/// Whether any of the runs was emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Emulation {
     Nowhere,

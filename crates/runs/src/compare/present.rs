@@ -82,7 +82,6 @@ fn verdict(row: &Row) -> &'static str {
     row.judged().map_or("described", |decision| decision.verdict.word())
 }
 
-/// The verdict in words.
 pub(super) fn text(row: &Row) -> String {
     match (row.described, &row.decision) {
         (Some(why), _) => why.into(),

@@ -4,7 +4,6 @@ use super::Row;
 use senesce_core::Failure;
 use senesce_core::analysis::Better;
 
-/// Above this a share is a mistake.
 const MOST: f64 = 10.0;
 
 /// Reads `5%` or `0.05` as a fraction.

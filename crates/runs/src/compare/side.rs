@@ -9,15 +9,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The runs of a side.
 pub(super) struct Side<'a> {
     /// By date, without copies.
     pub records: Vec<&'a Record>,
-    /// What they measured.
     pub groups: Groups,
     /// What is counted: runs, or images where a seed stands for several runs of one image.
     pub units: usize,
-    /// What to say of it.
     pub caveats: Vec<String>,
     identities: Vec<Identity>,
 }

@@ -83,7 +83,6 @@ fn same_images(plans: [&Plan; 2]) -> Option<String> {
     ))
 }
 
-/// The name of the directory of a run.
 pub(super) fn run_name(side: &str, round: usize) -> String {
     format!("{side}-{round:04}")
 }
@@ -156,17 +155,14 @@ struct Looks {
 }
 
 impl Course {
-    /// Without a round.
     pub fn new(goal: Goal) -> Self {
         Self { goal, reference: Vec::new(), sample: Vec::new(), looks: None, is_over: false }
     }
 
-    /// How many rounds there are.
     pub fn rounds(&self) -> usize {
         self.reference.len()
     }
 
-    /// Adds a round.
     pub fn add(&mut self, reference: Vec<Measurement>, sample: Vec<Measurement>) {
         self.reference.push(reference);
         self.sample.push(sample);

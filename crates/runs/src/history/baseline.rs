@@ -12,9 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The newest run of one setting on one machine against all of its baseline.
 #[derive(Debug)]
 pub struct Against {
-    /// Its index in the list.
     pub run: usize,
-    /// Those of the baseline.
     pub baseline: Vec<usize>,
     /// What is to be said of the time of the run, where it did not begin after all of its baseline, or nobody knows.
     pub time: Option<&'static str>,
@@ -24,9 +22,6 @@ pub struct Against {
 
 /// Compares the newest complete run of each setting and machine with the complete runs that carry the label `name`. A setting
 /// without either is left out.
-///
-/// # Errors
-/// When no run carries the label: with those that there are.
 pub fn against_baseline(
     registry: &Registry,
     entries: &[Entry],
@@ -115,7 +110,6 @@ pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
     table
 }
 
-/// The same for programs.
 pub(super) fn json(entries: &[Entry], found: &[Against]) -> Value {
     let of = |one: &Against| {
         let baseline: Vec<_> = one.baseline.iter().map(|index| &entries[*index].run).collect();

@@ -63,7 +63,6 @@ pub struct Course {
 }
 
 impl Course {
-    /// Its values, by date.
     pub fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.value).collect()
     }
@@ -101,7 +100,6 @@ impl Course {
         course
     }
 
-    /// The drift in words.
     pub fn drift_text(&self) -> Option<String> {
         self.drift.as_ref()?.text(FALSE_ALARM, LEAST_DRIFT)
     }
@@ -169,7 +167,6 @@ fn is_copy(values: &[Measurement], known: &mut HashSet<Digest>) -> bool {
     found > 0 && 2 * found >= count
 }
 
-/// What one run adds to each course.
 fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
     let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
     let mut images: BTreeMap<Key, (&Measurement, BTreeMap<u32, Vec<f64>>)> = BTreeMap::new();

@@ -14,9 +14,6 @@ type Runs = BTreeMap<PathBuf, PathBuf>;
 
 /// The run directories below some directories, and those that are one: each once, whatever names lead to it. Links and hidden
 /// folders are passed over, and so is what is inside of a run.
-///
-/// # Errors
-/// A name that is no directory, or one that cannot be listed.
 pub fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Runs::new();
     for directory in below {

@@ -38,7 +38,6 @@ pub enum State {
 }
 
 impl State {
-    /// The word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -134,7 +133,6 @@ impl Entry {
         }
     }
 
-    /// The name of its directory.
     pub fn name(&self) -> String {
         self.run.file_name().unwrap_or(self.run.as_os_str()).to_string_lossy().into_owned()
     }
@@ -179,9 +177,6 @@ fn findings(found: &[Value]) -> Option<String> {
 }
 
 /// All runs below some directories, by date; those without one come first.
-///
-/// # Errors
-/// A name that is no directory, or one that cannot be listed.
 pub fn entries(below: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
     let mut found: Vec<Entry> = run_directories(below)?.par_iter().map(|run| Entry::of(run)).collect();
     found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));

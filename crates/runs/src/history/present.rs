@@ -10,12 +10,10 @@ use std::collections::BTreeSet;
 /// Courses that are drawn; all are in the tables.
 const MOST_FIGURES: usize = 60;
 
-/// All runs for programs.
 pub fn list(entries: &[Entry]) -> Value {
     json!(entries)
 }
 
-/// All runs for readers.
 pub fn runs_table(entries: &[Entry]) -> Table {
     let columns = ["date (UTC)", "host", "label", "commit", "kernel", "kind", "verdict", "run"];
     let mut table = Table::new("runs", "Runs", &columns);
@@ -46,7 +44,6 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// Every course with its last value.
 pub fn course_table(entries: &[Entry], courses: &Courses) -> Table {
     let columns = ["metric", "condition", "of", "host", "runs", "median", "last", "unit", "since"];
     let mut table = Table::new("courses", "Every metric over its runs", &columns);

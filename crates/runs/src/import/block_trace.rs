@@ -9,21 +9,18 @@ use std::path::{Path, PathBuf};
 
 type Read = fn(&Path, Option<(u32, u32)>) -> Result<BlockTrace, TargetError>;
 
-/// One form of foreign traces.
 pub struct BlockTraces {
     name: &'static str,
     about: &'static str,
     read: Read,
 }
 
-/// Binary files of blktrace.
 pub const BLKTRACE: BlockTraces = BlockTraces {
     name: "blktrace",
     about: "files of blktrace: NAME.blktrace.CPU, their common NAME, or their folder; append #MAJOR,MINOR to choose a device",
     read: blktrace::import,
 };
 
-/// Text of blkparse.
 pub const BLKPARSE: BlockTraces = BlockTraces {
     name: "blkparse",
     about: "the default text of blkparse; append #MAJOR,MINOR to choose a device",
@@ -68,7 +65,6 @@ pub struct Traces;
 /// The importer before its pattern is known.
 pub static TRACES: Traces = Traces;
 
-/// Traces of a pattern.
 struct Patterned(String);
 
 const EXAMPLE: &str =

@@ -24,9 +24,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Reads text as `import` would; says why it is no result of fio.
-///
-/// # Errors
-/// In words, what of fio's JSON is missing or wrong.
 pub fn check(text: &str) -> Result<(), String> {
     format::parse(text).map(drop)
 }
@@ -38,7 +35,6 @@ pub(crate) fn rules() -> Vec<&'static str> {
     of_latencies.into_iter().chain(witnesses::direction_rules().map(|rule| rule.name)).collect()
 }
 
-/// The importer, and the reader of its records.
 pub struct Fio;
 
 /// What was recorded.
@@ -128,7 +124,6 @@ type Conditions<'a> = BTreeMap<&'a str, &'a str>;
 /// A histogram with the name under which the record keeps it.
 type Named = (String, Histogram<u64>);
 
-/// What is recorded of a result, and the histograms.
 fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
     let (mut jobs, of_clones) = clones::join(output);
     let own = jobs.len();

@@ -18,7 +18,6 @@ pub trait Importer: Sync {
     /// The word after `senesce runs import`.
     fn name(&self) -> &'static str;
 
-    /// What it reads, in one line.
     fn about(&self) -> &'static str;
 
     /// Reads `source` and writes the run directory `out`.
@@ -29,9 +28,6 @@ pub trait Importer: Sync {
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
 
     /// The importer with the options of the command line.
-    ///
-    /// # Errors
-    /// A usage error for options that it does not take or needs.
     fn with(&self, options: &Options) -> Result<Option<Box<dyn Importer>>, Failure> {
         match options {
             Options { map, pattern: None } if map.is_empty() => Ok(None),
@@ -48,7 +44,6 @@ pub trait Importer: Sync {
 pub struct Options {
     /// Each `name=COL,value=COL,...`.
     pub map: Vec<String>,
-    /// Columns of a trace.
     pub pattern: Option<String>,
 }
 
@@ -108,14 +103,12 @@ pub struct ImportedFile {
 }
 
 impl ImportedFile {
-    /// Of what lies at a path and has this checksum.
     pub fn of(path: &Path, crc32: u32) -> Self {
         let source = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self { source, crc32: format!("{crc32:08x}") }
     }
 }
 
-/// What can be imported into the kinds of this crate.
 pub const IMPORTERS: &[&dyn Importer] = &[
     &fio::Fio,
     &results::HYPERFINE,
@@ -128,9 +121,6 @@ pub const IMPORTERS: &[&dyn Importer] = &[
 ];
 
 /// The importer of this name.
-///
-/// # Errors
-/// A usage error with the nearest name and all that are known.
 pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static dyn Importer, Failure> {
     known.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
         let known = || known.iter().map(|one| one.name());

@@ -3,31 +3,24 @@
 /// A stated number with the range that other numbers of the same file leave for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// The field.
     pub what: String,
-    /// Its value.
     pub stated: f64,
     /// The smallest value that the others allow.
     pub least: f64,
-    /// The largest one.
     pub most: f64,
 }
 
 impl Compared {
-    /// A number within a range.
     pub fn within(what: impl Into<String>, stated: f64, least: f64, most: f64) -> Self {
         Self { what: what.into(), stated, least, most }
     }
 
-    /// A number that the others determine.
     pub fn equal(what: impl Into<String>, stated: f64, expected: f64) -> Self {
         Self::within(what, stated, expected, expected)
     }
 }
 
-/// One cross-check.
 pub struct Rule<T: ?Sized> {
-    /// Its name in messages and in the documentation.
     pub name: &'static str,
     /// The witnesses that the stated number is compared with.
     pub witness: &'static str,
@@ -54,9 +47,6 @@ impl<T: ?Sized> Rule<T> {
 }
 
 /// The first rule that a subject breaks, in words.
-///
-/// # Errors
-/// The contradiction.
 pub fn check<T: ?Sized>(rules: &[Rule<T>], subject: &T) -> Result<(), String> {
     let broken = |rule: &Rule<T>| (rule.of)(subject).iter().find_map(|one| rule.broken(one));
     rules.iter().find_map(broken).map_or(Ok(()), Err)

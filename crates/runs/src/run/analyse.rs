@@ -8,9 +8,6 @@ use senesce_core::{Analysis, Failure, Finding, Level, Record};
 use serde_json::json;
 
 /// The analysis of a record: what its kind makes of it, what the environment and the run say, what failed.
-///
-/// # Errors
-/// When the record cannot be decoded.
 pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
     let spec = spec_of::<R>(record)?;
     let recorded = Recorded::<R>::of(record)?;
@@ -57,9 +54,6 @@ fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record
 }
 
 /// The specification of a record with the types of its kind.
-///
-/// # Errors
-/// What in it does not fit.
 pub fn spec_of<R: Run>(record: &Record) -> Result<R::Spec, Failure> {
     record.plan.read_spec().map_err(|error| {
         let path = record.path.join("plan.toml");

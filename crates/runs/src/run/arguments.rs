@@ -41,7 +41,6 @@ pub fn arguments<R: Experiment>(command: Command) -> Command {
         )
 }
 
-/// The parameters in words.
 pub fn described<R: Experiment>() -> Vec<Described> {
     let defaults = LEVELS.map(|level| written::<R>(level));
     let command = R::Spec::augment_args_for_update(Command::new(R::KIND));

@@ -31,9 +31,7 @@ pub struct Conduct<'a> {
     pub scale: Option<Level>,
     /// The only steps to do, as their kind writes them; none: all. For a part of a run that is carried elsewhere.
     pub only: Option<Vec<Value>>,
-    /// Whom to tell.
     pub progress: &'a dyn Progress,
-    /// Whether to stop.
     pub interrupt: &'a Interrupt,
     /// The ranks that play the run together, where there are several.
     pub cluster: Option<&'a Cluster>,
@@ -57,12 +55,10 @@ impl Conduct<'static> {
     }
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It was complete before; nothing was done.
     WasDone,
-    /// It is complete now.
     Done,
     /// So many steps failed; the same command does them again.
     Failed(usize),
@@ -70,14 +66,10 @@ pub enum State {
     Interrupted,
 }
 
-/// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The run directory.
     pub path: PathBuf,
-    /// Its analysis.
     pub analysis: Analysis,
-    /// How it ended.
     pub state: State,
     /// What the process tells its caller if the run is done.
     pub verdict: ExitCode,
@@ -97,9 +89,6 @@ impl Outcome {
 }
 
 /// A plan of a specification, without steps yet.
-///
-/// # Errors
-/// When the specification holds what TOML cannot.
 pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
     Plan::of_spec(R::KIND, seed, spec)
         .map_err(|error| Failure::usage(format!("the specification cannot be stored: {error}")))
@@ -293,13 +282,10 @@ fn leave_out_what_cannot_be_done<R: Run>(
     context.keep_pending()
 }
 
-/// Where a run is among its steps.
 struct Course {
     number: usize,
     count: usize,
-    /// By the estimates.
     seconds_left: f64,
-    /// Of the steps so far.
     estimated: f64,
     taken: f64,
 }

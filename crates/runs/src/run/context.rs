@@ -14,15 +14,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What a step is given.
 pub struct Context<'a, R: Run> {
     /// Whom it tells how far it is.
     pub progress: &'a dyn Progress,
-    /// Whether it should stop.
     pub interrupt: &'a Interrupt,
     /// The ranks that play the run together, where there are several.
     pub cluster: Option<&'a Cluster>,
-    /// The root seed.
     pub seed: Seed,
     pub(super) erase: Option<String>,
     pub(super) directory: RunDirectory,
@@ -39,7 +36,6 @@ pub(super) enum Pending<E> {
 }
 
 impl<'a, R: Run> Context<'a, R> {
-    /// Where the run directory is.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -55,9 +51,6 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Records an event at once, for long steps that continue where they stopped.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub fn record_now(&mut self, event: R::Event) -> Result<(), Failure> {
         self.directory.append_named(std::slice::from_ref(&event))?;
         self.recorded.add(self.directory.seconds(), Entry::Own(event));
@@ -80,34 +73,22 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Adds facts about what was measured on.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub fn add_environment(&mut self, facts: &Environment) -> Result<(), Failure> {
         self.recorded.environment.0.extend(facts.0.clone());
         Ok(self.directory.add_environment(facts)?)
     }
 
     /// Stores a latency histogram, in nanoseconds.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), Failure> {
         Ok(self.directory.write_histogram(name, histogram)?)
     }
 
     /// A second hand that can append while the first is busy, for last words.
-    ///
-    /// # Errors
-    /// When the descriptor cannot be duplicated.
     pub fn witness(&self) -> Result<Witness, Failure> {
         Ok(self.directory.witness()?)
     }
 
     /// An error when the user asked to stop; called between units of work.
-    ///
-    /// # Errors
-    /// Exit code 130.
     pub fn check_interrupt(&self) -> Result<(), Failure> {
         match self.interrupt.requested() {
             true => Err(interrupted()),
@@ -122,9 +103,6 @@ impl<'a, R: Run> Context<'a, R> {
 
     /// What may be lost with `target`: what the user said, else an image that this run made, now or before it was
     /// interrupted.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub fn may_erase(&mut self, target: &TargetSpec) -> Result<Option<String>, Failure> {
         let TargetSpec::Image { path, .. } = target else { return Ok(self.erase.clone()) };
         if self.erase.is_some() {
@@ -140,9 +118,6 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Records that this run made the image at `path`.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     pub fn remember_image(&mut self, path: &Path) -> Result<(), Failure> {
         match identity(path) {
             Some(image) => self.note(Common::OwnImage(image)),
@@ -150,7 +125,6 @@ impl<'a, R: Run> Context<'a, R> {
         }
     }
 
-    /// Whether a step is done, or will be when the step of now is.
     pub fn is_done_or_pending(&self, step: &R::Step) -> bool {
         let step_value = serde_json::to_value(step).ok();
         let is_it = |pending: &Pending<R::Event>| match pending {

@@ -10,14 +10,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// A line of a record that does not agree with the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contradiction {
-    /// Line from 1.
     pub line: usize,
-    /// In words.
     pub problem: String,
 }
 
 impl Contradiction {
-    /// At a line, in words.
     pub fn new(line: usize, problem: impl Into<String>) -> Self {
         Self { line, problem: problem.into() }
     }
@@ -37,7 +34,6 @@ pub(super) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(
     })
 }
 
-/// A step is done once.
 fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
     let mut done = HashSet::new();
     for (line, entry) in recorded.lines() {
@@ -98,7 +94,6 @@ fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradicti
 /// Significant digits from which on two numbers are not the same by chance.
 const OF_A_CLOCK: usize = 12;
 
-/// Significant digits of a number.
 pub(crate) fn digits(value: f64) -> usize {
     let text = format!("{value:e}");
     text.split('e').next().map_or(0, |mantissa| mantissa.bytes().filter(u8::is_ascii_digit).count())

@@ -30,21 +30,17 @@ pub fn guest_records<R: Run>(context: &Context<'_, R>) -> Vec<PathBuf> {
     numbers.rev().map(|number| share(context.path(), number).join(RECORD)).collect()
 }
 
-/// What the guest gets.
 pub struct Guest {
     /// The kernel, as `senesce vm run --kernel` takes it; none: the newest there is.
     pub kernel: Option<String>,
     /// Drives, as `senesce vm run --drive` takes them.
     pub drives: Vec<String>,
-    /// Guest memory.
     pub memory: Bytes,
-    /// Ends the guest.
     pub time_limit: Duration,
 }
 
 /// Why steps that a guest was given are not done.
 pub struct NotDone<S> {
-    /// The failures in the guest.
     each: Vec<(S, String)>,
     others: String,
 }
@@ -58,7 +54,6 @@ impl<S: PartialEq> NotDone<S> {
         }
     }
 
-    /// Why this step is not done.
     pub fn reason(&self, step: &S) -> String {
         let own = self.each.iter().find(|(failed, _)| failed == step);
         own.map_or_else(|| self.others.clone(), |(_, reason)| format!("in the guest: {reason}"))
@@ -183,18 +178,12 @@ fn take_over<G: Run, R: Run<Event = G::Event>>(
 }
 
 /// This program as the guest finds it, whatever it is called: it sees the host's files at their paths.
-///
-/// # Errors
-/// When the kernel does not tell which program this is.
 pub fn own_program() -> Result<String, Failure> {
     let path = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
     Ok(path.to_string_lossy().into_owned())
 }
 
 /// The steps in a file that [`run_in_guest`] wrote, as their kind writes them.
-///
-/// # Errors
-/// When the file cannot be read.
 pub fn read_steps(path: &Path) -> Result<Vec<Value>, Failure> {
     let text = fs::read_to_string(path).map_err(failed("read", path))?;
     serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))

@@ -15,15 +15,10 @@ pub trait ImportedRun: Sized + 'static {
     /// The word in `plan.toml`.
     const KIND: &'static str;
 
-    /// What tells one import from another.
     type Spec: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
 
-    /// As [`Run::Event`].
     type Event: Serialize + DeserializeOwned + Clone;
 
-    /// As [`Run::analyse`].
-    ///
-    /// # Errors
     /// As [`Run::analyse`].
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
 }
@@ -51,32 +46,22 @@ impl<T: ImportedRun> Run for T {
     }
 }
 
-/// What is imported.
 pub struct Imported<R: Run> {
-    /// What tells this import from another.
     pub spec: R::Spec,
     /// On what it was measured, as far as that is known.
     pub environment: Environment,
-    /// Events of the kind.
     pub events: Vec<R::Event>,
-    /// Measured values.
     pub measurements: Vec<Measurement>,
     /// What a reader must know.
     pub caveats: Vec<String>,
 }
 
 /// Makes the finished record of an import; the same import again changes nothing.
-///
-/// # Errors
-/// When `out` holds another run or cannot be written.
 pub fn import<R: Run>(out: &Path, imported: Imported<R>) -> Result<(), Failure> {
     import_with(out, imported, |_| Ok(()))
 }
 
 /// The same with files of its own, which `write` puts into the run directory.
-///
-/// # Errors
-/// As [`import`], and what `write` says.
 pub fn import_with<R: Run>(
     out: &Path,
     imported: Imported<R>,

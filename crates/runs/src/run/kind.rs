@@ -16,28 +16,18 @@ pub trait RunKind: Sync {
     fn kind(&self) -> &'static str;
 
     /// The analysis of a record.
-    ///
-    /// # Errors
-    /// When the record cannot be decoded.
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure>;
 
     /// The single values of a record.
-    ///
-    /// # Errors
-    /// When the record cannot be decoded.
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure>;
 
     /// Entries of its result whose numbers are no measures.
     fn no_measures(&self) -> &'static [&'static str];
 
     /// Runs a plan that was made elsewhere.
-    ///
-    /// # Errors
-    /// As a run of the same specification.
     fn carry(&self, plan: &Plan, how: &Conduct<'_>) -> Result<Outcome, Failure>;
 }
 
-/// A parameter in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// Its name in kebab case: `--name VALUE`.
@@ -48,40 +38,26 @@ pub struct Described {
     pub defaults: [String; 3],
 }
 
-/// A published experiment.
 pub trait Reproducible: RunKind {
-    /// One line for the list.
     fn title(&self) -> &'static str;
-    /// Its page.
     fn page(&self) -> &'static str;
-    /// Its table of published values.
     fn published(&self) -> &'static str;
-    /// The claims about it.
     fn claims(&self) -> &'static str;
-    /// Its parameters in words.
     fn parameters(&self) -> Vec<Described>;
     /// A command with its parameters, each with its defaults in the help.
     fn arguments(&self, command: Command) -> Command;
 
     /// The plan at a level with what the user set.
-    ///
-    /// # Errors
-    /// What is wrong with the parameters.
     fn plan(&self, level: Level, chosen: &ArgMatches) -> Result<Plan, Failure>;
 
     /// Runs it at a level with what the user set.
-    ///
-    /// # Errors
-    /// As [`conduct`].
     fn reproduce(&self, level: Level, chosen: &ArgMatches, how: &Conduct<'_>) -> Result<Outcome, Failure>;
 }
 
-/// The kind of a verb, for the list of its crate.
 pub const fn verb<R: Run>() -> &'static dyn RunKind {
     &Of::<R>(PhantomData)
 }
 
-/// An experiment, for the list of its crate.
 pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
     &Of::<R>(PhantomData)
 }

@@ -85,15 +85,9 @@ pub trait Run: Sized + 'static {
 
     /// Checks the whole specification and lists the steps. Pure: writes nothing, looks at no device beyond what the check
     /// needs. `--dry-run` prints it.
-    ///
-    /// # Errors
-    /// What is wrong with the specification, in the words of its flags.
     fn steps(spec: &Self::Spec, seed: Seed) -> Result<Vec<Planned<Self::Step>>, Failure>;
 
     /// What `--dry-run` prints and the run directory keeps: the steps, unless they are too many to be read.
-    ///
-    /// # Errors
-    /// As [`Run::steps`].
     fn plan(spec: &Self::Spec, seed: Seed) -> Result<Plan, Failure> {
         let mut plan = new_plan::<Self>(spec, seed)?;
         for planned in Self::steps(spec, seed)? {
@@ -105,32 +99,20 @@ pub trait Run: Sized + 'static {
 
     /// The steps still to do; none: the run is finished. Asked at the beginning and each time all steps of the last answer
     /// are done. Pure.
-    ///
-    /// # Errors
-    /// As [`Run::steps`].
     fn next(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Self::Step>>, Failure> {
         Ok(Self::steps(spec, recorded.seed)?.into_iter().filter(|planned| !recorded.is_done(&planned.step)).collect())
     }
 
     /// Begins an execution: claims and opens what all steps share. A refusal leaves no run directory behind.
-    ///
-    /// # Errors
-    /// What could not be opened.
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure>;
 
     /// Called before each [`Run::next`] of an execution: records what follows from the record so far, such as a look at its
     /// values, by which all later parts of the run go.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
     fn take_stock(&mut self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
         Ok(())
     }
 
     /// Does one step. What it records counts only if it succeeds, but for what it records through [`Context::record_now`].
-    ///
-    /// # Errors
-    /// What went wrong; the step is not done.
     fn step(&mut self, spec: &Self::Spec, step: &Self::Step, context: &mut Context<'_, Self>) -> Result<(), Failure>;
 
     /// Whether the same command does a run anew that was interrupted, and does not continue it: of what was done whole there is nothing.
@@ -139,9 +121,6 @@ pub trait Run: Sized + 'static {
     }
 
     /// Ends an execution after its last step, or after an interrupt or a failure: closes what all steps shared.
-    ///
-    /// # Errors
-    /// What could not be closed.
     fn end(self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
         Ok(())
     }
@@ -153,15 +132,9 @@ pub trait Run: Sized + 'static {
     }
 
     /// Tables, figures and the result, from the record alone; also of a partial one, as far as it goes.
-    ///
-    /// # Errors
-    /// When the record lacks what every record of the kind has.
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
 
     /// Checks that the numbers of a record agree with each other: what was altered afterwards is not analysed.
-    ///
-    /// # Errors
-    /// The first line that does not agree with the others.
     fn check(_spec: &Self::Spec, _recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
         Ok(())
     }

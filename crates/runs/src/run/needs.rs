@@ -18,24 +18,20 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Root, for what the words say.
     pub fn root(message: &str) -> Self {
         Self { root: Some(message.into()), ..Self::default() }
     }
 
-    /// And a program.
     pub fn and_program(mut self, program: &str, package: &str) -> Self {
         self.programs.push((program.into(), package.into()));
         self
     }
 
-    /// And memory.
     pub fn and_memory(mut self, memory: Bytes) -> Self {
         self.memory = memory;
         self
     }
 
-    /// Whether the machine has it all, for what has another way where it has not.
     pub fn are_met(&self) -> bool {
         self.check().is_ok()
     }

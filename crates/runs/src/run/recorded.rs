@@ -35,7 +35,6 @@ impl Common {
     const KINDS: [&str; 8] =
         ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "guest"];
 
-    /// Whether events of this kind are of every run, and not of its own kind alone.
     pub fn is_kind(kind: &str) -> bool {
         Self::KINDS.contains(&kind)
     }
@@ -78,7 +77,6 @@ pub struct GuestBooted {
 }
 
 impl GuestBooted {
-    /// What the lab says of a guest.
     pub fn of(outcome: &senesce_guest::LabOutcome) -> Self {
         Self {
             kernel: outcome.kernel.clone(),
@@ -103,19 +101,9 @@ pub struct OwnImage {
     pub made_ns: Option<u64>,
 }
 
-/// Something that happened to a run.
 pub enum Moment<'a, R: Run> {
-    /// An event of its kind.
     Own(&'a R::Event),
-    /// A step was tried and failed.
-    Failed {
-        /// Which one.
-        step: R::Step,
-        /// Why, in words.
-        reason: &'a str,
-        /// How long it took.
-        seconds: f64,
-    },
+    Failed { step: R::Step, reason: &'a str, seconds: f64 },
 }
 
 /// An event of the kind's own, or one that every kind may have.
@@ -125,13 +113,9 @@ pub(crate) enum Entry<E> {
     Common(Common),
 }
 
-/// A record with the types of its kind.
 pub struct Recorded<R: Run> {
-    /// Where it is.
     pub path: PathBuf,
-    /// The root seed.
     pub seed: Seed,
-    /// Where it was done.
     pub environment: Environment,
     pub(super) entries: Vec<(f64, Entry<R::Event>)>,
     /// Steps done, as their kind writes them.
@@ -181,9 +165,6 @@ impl<R: Run> Recorded<R> {
     }
 
     /// A latency histogram that a step stored, in nanoseconds.
-    ///
-    /// # Errors
-    /// When there is none of this name, or it is damaged.
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, Failure> {
         Ok(senesce_core::record::read_histogram(&self.path, name)?)
     }
@@ -242,12 +223,10 @@ impl<R: Run> Recorded<R> {
         caveats
     }
 
-    /// Whether a step is done.
     pub fn is_done(&self, step: &R::Step) -> bool {
         serde_json::to_value(step).is_ok_and(|step| self.done.contains(&step.to_string()))
     }
 
-    /// Whether any step is done.
     pub fn has_done_a_step(&self) -> bool {
         !self.done.is_empty()
     }
@@ -287,7 +266,6 @@ impl<R: Run> Recorded<R> {
         matches!(self.entries.last(), Some((_, Entry::Common(Common::Interrupted))))
     }
 
-    /// The guests that were booted.
     pub fn guests(&self) -> impl Iterator<Item = &GuestBooted> {
         self.common().filter_map(|common| match common {
             Common::Guest(guest) => Some(guest),
@@ -295,7 +273,6 @@ impl<R: Run> Recorded<R> {
         })
     }
 
-    /// The images that this run made.
     pub fn own_images(&self) -> impl Iterator<Item = &OwnImage> {
         self.common().filter_map(|common| match common {
             Common::OwnImage(image) => Some(image),

@@ -27,7 +27,6 @@ fn signed(event: &Value) -> String {
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
-/// Values of a clock, with all digits.
 fn clocked(values: [f64; 5], factor: f64) -> [f64; 5] {
     values.map(|value| value * factor / 1.000_000_7)
 }

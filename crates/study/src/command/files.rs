@@ -28,9 +28,6 @@ const FLAGS_OF_FIO: [&str; 13] = [
 
 /// Writes whole paths for the files of `folder` that the commands of a workload name: `$SENESCE_STUDY/data` or
 /// `${SENESCE_STUDY}/data` anywhere in a word, and the job files of fio. A workload that names any keeps `folder`.
-///
-/// # Errors
-/// A file that is not there, or another form of the variable.
 pub fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String> {
     if workload.folder.is_some() {
         return Err("folder is written when the study is read: leave it out".into());
@@ -59,7 +56,6 @@ fn is_job(words: &[String], place: usize, folder: &Path) -> bool {
     !words[place].starts_with('-') && !takes_next(&words[before]) && folder.join(&words[place]).is_file()
 }
 
-/// A word with the folder in the place of the variable.
 fn whole(word: &str, folder: &Path) -> Result<String, String> {
     let (mut found, mut rest) = (String::new(), word);
     while let Some((before, _)) = rest.split_once('$') {

@@ -10,9 +10,6 @@ pub const STONEWALLS: [&str; 2] = ["stonewall", "wait_for_previous"];
 type Section<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
 /// Refuses jobs whose rates cannot be added up, and those of which fio shows no statistics. What is no file here is left to fio.
-///
-/// # Errors
-/// In words, with the job.
 pub fn check(command: &[String]) -> Result<(), String> {
     let paths = command.iter().skip(1).filter(|word| !word.starts_with('-')).map(Path::new);
     for path in paths.filter(|path| path.is_absolute() && path.is_file()) {

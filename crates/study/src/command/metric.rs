@@ -99,9 +99,6 @@ const SLACK_SHARE: f64 = 0.02;
 
 impl MetricSpec {
     /// What is wrong with it, if anything.
-    ///
-    /// # Errors
-    /// In words.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Printed(printed) => name(&printed.name).and_then(|()| pattern(printed).map(drop)),
@@ -110,9 +107,6 @@ impl MetricSpec {
     }
 
     /// The measurements of a run that took `seconds` and printed `out` and `errors`; the first is judged.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub fn read(&self, seconds: f64, out: &str, errors: &str) -> Result<Vec<Measurement>, String> {
         let none = |error: NoValue| error.to_string();
         let wall = Measurement::new(WALL_TIME, "s", Better::Lower, seconds).map_err(none)?;

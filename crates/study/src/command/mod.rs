@@ -56,9 +56,6 @@ pub struct Program {
 
 impl Program {
     /// Reads what the study says; `None` without a command.
-    ///
-    /// # Errors
-    /// Exit code 2: what is wrong with it.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.command.is_empty() {
             let more = [
@@ -112,9 +109,6 @@ impl Program {
 
     /// Runs it in the volume, whose metrics it returns with the seconds of the measured part; `ready` is called between what
     /// prepares and what is measured.
-    ///
-    /// # Errors
-    /// Why the run does not count.
     pub fn run(
         &self,
         target: &mut MountedTarget,

@@ -23,23 +23,17 @@ use std::time::{Duration, Instant};
 /// In the reason of every run whose program was ended at its time limit.
 pub const NO_END: &str = "did not end within";
 
-/// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// By itself.
     Exited(ExitStatus),
-    /// It was ended at its time limit.
     TimedOut,
     /// It was ended because the user asked to stop.
     Interrupted,
 }
 
-/// A program that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// How.
     pub how: How,
-    /// Seconds from its start to its end.
     pub seconds: f64,
     /// What it printed, at most [`MOST_OUTPUT`] bytes.
     pub out: String,
@@ -68,9 +62,6 @@ const LOOK: Duration = Duration::from_millis(200);
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Runs `command` in a process group of its own for at most `limit`; `tick` is called while it runs.
-///
-/// # Errors
-/// When it cannot be started or waited for.
 pub fn run(
     command: &mut Command,
     limit: Duration,
@@ -210,7 +201,6 @@ fn name_of(pid: Pid) -> String {
     name.trim().chars().take(60).collect()
 }
 
-/// Reads a pipe to its end on a thread of its own.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
@@ -234,7 +224,6 @@ impl Ended {
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
     }
 
-    /// How it ended, where that was not well.
     pub fn trouble(&self) -> Option<String> {
         let How::Exited(status) = self.how else { return None };
         match (status.code(), status.signal()) {

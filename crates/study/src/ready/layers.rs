@@ -16,7 +16,6 @@ const LAYERS: f64 = 24.0;
 const DIRECTORIES: u32 = 16;
 const FILES: u32 = 20;
 
-/// Layers of a container, and layers that are kept.
 const STACK: u32 = 4;
 const KEPT: u32 = 8;
 
@@ -27,7 +26,6 @@ const COPIED_UP: u32 = 10;
 const SMALL: u64 = 4 << 10;
 const LARGE: u64 = 64 << 10;
 
-/// What was done.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Done {
     written: u64,

@@ -20,7 +20,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// One of them, and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ready {
     kind: Kind,
@@ -53,7 +52,6 @@ const FOLDER: &str = "senesce-ready";
 /// A program of a ready workload that takes longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// What a ready workload works with.
 struct Place<'a> {
     folder: &'a Path,
     scale: f64,
@@ -63,9 +61,6 @@ struct Place<'a> {
 
 impl Ready {
     /// Reads what the study says; `None` where it asks for none.
-    ///
-    /// # Errors
-    /// Exit code 2: there is none of this name.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.ready.is_empty() {
             return Ok(None);
@@ -108,9 +103,6 @@ impl Ready {
     }
 
     /// Does it in the volume; `ready` is called before anything that is measured. The first metric is judged.
-    ///
-    /// # Errors
-    /// Why the run does not count.
     pub fn run(
         &self,
         target: &mut MountedTarget,
@@ -137,7 +129,6 @@ impl Ready {
     }
 }
 
-/// A failure of a system call on a path.
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     senesce_core::failure::failed(what, path)
 }

@@ -49,7 +49,6 @@ pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
 struct Store<'a> {
     folder: &'a Path,
     content: Vec<u8>,
-    /// Sizes of the objects that are there, by number.
     objects: BTreeMap<u64, usize>,
     made: u64,
 }
@@ -71,7 +70,6 @@ impl<'a> Store<'a> {
         self.folder.join(format!("{:02x}/{hash:016x}", (hash >> 32) % DIRECTORIES))
     }
 
-    /// One that is there, if any is.
     fn any(&self, rng: &mut impl Rng) -> Option<(u64, usize)> {
         let wanted = rng.next_u64() % self.made.max(1);
         let next = self.objects.range(wanted..).next().or_else(|| self.objects.iter().next());

@@ -98,7 +98,6 @@ fn numbers_of_postgres(line: &str) -> Option<(u32, u32)> {
     Some((number()?, number()?))
 }
 
-/// What pgbench and the database said.
 #[derive(Debug, PartialEq)]
 struct Printed {
     per_second: f64,

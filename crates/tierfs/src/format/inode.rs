@@ -11,13 +11,10 @@ pub struct Inode {
     pub mode: u32,
     /// Directory entries that name it, recounted at mount; 2 for a directory that is not removed.
     pub links: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// Bytes, or the device number of a device node, or length and sum of a symbolic link's target; 48 bits.
     pub size: u64,
-    /// Root of its tree of blocks.
     pub root: Pointer,
     /// Nanoseconds since the epoch.
     pub mtime: i64,
@@ -33,15 +30,12 @@ pub struct Inode {
 pub const SELECTOR: usize = 0;
 /// First copy; 8 bytes before it are not used.
 pub const COPY0: usize = 16;
-/// Bytes of a copy.
 pub const COPY_BYTES: usize = 56;
-/// Words of a copy.
 pub const COPY_WORDS: usize = COPY_BYTES / 8;
 /// Flag of the selector: copy 1 counts.
 pub const SECOND: u32 = 1;
 /// Flag of the selector: the inode is in use.
 pub const IN_USE: u32 = 2;
-/// Where the generation begins in the selector.
 pub const GENERATION_SHIFT: u32 = 2;
 
 const _: () = assert!(COPY0 + 2 * COPY_BYTES == INODE_BYTES);
@@ -52,7 +46,6 @@ impl Inode {
         self.mode & libc::S_IFMT
     }
 
-    /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind() == libc::S_IFDIR
     }
@@ -62,7 +55,6 @@ impl Inode {
         self.kind() == libc::S_IFREG
     }
 
-    /// Whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
         self.kind() == libc::S_IFLNK
     }
@@ -86,7 +78,6 @@ impl Inode {
         }
     }
 
-    /// The words of a copy.
     pub fn pack(&self) -> [u64; COPY_WORDS] {
         [
             u64::from(self.mode) & 0xffff | self.size << 16,
@@ -99,7 +90,6 @@ impl Inode {
         ]
     }
 
-    /// Reads the words of a copy.
     pub fn unpack(words: &[u64; COPY_WORDS]) -> Self {
         Self {
             mode: (words[0] & 0xffff) as u32,

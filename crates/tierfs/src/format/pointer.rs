@@ -22,12 +22,10 @@ impl Pointer {
     /// [`HOLE`](Self::HOLE) as it stands in a node.
     pub const SEALED_HOLE: u64 = (sum::constant(0, 64) as u64) << CHECK_SHIFT & CHECK_MASK;
 
-    /// A block of the region.
     pub fn resident(block: u32) -> Self {
         Self(u64::from(block))
     }
 
-    /// A slot of the cold store.
     pub fn cold(slot: u32) -> Self {
         Self(COLD_BIT | u64::from(slot))
     }
@@ -39,7 +37,6 @@ impl Pointer {
         self.0 | check << CHECK_SHIFT & CHECK_MASK
     }
 
-    /// The pointer of a word of a node, if the word is intact.
     #[inline]
     pub fn unseal(word: u64) -> Option<Self> {
         if word == Self::SEALED_HOLE {
@@ -59,7 +56,6 @@ impl Pointer {
         ((self.0 & HEIGHT_MASK) >> HEIGHT_SHIFT) as u8
     }
 
-    /// The pointer without the height.
     pub fn plain(self) -> Self {
         Self(self.0 & !HEIGHT_MASK)
     }
@@ -69,7 +65,6 @@ impl Pointer {
         self.0 as u32
     }
 
-    /// Whether nothing is stored.
     pub fn is_hole(self) -> bool {
         self.plain().0 == 0
     }
@@ -79,7 +74,6 @@ impl Pointer {
         self.0 & COLD_BIT != 0
     }
 
-    /// Whether what was stored is lost.
     pub fn is_lost(self) -> bool {
         self.plain() == Self::LOST
     }

@@ -25,14 +25,11 @@ const LEFT: Duration = Duration::from_micros(4);
 const PATIENCE: RangeInclusive<u32> = 8..=1024;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// What this thread has learned.
 #[derive(Clone, Copy)]
 struct Habit {
-    /// When it last finished.
     ended: Option<Instant>,
     /// Nothing came the last time.
     in_vain: bool,
-    /// Requests for which it will not look.
     shared: u32,
     patience: u32,
 }
@@ -41,7 +38,6 @@ const UNKNOWN: Habit = Habit { ended: None, in_vain: false, shared: 0, patience:
 
 thread_local!(static HABIT: Cell<Habit> = const { Cell::new(UNKNOWN) });
 
-/// Where requests arrive.
 #[derive(Debug, Default)]
 pub struct Linger {
     device: OnceLock<OwnedFd>,
@@ -130,7 +126,6 @@ impl Linger {
     }
 }
 
-/// Whether another request is there.
 fn is_wanted(device: &OwnedFd) -> bool {
     // What fails here fails at the read that follows, which tells.
     poll(&mut [PollFd::new(device, PollFlags::IN)], Some(&NO_WAIT)).map_or(true, |ready| ready > 0)

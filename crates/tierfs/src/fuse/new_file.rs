@@ -7,7 +7,6 @@ use fuser::{FileHandle, FopenFlags, WriteFlags};
 const CACHED: FileHandle = FileHandle(0);
 const PAST_THE_CACHE: FileHandle = FileHandle(1);
 
-/// How new files are opened on this kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct NewFiles {
     stay_coherent: bool,

@@ -115,7 +115,6 @@ fn fits(region: &Region, found: &Survey, part: Part, block: Pointer) -> bool {
     agreeing > 0
 }
 
-/// The block of inodes with this index below a node.
 fn inodes(region: &Region, height: u8, node: Pointer, index: u32) -> Option<u32> {
     let mut here = node;
     for level in (0..u32::from(height)).rev() {

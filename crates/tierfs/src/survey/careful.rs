@@ -11,10 +11,8 @@ pub(crate) struct Careful<'a> {
     met: Marks,
 }
 
-/// What a pointer leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Met {
-    /// A block of a directory.
     Block(u32),
     /// What was met before, by the pointer at this byte (`None`: in the inode).
     Again(Option<usize>),
@@ -26,7 +24,6 @@ impl<'a> Careful<'a> {
         Self { region, met: Marks::new(region.blocks()) }
     }
 
-    /// Whether a directory has a block of the region.
     pub fn has_met(&self, block: u32) -> bool {
         self.met.is_set(block)
     }

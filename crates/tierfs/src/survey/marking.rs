@@ -24,7 +24,6 @@ impl Tree {
         self.ino == 0
     }
 
-    /// Whether it is of an inode that has no names in it.
     fn is_other(self) -> bool {
         !self.is_table() && !self.is_directory
     }
@@ -160,7 +159,6 @@ impl Walker<'_> {
         1 + children.sum::<u32>()
     }
 
-    /// Reports a pointer of a tree.
     fn give_up(&self, tree: Tree, place: Place, wrong: &str) {
         let nothing = if tree.is_file { Pointer::LOST } else { Pointer::HOLE };
         let fix = match place.at {

@@ -29,7 +29,6 @@ struct Seen {
     /// Blocks of a file, or the target of a link.
     content: Vec<FsResult<Vec<u8>>>,
     xattrs: FsResult<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// Names and inodes of a directory.
     names: Option<FsResult<BTreeMap<Vec<u8>, u32>>>,
 }
 

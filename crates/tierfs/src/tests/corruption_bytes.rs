@@ -21,7 +21,6 @@ pub fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
     bytes
 }
 
-/// Where the bytes of a name lie, and the directory and name that they are.
 pub type BytesOfName = (Range<usize>, (u32, Vec<u8>));
 
 /// The records of the entries of all directories, and the pointers to the blocks that they are in.

@@ -113,7 +113,6 @@ fn enter(fs: &TierFs, parent: u32, name: &[u8], ino: u32) -> usize {
     fs.record_at(&names, position).unwrap()
 }
 
-/// Where the name of an entry is.
 fn name_at(fs: &TierFs, parent: u32, name: &[u8]) -> usize {
     let directory = fs.directory(parent).unwrap();
     let names = directory.state.read();

@@ -47,7 +47,6 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// What a call gives back from the region.
 fn to_region(region: &Region, call: &Call) -> Vec<u8> {
     // SAFETY: the region belongs to this thread alone, and slices of it live no longer than a call.
     unsafe {

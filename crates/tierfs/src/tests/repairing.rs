@@ -25,7 +25,6 @@ fn inode_of_d(fs: &TierFs) -> usize {
     fs.table.offset(fs.lookup(ROOT_INO, b"d").unwrap().ino).unwrap()
 }
 
-/// Where its name is.
 fn name_of_d(fs: &TierFs) -> usize {
     let root = fs.directory(ROOT_INO).unwrap();
     let names = root.state.read();

@@ -59,7 +59,6 @@ impl SimNvm {
         self.state.lock().until_failure = Some(count);
     }
 
-    /// What is durable.
     pub fn durable(&self) -> Vec<u8> {
         self.state.lock().durable.clone()
     }
@@ -163,7 +162,6 @@ struct ColdState {
 pub struct SimCold(Arc<Mutex<ColdState>>);
 
 impl SimCold {
-    /// What a crash leaves of it.
     pub fn crash(&self, survivors: Survivors, rng: &mut Pcg64) -> SimCold {
         let state = self.0.lock();
         let mut synced = state.synced.clone();
@@ -189,13 +187,11 @@ impl SimCold {
         self.0.lock().fail_reads = fail;
     }
 
-    /// Slots that hold something.
     pub fn slots(&self) -> Vec<u32> {
         let state = self.0.lock();
         state.synced.keys().chain(state.written.keys()).copied().collect()
     }
 
-    /// Changes what a slot holds.
     pub fn change(&self, slot: u32, change: impl FnOnce(&mut [u8])) {
         change(self.0.lock().synced.get_mut(&slot).expect("the slot was written"));
     }
@@ -258,19 +254,16 @@ impl ColdStore for SimCold {
     }
 }
 
-/// An image of an empty file system.
 pub fn empty_image(blocks: u64, slots: u64) -> Vec<u8> {
     let nvm = SimNvm::new(&vec![0; blocks as usize * BLOCK]);
     format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks, slots }).unwrap();
     nvm.image()
 }
 
-/// Opens an image in memory of its own.
 pub fn open_image(image: &[u8], cold: &SimCold, options: &Options) -> Result<TierFs, TierError> {
     TierFs::open(anonymous(image), Box::new(cold.clone()), Path::new("image"), options)
 }
 
-/// Anonymous memory with the content of an image.
 pub fn anonymous(image: &[u8]) -> Box<dyn Nvm> {
     let nvm = MappedNvm::anonymous(image.len() as u64).unwrap();
     // SAFETY: fresh memory of that size.

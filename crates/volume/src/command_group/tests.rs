@@ -11,7 +11,6 @@ fn begun(group: &CommandGroup, script: &str) -> (Child, std::process::ChildStdou
     (child, output)
 }
 
-/// All that hold it have ended.
 fn is_closed(mut output: impl Read) -> bool {
     output.read(&mut [0; 6]).unwrap() == 0
 }

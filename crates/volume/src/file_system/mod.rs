@@ -78,9 +78,6 @@ impl FileSystem {
     }
 
     /// That on which an open file or directory lies; none: another one.
-    ///
-    /// # Errors
-    /// The kernel does not tell.
     pub fn of(file: impl AsFd) -> rustix::io::Result<Option<Self>> {
         Ok(Self::by_statfs_magic(rustix::fs::fstatfs(file)?.f_type as u64))
     }

@@ -15,14 +15,11 @@ pub enum DirectoryFormat {
     Items,
 }
 
-/// What a new volume offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offered {
     /// Inodes; none where they are made as needed.
     pub inodes: Option<u64>,
-    /// Bytes for data.
     pub bytes: u64,
-    /// Bytes per block.
     pub block_bytes: u64,
 }
 

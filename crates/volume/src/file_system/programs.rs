@@ -5,7 +5,6 @@ use crate::guardian;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program that has ended.
 pub(crate) struct Ended {
     pub command: String,
     pub success: bool,
@@ -58,12 +57,10 @@ pub(super) fn ext4_features(text: &str) -> Option<String> {
     one_line(line)
 }
 
-/// All of it.
 pub(super) fn one_line(text: &str) -> Option<String> {
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Of what btrfs says of a superblock.
 pub(super) fn btrfs_features(text: &str) -> Option<String> {
     let wanted = ["csum_type", "sectorsize", "nodesize", "compat_ro_flags", "incompat_flags"];
     let mut lines = text.lines().peekable();

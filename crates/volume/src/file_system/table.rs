@@ -4,7 +4,6 @@
 use super::offered::{self, DirectoryFormat, Offered};
 use serde::{Deserialize, Serialize};
 
-/// What is known of one file system.
 #[derive(Debug)]
 pub struct Entry {
     /// Its name, as in `mount -t` and of its kernel module.
@@ -13,7 +12,6 @@ pub struct Entry {
     pub package: &'static str,
     /// Makes it, with the options that are always given.
     pub(super) mkfs: &'static [&'static str],
-    /// Says the version of that.
     pub(super) version: &'static [&'static str],
     /// Checks it and writes nothing; empty: it has no checker.
     pub(super) checker: &'static [&'static str],
@@ -35,15 +33,12 @@ pub struct Entry {
     pub(crate) unwritten_mount_options: &'static str,
     /// What statfs(2) gives as `f_type` (include/uapi/linux/magic.h).
     pub statfs_magic: u32,
-    /// What its superblock is known by.
     pub(crate) signature: Signature,
     /// The fastest way to its extents; FIEMAP is a way to those of all.
     pub extents: ExtentsBy,
-    /// What tells its free extents.
     pub free_space: FreeSpaceBy,
     /// What its mkfs leaves for files, by defaults; none: not known here.
     pub offered: Option<fn(u64) -> Offered>,
-    /// Where that is known from.
     pub offered_source: &'static str,
     /// Bytes of the space for data that every new inode takes; 0 where mkfs sets inodes aside.
     pub inode_bytes: u64,
@@ -51,11 +46,9 @@ pub struct Entry {
     pub directories: DirectoryFormat,
     /// What it writes for itself where the data of files are only allocated; none: not known here.
     pub metadata: Option<Metadata>,
-    /// Whether it keeps space that root alone may fill.
     pub keeps_space_for_root: bool,
     /// Whether a delete is complete only some time after unlink(2) has returned.
     pub deletes_later: bool,
-    /// Whether it can have a zoned drive.
     pub can_be_zoned: bool,
     /// What moves the parts of files together; none: nothing is known here.
     pub defragmenter: Option<Defragmenter>,
@@ -70,19 +63,16 @@ pub(crate) struct Signature {
     pub(crate) held: &'static str,
     /// Bytes from the start.
     pub(crate) offset: u64,
-    /// What is there.
     pub(crate) magic: &'static [u8],
     /// Where copies have it, on a device of so many bytes.
     pub(crate) copies: fn(u64) -> Vec<u64>,
 }
 
-/// A program that tells the features of a file system.
 #[derive(Debug)]
 pub(super) struct Features {
     pub(super) command: &'static [&'static str],
     /// Of a mounted one, by its mount point; else by its device.
     pub(super) mounted: bool,
-    /// Finds them in what it says.
     pub(super) parse: fn(&str) -> Option<String>,
 }
 
@@ -91,26 +81,19 @@ pub(super) struct Features {
 pub enum ExtentsBy {
     /// The inode tables of ext4, from its device.
     InodeTables,
-    /// The owners in the reverse map of xfs.
     ReverseMap,
-    /// The tree search of btrfs.
     TreeSearch,
     /// None: FIEMAP on every file.
     Fiemap,
 }
 
-/// What tells free extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreeSpaceBy {
-    /// GETFSMAP.
     Fsmap,
-    /// The tree search of btrfs.
     TreeSearch,
-    /// Nothing.
     Unknown,
 }
 
-/// What a file system writes for itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata {
     /// Bytes of log or journal, by those of the volume.
@@ -121,14 +104,11 @@ pub struct Metadata {
     pub of_a_file: u64,
 }
 
-/// A program that defragments.
 #[derive(Debug, Clone, Copy)]
 pub struct Defragmenter {
-    /// Its command, without targets.
     pub command: &'static [&'static str],
     /// What it needs beside to go through directories.
     pub recursive: &'static [&'static str],
-    /// The Debian package that has it.
     pub package: &'static str,
 }
 
@@ -142,7 +122,6 @@ impl Defragmenter {
 /// How metadata are copied without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TwinBy {
-    /// e2image.
     E2image,
     /// xfs_metadump and xfs_mdrestore.
     Metadump,
@@ -160,10 +139,8 @@ macro_rules! file_systems {
         }
 
         impl FileSystem {
-            /// All of them.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
 
-            /// What is known of it.
             pub const fn entry(self) -> &'static Entry {
                 match self {
                     $(Self::$name => &$entry,)*
@@ -174,13 +151,9 @@ macro_rules! file_systems {
 }
 
 file_systems! {
-    /// The fourth extended file system.
     Ext4 = EXT4;
-    /// XFS.
     Xfs = XFS;
-    /// btrfs.
     Btrfs = BTRFS;
-    /// The flash-friendly file system.
     F2fs = F2FS;
     /// The log-structured file system NILFS2.
     Nilfs2 = NILFS2;

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 /// How long another process may take to undo what a third one left (it flushes and unmounts file systems).
 const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 
-/// One thing in the ledger.
 #[derive(Debug)]
 pub(super) struct Entry {
     path: PathBuf,
@@ -59,19 +58,16 @@ pub enum Outcome {
 }
 
 impl Found {
-    /// The path of what was left, if it has one.
     pub(super) fn path(&self) -> Option<&Path> {
         Some(Path::new(&self.what[self.what.find('/')?..]))
     }
 }
 
-/// Where the ledger is.
 pub(super) fn folder() -> Result<PathBuf, TargetError> {
     runtime::subfolder("owners")
 }
 
 impl Entry {
-    /// Writes it down for this process.
     pub(super) fn write(owed: Owed) -> Result<Self, TargetError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -105,7 +101,6 @@ impl Entry {
     }
 }
 
-/// The name of the mount namespace in an entry.
 const NAMESPACE: &str = "mount_namespace";
 
 fn written(owed: &Owed) -> serde_json::Result<Vec<u8>> {
@@ -129,7 +124,6 @@ impl Written {
         Some(Self { owed: Owed::deserialize(value).ok()?, mount_namespace })
     }
 
-    /// Undoes it where it was set up.
     fn undo(&self) -> Outcome {
         let undone = match self.owed.is_of_a_mount_namespace() {
             true => namespace::within(self.mount_namespace, || self.owed.undo()),

@@ -37,9 +37,6 @@ pub struct Guardian {
 
 impl Guardian {
     /// Will unmount all on `point`, a directory of ours, and below it, and remove it. It need not be there yet, as with all the others.
-    ///
-    /// # Errors
-    /// The ledger cannot be written, here and in all the others.
     pub fn of_mount(point: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Mount { point: point.into() })
     }
@@ -50,9 +47,6 @@ impl Guardian {
     }
 
     /// Will unmount a FUSE file system from a directory of the user's when its server is dead.
-    ///
-    /// # Errors
-    /// Where the mount point cannot be resolved; as [`Self::of_directory`].
     pub fn of_fuse_mount(point: &Path) -> Result<Self, TargetError> {
         let point = point.canonicalize().map_err(TargetError::io("look at the mount point", point))?;
         Self::of(Owed::FuseMount { point })
@@ -68,71 +62,46 @@ impl Guardian {
     }
 
     /// Will remove a directory of this process, which must have a name that nobody can guess, with everything in it.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`].
     pub fn of_tree(path: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Tree { path: path.into() })
     }
 
     /// Will move what is left in a control group to the group `before` and remove it.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`].
     pub fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::ControlGroup { path: path.into(), before: before.into() })
     }
 
     /// Will write `value` to a file of the kernel's, such as a limit of a control group.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`].
     pub fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: value.into(), ours: None })
     }
 
     /// Will write `before` to a file of the kernel's if its value is still `ours`.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`].
     pub fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
 
-    /// Will end commands with what they started.
     pub(crate) fn of_commands(members: Members) -> Result<Self, TargetError> {
         Self::of(Owed::Commands(members))
     }
 
     /// Will end a child. One that cannot be written down is ended at once.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`]; the child has ended then.
     pub fn of_child(child: &mut Child) -> Result<Self, TargetError> {
         or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
     }
 
     /// Will detach a loop device while it has this file.
-    ///
-    /// # Errors
-    /// Those of fstat(2); as [`Self::of_directory`].
     pub fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("look at the file of", path))?;
         Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
     }
 
     /// Will remove a device of device mapper.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`].
     pub fn of_mapping(name: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Mapping { name: name.into() })
     }
 
     /// Will thaw the file system of a directory.
-    ///
-    /// # Errors
-    /// As [`Self::of_directory`].
     pub fn of_frozen(point: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Frozen { point: point.into() })
     }

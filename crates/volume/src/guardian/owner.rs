@@ -8,7 +8,6 @@ use std::str::FromStr;
 /// A process: its number, when it started, in which boot and in which namespace of process numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Its number.
     pub process: u32,
     /// When it started, in clock ticks since boot (proc_pid_stat(5), field 22).
     start_ticks: u64,
@@ -18,15 +17,12 @@ pub struct Owner {
     boot: String,
 }
 
-/// Whether a process is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// It runs.
     Alive,
     /// It was killed or exits, and has not ended yet: it gives its memory back, writes to a slow disk, or waits for an answer of
     /// a FUSE server that was killed with it.
     Ending,
-    /// It ended.
     Dead,
     /// It began in another boot: before this one, or under another kernel that shares the directory with this one.
     OtherBoot,
@@ -35,12 +31,10 @@ pub enum Life {
 }
 
 impl Owner {
-    /// This process.
     pub fn current() -> Self {
         Self::of(std::process::id())
     }
 
-    /// A process of this namespace.
     pub fn of(process: u32) -> Self {
         let start_ticks = stat_of(process).map_or(0, |(_, start)| start);
         Self { process, start_ticks, namespace: namespace(), boot: boot() }
@@ -61,7 +55,6 @@ impl Owner {
     }
 }
 
-/// A thread of a process.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
     /// As in proc_pid_stat(5): 'Z' and 'X' have ended.
@@ -156,7 +149,6 @@ fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// State and start of a process.
 pub(crate) fn stat_of(process: u32) -> Option<(char, u64)> {
     let fields = fields(&format!("/proc/{process}/stat"))?;
     Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))

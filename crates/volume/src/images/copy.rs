@@ -12,12 +12,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-/// How much of an image is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// What holds data; what lies between is holes in a new file and zeroed on a device.
     Used,
-    /// Every block is written.
     Full,
 }
 
@@ -61,9 +59,6 @@ pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Resu
 /// The same by writes in an order, each complete before the next, past the cache of the host. `order` is given the ranges of the
 /// image that hold data, and its size; its pieces must cover these ranges, may overlap, and are of whole blocks of 4 KiB but for
 /// the end of the image.
-///
-/// # Errors
-/// As [`copy`]; a piece behind the end of the image.
 pub fn copy_in_order(
     from: &Path,
     to: &Path,
@@ -77,7 +72,6 @@ pub fn copy_in_order(
     })
 }
 
-/// What is copied, and how.
 struct Course {
     /// What holds data; all else reads as zero.
     ranges: Vec<Range>,
@@ -91,7 +85,6 @@ enum Way {
 }
 
 impl Course {
-    /// What no write reaches.
     fn unwritten(&self, size: u64) -> Vec<Range> {
         match &self.way {
             Way::Pieces(pieces) => sparse::gaps(&sparse::merge(pieces.clone()), size),

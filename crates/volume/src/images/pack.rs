@@ -137,9 +137,6 @@ fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Na
 }
 
 /// BLAKE3 of the size of a file and of where it holds which bytes; blocks of zeroes and holes are alike, and holes are not read.
-///
-/// # Errors
-/// Those of reading the file.
 pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     let file = File::open(path).map_err(TargetError::io("open", path))?;
     let size = file.metadata().map_err(TargetError::io("read the size of", path))?.len();

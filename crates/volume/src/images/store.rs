@@ -12,7 +12,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The cap when nobody sets one.
 const DEFAULT_CAP: Bytes = Bytes::gib(20);
 
 /// Sets the cap: a size such as `50G`.
@@ -63,9 +62,6 @@ impl ImageStore {
     }
 
     /// A store in any folder.
-    ///
-    /// # Errors
-    /// Where the folder cannot be made.
     pub fn open(folder: &Path, cap: Bytes) -> Result<Self, TargetError> {
         fs::create_dir_all(folder).map_err(TargetError::io("make directory", folder))?;
         Ok(Self { folder: folder.into(), cap })
@@ -76,12 +72,10 @@ impl ImageStore {
         blake3::hash(content.as_bytes()).to_hex()[..32].to_string()
     }
 
-    /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The size cap.
     pub fn cap(&self) -> Bytes {
         self.cap
     }
@@ -114,7 +108,6 @@ impl ImageStore {
         self.find(key)
     }
 
-    /// With the lock held.
     fn find(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
         let path = self.image(key)?;
         let Some(mut entry) = self.read(key).filter(|entry| is_whole(&path, entry)) else { return Ok(None) };
@@ -124,9 +117,6 @@ impl ImageStore {
     }
 
     /// Copies the image under `key` to a file. `false`: there is none.
-    ///
-    /// # Errors
-    /// As [`Self::get`]; those of reading the image and of writing `to`.
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
         let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
         let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();

@@ -34,9 +34,6 @@ const EXTENTS: [(u64, u64); 3] = [(0, 0), (MIB, 0), (MIB, MIB)];
 
 /// What a device of `size` bytes holds: the name of a known signature, also of a partition or of a superblock's copy, or "data
 /// of an unknown kind" when its first or last MiB is not all zero. `None`: nothing was found.
-///
-/// # Errors
-/// Those of read(2).
 pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     for (name, offset, magic) in magics() {
         if matches(file, offset, magic, size, path)? {
@@ -110,9 +107,6 @@ pub fn is_sampled(size: u64) -> bool {
 
 /// Looks for data where nothing is known to be: in blocks of 4 KiB at equal distances over the whole device. A device of
 /// which the share p is in use is missed with the probability (1 - p)^512: 0.6 % of one that is 1 % full.
-///
-/// # Errors
-/// Those of read(2).
 pub fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     const BLOCK: u64 = 4096;
     if size <= WHOLLY {
@@ -145,9 +139,6 @@ fn read_at(file: &File, offset: u64, length: usize, path: &Path) -> Result<Vec<u
 }
 
 /// The file system whose superblock is there.
-///
-/// # Errors
-/// Those of read(2).
 pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSystem>, TargetError> {
     for known in FileSystem::ALL {
         let signature = &known.entry().signature;
@@ -160,9 +151,6 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
 
 /// Whether a zoned device holds btrfs: its superblocks follow one another in the first two zones, of which the one that is written next
 /// may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
-///
-/// # Errors
-/// Those of read(2).
 pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
     let magic = FileSystem::Btrfs.entry().signature.magic;
     let begins = |zone: u64| matches(file, zone * zone_bytes + BTRFS_MAGIC, magic, size, path);
@@ -173,9 +161,6 @@ pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> R
 const BTRFS_MAGIC: u64 = 64;
 
 /// Whether the bytes from `start` to `end` are all zero.
-///
-/// # Errors
-/// Those of read(2).
 pub fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {
     let mut buffer = vec![0u8; (end - start).min(MIB) as usize];
     let mut offset = start;

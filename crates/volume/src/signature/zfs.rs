@@ -20,7 +20,6 @@ pub(super) fn labels(size: u64) -> impl Iterator<Item = u64> {
     numbers.into_iter().flatten().filter(move |number| *number < whole).map(|number| number * LABEL)
 }
 
-/// Whether what begins with these bytes is a label.
 pub(super) fn is_label(bytes: &[u8]) -> bool {
     let ring = bytes.get(RING..bytes.len().min(LABEL as usize)).unwrap_or_default();
     let magics = [UBERBLOCK.to_le_bytes(), UBERBLOCK.to_be_bytes()];

@@ -74,12 +74,10 @@ impl Digests {
         found.filter_map(Result::transpose).collect()
     }
 
-    /// Where a chunk lies.
     pub(super) fn range(&self, chunk: u64) -> Range {
         Range { start: chunk * CHUNK, end: ((chunk + 1) * CHUNK).min(self.size) }
     }
 
-    /// Bytes in these chunks.
     pub(super) fn bytes(&self, chunks: &[u64]) -> u64 {
         chunks.iter().map(|chunk| self.range(*chunk).length()).sum()
     }

@@ -36,7 +36,6 @@ pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     Within::open(path.parent().unwrap_or(Path::new(".")))?.file(Path::new(name))
 }
 
-/// All of such a file.
 pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let name = path.file_name().unwrap_or_default();
     Within::open(path.parent().unwrap_or(Path::new(".")))?.read(Path::new(name))

@@ -53,7 +53,6 @@ impl Snapshots {
         }
     }
 
-    /// Refuses what needs a target that is whole.
     pub(super) fn refuse_interrupted(&self) -> Result<(), TargetError> {
         let Some(Journal { name, .. }) = self.interrupted()? else { return Ok(()) };
         let path = self.medium.path().display();

@@ -10,14 +10,12 @@ use std::path::Path;
 /// A way back that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Journal {
-    /// Its snapshot.
     pub name: String,
     /// The identity of its target. `None`: a version wrote it that did not tell.
     pub identity: Option<String>,
 }
 
 impl Journal {
-    /// Writes it down.
     pub(super) fn save(&self, journal: &Path) -> Result<(), TargetError> {
         let text = match &self.identity {
             Some(identity) => format!("{}\n{identity}", self.name),

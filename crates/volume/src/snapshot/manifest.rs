@@ -7,7 +7,6 @@ use std::fs;
 use std::path::Path;
 
 const FORMAT: u32 = 2;
-/// Without digests and without times of change.
 const WITHOUT_DIGESTS: u32 = 1;
 
 /// The state of a target's content. Different stamps mean that it may have been written in between; equal ones prove nothing.
@@ -155,7 +154,6 @@ impl Manifest {
     }
 }
 
-/// A name becomes a file name.
 pub(super) fn check_name(name: &str) -> Result<(), TargetError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {

@@ -61,7 +61,6 @@ impl Medium {
         }
     }
 
-    /// Whether this folder is that of its snapshots and of nothing else.
     pub(super) fn is_own(&self, folder: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
         real(folder) == real(&self.default_folder())
@@ -87,7 +86,6 @@ impl Medium {
         }
     }
 
-    /// The group that may write an image.
     pub(super) fn group(&self) -> Option<u32> {
         match self {
             Self::Image { file, .. } => {

@@ -35,13 +35,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How a snapshot is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Shares blocks with the image where the host's file system can, else copies. A loop device over an image with shared
     /// blocks is slower at its first writes.
     Reflink,
-    /// Copies what is used.
     Copy,
 }
 
@@ -67,11 +65,9 @@ pub struct RollbackReport {
 
 /// Where a restore begins, before the comparison restores what is left.
 enum Way {
-    /// Everything, whatever is known.
     Everything,
     /// What a valid trace says was altered.
     Altered(Vec<Range>),
-    /// With the comparison.
     Comparison,
 }
 
@@ -82,13 +78,10 @@ pub struct Traced<T> {
     pub result: Result<T, TargetError>,
     /// The requests from before the mount to after the unmount.
     pub trace: BlockTrace,
-    /// Kernel warnings about the device.
     pub kernel_warnings: Vec<String>,
-    /// The way back.
     pub rollback: RollbackReport,
 }
 
-/// The snapshots of one image or device.
 #[derive(Debug)]
 pub struct Snapshots {
     folder: PathBuf,
@@ -110,9 +103,6 @@ impl Snapshots {
 
     /// The same; `erase` repeats the path of a target whose content may be lost although nothing proves that the snapshot is its
     /// own: a device without a serial number after a boot or when it was attached anew, an image that was moved.
-    ///
-    /// # Errors
-    /// As for [`Self::of`].
     pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
         if let Some(word) =
@@ -179,7 +169,6 @@ impl Snapshots {
         Ok(manifest)
     }
 
-    /// The names of the snapshots.
     pub fn names(&self) -> Vec<String> {
         manifest::names(&self.folder)
     }

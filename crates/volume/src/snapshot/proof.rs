@@ -14,13 +14,11 @@ const LIMIT_BYTES: u64 = 16 << 30;
 /// Of what the trace does not name, beyond the limit: one chunk in so many.
 const SAMPLE: u64 = 100;
 
-/// What is compared with the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
     /// Everything that is allocated, up to 16 GiB; beyond that what the command wrote and one percent of the rest.
     #[default]
     Auto,
-    /// Everything that is allocated.
     Full,
 }
 
@@ -49,14 +47,10 @@ pub struct Verification {
     pub seconds: f64,
 }
 
-/// What a proof found and did.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// The comparison.
     pub verification: Verification,
-    /// What differed and was restored.
     pub restored: Vec<Range>,
-    /// How long that took.
     pub restore_seconds: f64,
 }
 

@@ -7,7 +7,6 @@ use crate::trace::ValidTrace;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-/// Restores these ranges.
 pub(super) fn ranges(medium: &Medium, snapshot: Named, ranges: &[Range]) -> Result<(), TargetError> {
     for range in ranges {
         restore_range(medium, snapshot, *range)?;

@@ -81,7 +81,6 @@ fn quiet(device: &BlockDevice) -> Result<Sample, TargetError> {
     }
 }
 
-/// Both accounts of a recording.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     /// Beginning and end of the recording.
@@ -92,12 +91,10 @@ pub(crate) struct Accounts {
     pub unfinished: u64,
     /// Flushes are counted for the whole disk, and those asked for by a partition cannot be told apart.
     pub is_partition: bool,
-    /// Largest request of the device.
     pub max_request_bytes: u64,
 }
 
 impl Accounts {
-    /// What the device completed.
     pub(crate) fn device_stat(&self) -> DeviceStat {
         let [start, end] = &self.borders;
         end.after.stat.since(&start.before.stat)

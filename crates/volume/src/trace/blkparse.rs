@@ -44,9 +44,6 @@ pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockT
 }
 
 /// The same from text in memory.
-///
-/// # Errors
-/// As [`import`], but for reading.
 pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let found = read(text, path, device)?;
     let (skipped, failed) = (found.skipped, found.failed);
@@ -63,7 +60,6 @@ fn text_of(bytes: io::Result<Vec<u8>>, path: &Path) -> Result<String, TargetErro
 /// Events with the numbers of their lines, from 1.
 type Numbered = Vec<(usize, Event)>;
 
-/// What there is of one device.
 #[derive(Default)]
 struct Found {
     events: Numbered,
@@ -82,7 +78,6 @@ impl Found {
     }
 }
 
-/// The events of one device.
 fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, TargetError> {
     let mut devices: BTreeMap<(u32, u32), Found> = BTreeMap::new();
     let (mut skipped, mut in_summary) = (0, false);
@@ -229,9 +224,6 @@ fn parse_time(word: &str) -> Option<u64> {
 
 /// Writes a trace as such text: a line for each issue and each completion, in the order of time. `device` is printed as
 /// its number.
-///
-/// # Errors
-/// Those of writing to `out`.
 pub fn export(trace: &BlockTrace, device: (u32, u32), out: &mut impl Write) -> io::Result<()> {
     let mut lines: Vec<(u64, bool, Request)> = Vec::with_capacity(trace.len() * 2);
     for request in trace.iter() {

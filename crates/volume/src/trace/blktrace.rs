@@ -55,7 +55,6 @@ pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Tar
     Ok(with_problems(trace, 0, unissued, found.failed))
 }
 
-/// What there is of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     events: Vec<Event>,
@@ -100,7 +99,6 @@ pub(crate) fn assemble(mut events: Vec<Event>, device: &str) -> (BlockTrace, u64
     (trace, tally.unmatched)
 }
 
-/// The one device of a trace, or the one that was asked for.
 pub(crate) fn choose(found: &[(u32, u32)], wanted: Option<(u32, u32)>, path: &Path) -> Result<(u32, u32), TargetError> {
     let list = || found.iter().map(|(major, minor)| format!("{major},{minor}")).collect::<Vec<_>>().join(" ");
     match (found, wanted) {

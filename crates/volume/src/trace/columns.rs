@@ -16,9 +16,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// A longer line is no request.
 const MOST_LINE_BYTES: u64 = 4096;
-/// A fleet has fewer devices.
 const MOST_DEVICES: usize = 100_000;
 const MOST_REQUESTS: u64 = 200_000_000;
 const SECTOR_BYTES: u64 = 512;
@@ -26,9 +24,7 @@ const SECTOR_BYTES: u64 = 512;
 /// A trace, and what a reader must know of it.
 #[derive(Debug)]
 pub struct Columns {
-    /// The requests.
     pub trace: BlockTrace,
-    /// In words.
     pub caveats: Vec<String>,
 }
 
@@ -45,9 +41,6 @@ pub fn import(path: &Path, pattern: &str, device: Option<&str>) -> Result<Column
 }
 
 /// The same from text in memory.
-///
-/// # Errors
-/// As [`import`], but for opening.
 pub fn parse(text: &[u8], path: &Path, pattern: &str, device: Option<&str>) -> Result<Columns, TargetError> {
     read(text, path, Pattern::parse(pattern).map_err(TargetError::Usage)?, device)
 }
@@ -59,7 +52,6 @@ struct Row {
     request: Request,
 }
 
-/// What is counted for the caveats.
 #[derive(Default)]
 struct Counts {
     backwards: u64,
@@ -69,7 +61,6 @@ struct Counts {
     without_latency: u64,
 }
 
-/// A line of the pattern's columns.
 enum Line {
     Request(String, Row),
     /// An action of a log that moves no data: the opening of a file.
@@ -139,7 +130,6 @@ fn read(
     finish(rows, &device, &pattern, &counts).map_err(|problem| TargetError::damaged(path, problem))
 }
 
-/// The one device, or the one that was asked for.
 fn choose(devices: &BTreeMap<String, u64>, wanted: Option<&str>, path: &Path) -> Result<String, TargetError> {
     let shown = || {
         let mut all: Vec<_> = devices.iter().collect();
@@ -161,7 +151,6 @@ fn choose(devices: &BTreeMap<String, u64>, wanted: Option<&str>, path: &Path) ->
     }
 }
 
-/// The trace, from its first request on.
 fn finish(rows: Vec<Row>, device: &str, pattern: &Pattern, counts: &Counts) -> Result<Columns, String> {
     let start = rows.iter().map(|row| row.time_ns).min().unwrap_or(0);
     let issued = |row: Row| {
@@ -191,7 +180,6 @@ fn finish(rows: Vec<Row>, device: &str, pattern: &Pattern, counts: &Counts) -> R
     Ok(Columns { trace: BlockTrace::from_requests(device, 0, requests), caveats })
 }
 
-/// Reads one line.
 fn request(pattern: &Pattern, line: &str) -> Result<Line, String> {
     let cells = pattern.cells(line);
     let operation = match pattern::operation(cells.get(Field::Operation)?)? {

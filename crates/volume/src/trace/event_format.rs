@@ -26,7 +26,6 @@ impl EventFormat {
     }
 }
 
-/// The number of an event in its format file.
 fn number_of(text: &str) -> Option<u16> {
     text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()
 }

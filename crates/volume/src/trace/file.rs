@@ -48,7 +48,6 @@ impl Head {
 }
 
 impl BlockTrace {
-    /// The bytes of a trace file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let head = Head {
             format: MAGIC.into(),
@@ -125,9 +124,6 @@ impl BlockTrace {
     }
 
     /// Reads a trace file.
-    ///
-    /// # Errors
-    /// As [`Self::from_bytes`]; those of [`input::regular`].
     pub fn load(path: &Path) -> Result<Self, TargetError> {
         Self::from_bytes(&input::regular(path).map_err(TargetError::io("read", path))?, path)
     }

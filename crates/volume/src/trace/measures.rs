@@ -139,7 +139,6 @@ impl Measures {
 }
 
 impl DynamicLayout {
-    /// Computes it from a trace.
     pub fn of(trace: ValidTrace<'_>) -> Self {
         let mut layout = Self::default();
         let (mut sectors, mut expected) = (0, None);

@@ -63,7 +63,6 @@ impl BlockTrace {
         trace
     }
 
-    /// The name of the traced device.
     pub fn device(&self) -> &str {
         &self.device
     }
@@ -97,12 +96,10 @@ impl BlockTrace {
         (self.device_stat, self.problems) = (device_stat, problems);
     }
 
-    /// Number of requests.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is no request.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -145,7 +142,6 @@ impl BlockTrace {
         }
     }
 
-    /// The requests in issue order.
     pub fn iter(&self) -> impl Iterator<Item = Request> + '_ {
         let mut issue_ns = 0;
         self.records.iter().enumerate().map(move |(index, packed)| {

@@ -10,9 +10,7 @@ use std::ops::Range;
 /// What a command to a zoned drive is that the kernel's letters do not tell (all kernels before 6.19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneCommand {
-    /// A zone append.
     Append,
-    /// An action on a zone.
     Action(ZoneAction),
 }
 
@@ -21,37 +19,24 @@ pub(crate) enum ZoneCommand {
 pub(crate) enum Event {
     /// The driver made a command for a zone out of the request that is issued next for this place.
     Made {
-        /// When.
         now_ns: u64,
-        /// First sector of the zone.
         sector: u64,
-        /// What it is.
         command: ZoneCommand,
     },
-    /// A request was issued.
     Issue(Request),
     /// A zone append was issued: its sector is that of the zone, and the completion tells where it was written.
     Append(Request),
     /// The driver could not take a request (the rest of one): it will be issued again.
     Requeue {
-        /// When.
         now_ns: u64,
-        /// First sector that was not completed.
         sector: u64,
-        /// What the request does.
         operation: Operation,
     },
-    /// A part of a request, or all of it, was completed.
     Complete {
-        /// When.
         now_ns: u64,
-        /// First sector that was completed.
         sector: u64,
-        /// How many were.
         sectors: u32,
-        /// What the request does.
         operation: Operation,
-        /// Where the kernel counts it.
         group: Group,
     },
 }
@@ -69,7 +54,6 @@ impl Event {
         Self::Requeue { now_ns, sector, operation }
     }
 
-    /// When it happened.
     pub(crate) fn time_ns(&self) -> u64 {
         match self {
             Self::Issue(request) | Self::Append(request) => request.issue_ns,
@@ -131,7 +115,6 @@ impl Pairing {
         Self { trace, open, also_open, appends: Vec::new(), made, tally: Tally::default() }
     }
 
-    /// Takes the next event.
     pub(crate) fn take(&mut self, event: &Event) {
         match event {
             Event::Made { sector, command, .. } => {

@@ -77,13 +77,10 @@ pub struct Request {
     pub sector: u64,
     /// Length in units of 512 bytes.
     pub sectors: u32,
-    /// What it does.
     pub operation: Operation,
-    /// Somebody waits for it.
     pub sync: bool,
     /// It is the file system's metadata.
     pub meta: bool,
-    /// It is read-ahead.
     pub ahead: bool,
     /// It goes past the device's write cache (force unit access).
     pub fua: bool,
@@ -108,12 +105,10 @@ impl Request {
         Self { issue_ns: 0, latency_ns: None, sector, sectors, operation, sync, meta, ahead, fua, preflush, append }
     }
 
-    /// One past its last sector.
     pub fn end_sector(&self) -> u64 {
         self.sector.saturating_add(u64::from(self.sectors))
     }
 
-    /// Its length in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.sectors) * 512
     }
@@ -124,7 +119,6 @@ impl Request {
         self.with_rwbs_bytes(rwbs.trim_end_matches('\0').as_bytes())
     }
 
-    /// The same from bytes.
     pub(crate) fn with_rwbs_bytes(mut self, rwbs: &[u8]) -> Option<Self> {
         let mut letters = rwbs;
         // A first F is a flush before the operation when an operation follows it, else it is the operation.

@@ -21,7 +21,6 @@ const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// The events that are recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Formats {
     pub issue: EventFormat,
@@ -31,7 +30,6 @@ pub(crate) struct Formats {
     pub command: Option<CommandFormat>,
 }
 
-/// What became of the entries of pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PageCount {
     /// Entries that hold an event, understood or not.
@@ -109,16 +107,21 @@ pub(crate) fn judge_page(bytes: &[u8]) {
     assert!(events.len() as u64 + count.undecoded >= count.entries, "an entry is neither understood nor counted");
 }
 
-/// One entry of a page.
 enum Entry<'a> {
     /// The rest of the page is empty.
     End,
     /// Time passes: an extension, or an event that was taken back.
-    Gap { delta_ns: u64 },
+    Gap {
+        delta_ns: u64,
+    },
     /// The time is set, but for its highest bits.
-    Stamp { lower_ns: u64 },
-    /// An event.
-    Event { delta_ns: u64, data: &'a [u8] },
+    Stamp {
+        lower_ns: u64,
+    },
+    Event {
+        delta_ns: u64,
+        data: &'a [u8],
+    },
 }
 
 /// The next entry and what follows it. `None`: it does not end inside the page.

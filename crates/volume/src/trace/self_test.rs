@@ -20,7 +20,6 @@ const STRIDE: u64 = 3;
 pub struct SelfTest {
     /// Blocks of 4 KiB that were read, one request each.
     pub asked: u64,
-    /// Those of them that the trace holds.
     pub traced: u64,
     /// What the device counted; others may have looked at it meanwhile.
     pub device_stat: DeviceStat,
@@ -29,17 +28,12 @@ pub struct SelfTest {
 }
 
 impl SelfTest {
-    /// Whether the accounts agree.
     pub fn agrees(&self) -> bool {
         self.traced == self.asked && self.device_stat.reads >= self.asked && self.problems.is_empty()
     }
 }
 
 /// Traces direct reads of a known number of blocks of a small loop device in memory, and compares.
-///
-/// # Errors
-///
-/// When there is no loop device or no tracefs, which needs root.
 pub fn self_test() -> Result<SelfTest, TargetError> {
     let name = std::path::Path::new("memory of the trace's self-test");
     let memory = rustix::fs::memfd_create("senesce-self-test", MemfdFlags::CLOEXEC);

@@ -66,9 +66,6 @@ impl TraceSession {
     }
 
     /// The same with another buffer per CPU, in KiB.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
     pub fn start_with_buffer(device: &BlockDevice, buffer_kib: u64) -> Result<Self, TargetError> {
         let disk = device.disk();
         if disk.attribute("queue/scheduler").is_none_or(|text| text == "none" && !has_request_queue(&disk)) {
@@ -208,7 +205,6 @@ impl Counting {
     }
 }
 
-/// Settings that are not as they were.
 fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Problem> {
     let pairs = before.iter().zip(after).filter(|(before, after)| before != after);
     pairs

@@ -13,17 +13,11 @@ pub struct TraceSessions(Vec<TraceSession>);
 
 impl TraceSessions {
     /// Begins to record every device.
-    ///
-    /// # Errors
-    /// As [`TraceSession::start`].
     pub fn start(devices: &[BlockDevice]) -> Result<Self, TargetError> {
         devices.iter().map(TraceSession::start).collect::<Result<_, _>>().map(Self)
     }
 
     /// Ends the recordings. The sectors of a device begin behind those of the devices before it; times count from the first recording.
-    ///
-    /// # Errors
-    /// As [`TraceSession::stop`].
     pub fn stop(self) -> Result<BlockTrace, TargetError> {
         let stopped = self.0.into_iter().map(|session| Ok((session.start_ns(), session.stop()?)));
         let mut traces: Vec<(u64, BlockTrace)> = stopped.collect::<Result<_, TargetError>>()?;

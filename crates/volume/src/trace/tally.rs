@@ -30,7 +30,6 @@ impl Group {
         }
     }
 
-    /// Of a request of which the operation is known.
     pub(crate) fn of_operation(operation: Operation) -> Self {
         match operation {
             Operation::Read => Self::Read,
@@ -55,7 +54,6 @@ pub(crate) struct Tally {
     pub writes_at_zero: u64,
     /// Commands, and the bytes they moved.
     pub commands: u64,
-    /// Bytes that commands moved.
     pub command_bytes: u64,
     /// Completions of requests that were issued before the recording began.
     pub unmatched: u64,

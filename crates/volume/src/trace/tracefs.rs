@@ -79,20 +79,16 @@ impl Drop for TraceFs {
 /// What an instance records and how much it buffers.
 #[derive(Debug, Clone)]
 pub(crate) struct InstanceOptions {
-    /// The filter of issues.
     pub issue_filter: String,
-    /// The filter of completions.
     pub complete_filter: String,
     /// The commands for zones of an NVMe drive.
     pub commands: Option<CommandOptions>,
-    /// Buffer per CPU.
     pub buffer_kib: u64,
 }
 
 /// Which commands of the NVMe driver are recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandOptions {
-    /// The filter.
     pub filter: String,
     /// Sectors of 512 bytes per logical block.
     pub block_sectors: u64,
@@ -115,7 +111,6 @@ pub(crate) struct Instance {
     _tracefs: TraceFs,
     /// Where the fields of the events lie.
     pub formats: Formats,
-    /// Size of the pages that are read.
     pub page_size: usize,
 }
 
@@ -163,7 +158,6 @@ impl Instance {
         Ok(())
     }
 
-    /// Turns recording on or off.
     pub(crate) fn record(&self, on: bool) -> Result<(), TargetError> {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
@@ -196,7 +190,6 @@ impl Instance {
         Ok(pipes)
     }
 
-    /// The kernel's counters of events.
     pub(crate) fn counters(&self) -> Result<EventCounters, TargetError> {
         let mut counters = EventCounters::default();
         for cpu in self.cpus()? {

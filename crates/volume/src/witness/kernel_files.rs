@@ -33,7 +33,6 @@ impl Tree {
         Self::of("/proc", PROC_MAGIC)
     }
 
-    /// /sys.
     pub(crate) fn sys() -> Result<Self, Silent> {
         Self::of("/sys", SYSFS_MAGIC)
     }
@@ -64,7 +63,6 @@ impl Tree {
         }
     }
 
-    /// The text of a file.
     pub(crate) fn read(&self, path: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         self.open(path)?.read_to_end(&mut bytes)?;

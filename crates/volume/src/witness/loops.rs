@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 /// The major number of loop devices (Documentation/admin-guide/devices.txt).
 pub(crate) const LOOP_MAJOR: u32 = 7;
 
-/// A loop device that has something attached.
 #[derive(Debug)]
 struct Attached {
     path: PathBuf,
@@ -24,14 +23,11 @@ struct Attached {
     file_name: Option<PathBuf>,
 }
 
-/// What a loop device has attached.
 #[derive(Debug)]
 enum Under {
     /// A file, by the numbers of its file system and inode.
     File((u64, u64)),
-    /// A block device.
     Device((u32, u32)),
-    /// Nothing any more.
     Nothing,
     /// The device does not answer.
     Unknown(Silent),
@@ -54,7 +50,6 @@ fn attached() -> Result<Vec<Attached>, Silent> {
 /// Loop devices by name: number, name of the file.
 type Listed = BTreeMap<String, ((u32, u32), Option<PathBuf>)>;
 
-/// Whether a device is a loop device or a part of one.
 pub(crate) fn is_loop(device: &BlockDevice) -> bool {
     device.disk().number().0 == LOOP_MAJOR
 }
@@ -206,12 +201,9 @@ fn over(is_over: impl Fn(&Attached) -> Result<bool, Silent>) -> Result<Vec<PathB
     }
 }
 
-/// What a loop device lies on.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// A file.
     File(Known),
-    /// Another block device.
     Device(BlockDevice),
 }
 

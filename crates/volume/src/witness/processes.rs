@@ -12,13 +12,10 @@ use std::time::{Duration, Instant};
 /// How long a process may take to start.
 const START_LIMIT: Duration = Duration::from_secs(2);
 
-/// The process that starts all others.
 const FIRST: u32 = 1;
 
-/// What processes may have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// A block device, by its numbers.
     Device((u32, u32)),
     /// A file, by the numbers of its file system and its inode.
     File((u32, u32), u64),

@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 
 const SIZE: usize = 4 << 20;
 
-/// An image full of one byte.
 fn image(path: &Path, byte: u8) -> TargetSpec {
     fs::write(path, vec![byte; SIZE]).unwrap();
     TargetSpec::Image { path: path.into(), size: None }

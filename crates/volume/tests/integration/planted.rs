@@ -116,7 +116,6 @@ fn a_folder_of_snapshots_of_another_user_is_not_believed() {
     assert!(scene.snapshots().rollback("one", false).unwrap().verified);
 }
 
-/// A folder as /tmp.
 fn shared(directory: &Path) -> PathBuf {
     let shared = directory.join("shared");
     fs::create_dir(&shared).unwrap();

@@ -66,7 +66,6 @@ impl Saved {
     }
 }
 
-/// Writes some files, and what they held to the device.
 fn write_files(mount_point: &Path) {
     for number in 0..10 {
         let path = mount_point.join(format!("new{number}"));

@@ -10,7 +10,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// A closed image with some files.
 fn filled(folder: &Path, file_system: FileSystem, size: &str) -> (PathBuf, TargetSpec) {
     let path = folder.join("a.img");
     let target = open(&image(&path, size), &OpenOptions::fresh(file_system)).unwrap();

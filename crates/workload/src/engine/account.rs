@@ -19,7 +19,6 @@ const MOST_ELSEWHERE: f64 = 0.5;
 
 /// What a run says of itself in two ways.
 pub struct Account<'a> {
-    /// What the threads executed.
     pub programs: &'a Programs,
     /// Counters and histograms, taken after every thread has ended.
     pub counted: &'a Sample,
@@ -35,12 +34,9 @@ pub struct Account<'a> {
     pub threads_stayed: bool,
 }
 
-/// Waits for a processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting {
-    /// Of all threads.
     pub seconds: f64,
-    /// Of the thread that waited longest.
     pub longest_seconds: f64,
 }
 
@@ -116,9 +112,6 @@ impl Account<'_> {
 }
 
 /// Compares the files that the run believes to exist with those that do, where it created or deleted some.
-///
-/// # Errors
-/// When a directory cannot be read.
 pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Result<Option<String>> {
     let changes = |kind: FlowopKind| matches!(kind, FlowopKind::CreateFile | FlowopKind::DeleteFile);
     if !programs.flowops.iter().any(|(_, kind)| changes(*kind)) {

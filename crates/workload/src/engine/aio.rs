@@ -10,7 +10,6 @@ const ENTRIES: u32 = 256;
 /// More writes in flight than this are waited for.
 const MOST_IN_FLIGHT: usize = 4096;
 
-/// A queue of writes in flight.
 pub struct AioQueue {
     ring: IoUring,
     in_flight: usize,
@@ -25,7 +24,6 @@ impl AioQueue {
         Ok(Self { ring: IoUring::new(ENTRIES)?, in_flight: 0 })
     }
 
-    /// Writes in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }

@@ -7,12 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The calls that flowops make. Paths are relative to the file set's directory.
-///
-/// # Errors
-/// Of all of them: those of the system call.
 #[expect(clippy::missing_errors_doc, reason = "one section for all, that of the trait")]
 pub trait Backend: Send + Sync + 'static {
-    /// An open file.
     type Handle: Send + Copy;
 
     /// Whether asynchronous writes are really issued.
@@ -22,19 +18,14 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Opens or creates a file; `size` is what the file set says about it.
     fn open(&self, root: BorrowedFd<'_>, path: &CStr, flags: OFlags, size: u64) -> Result<Self::Handle, Errno>;
-    /// Closes a file.
     fn close(&self, handle: Self::Handle) -> Result<(), Errno>;
     /// Reads at the file's position.
     fn read(&self, handle: &mut Self::Handle, buffer: &mut [u8]) -> Result<usize, Errno>;
-    /// Reads at an offset.
     fn read_at(&self, handle: &mut Self::Handle, buffer: &mut [u8], offset: u64) -> Result<usize, Errno>;
     /// Writes at the file's position.
     fn write(&self, handle: &mut Self::Handle, buffer: &[u8]) -> Result<usize, Errno>;
-    /// Writes at an offset.
     fn write_at(&self, handle: &mut Self::Handle, buffer: &[u8], offset: u64) -> Result<usize, Errno>;
-    /// Moves the position to the start.
     fn seek_start(&self, handle: &mut Self::Handle) -> Result<(), Errno>;
-    /// Moves the position to the end.
     fn seek_end(&self, handle: &mut Self::Handle) -> Result<(), Errno>;
     /// Makes a file durable.
     fn fsync(&self, handle: &Self::Handle) -> Result<(), Errno>;
@@ -42,25 +33,18 @@ pub trait Backend: Send + Sync + 'static {
     fn advise_random(&self, handle: &Self::Handle) -> Result<(), Errno>;
     /// Looks up an open file.
     fn fstat(&self, handle: &Self::Handle) -> Result<(), Errno>;
-    /// Looks up a path.
     fn stat(&self, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno>;
-    /// Deletes a file.
     fn unlink(&self, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno>;
-    /// Makes a directory.
     fn mkdir(&self, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno>;
-    /// Removes a directory.
     fn rmdir(&self, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno>;
     /// Reads a whole directory with a buffer and returns the bytes that Filebench counts for it.
     fn list(&self, root: BorrowedFd<'_>, path: &CStr, buffer: &mut [MaybeUninit<u8>]) -> Result<u64, Errno>;
-    /// The descriptor, where there is one.
     fn descriptor(&self, handle: &Self::Handle) -> Option<RawFd>;
 }
 
-/// The system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct System;
 
-/// An open descriptor of a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Descriptor(RawFd);
 

@@ -41,18 +41,15 @@ impl Clock {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 
-    /// Nanoseconds in a number of ticks.
     #[inline]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// Ticks in a number of nanoseconds.
     pub fn ticks(&self, nanoseconds: u64) -> u64 {
         ((u128::from(nanoseconds) << 32) / u128::from(self.scale.max(1))) as u64
     }
 
-    /// What the clock is, for the record.
     pub fn name(&self) -> &'static str {
         if self.counter { "time stamp counter" } else { "clock_gettime(CLOCK_MONOTONIC)" }
     }

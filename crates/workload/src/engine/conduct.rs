@@ -21,25 +21,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
-    /// This long.
     Time(Duration),
-    /// This many counted operations.
     Operations(u64),
     /// Until the rate is steady (see [`super::measure::is_steady`]), at most this long; the steady intervals are the result.
     Steady(Duration),
 }
 
-/// How a run is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure {
-    /// How long.
     pub length: Length,
     /// Time before counting begins.
     pub warm_up: Duration,
-    /// Length of the intervals of the course.
     pub interval: Duration,
     /// A system call that takes longer is reported, and waited for that long at the end.
     pub stuck_after: Duration,

@@ -11,17 +11,14 @@ pub struct Course<'a> {
     begin: Sample,
     /// The last samples with their times in seconds, the oldest first: enough for the beginning of a steady state.
     recent: VecDeque<(f64, Sample)>,
-    /// The intervals.
     pub intervals: Vec<Interval>,
 }
 
 impl<'a> Course<'a> {
-    /// A course that begins with this sample.
     pub fn new(names: &'a [(String, FlowopKind)], begin: Sample) -> Self {
         Self { names, recent: VecDeque::from([(0.0, begin.clone())]), begin, intervals: Vec::new() }
     }
 
-    /// Time of the last sample in seconds.
     pub fn last_seconds(&self) -> f64 {
         self.recent.back().map_or(0.0, |(seconds, _)| *seconds)
     }
@@ -39,7 +36,6 @@ impl<'a> Course<'a> {
         &self.intervals[self.intervals.len() - 1]
     }
 
-    /// Whether the last intervals are steady.
     pub fn is_steady(&self) -> bool {
         let rates: Vec<f64> = self.intervals.iter().map(|interval| interval.ops_per_second).collect();
         is_steady(&rates)

@@ -8,7 +8,6 @@ use crate::model::resolve_flow::MAX_SLOT;
 use rustix::io::Errno;
 use senesce_core::failure::errno_message;
 
-/// Where a flowop reads or writes.
 #[derive(Clone, Copy)]
 struct Access {
     slot: usize,

@@ -36,7 +36,6 @@ impl<'a, B: Backend> Worker<'a, B> {
         }
     }
 
-    /// Obtains an entry of a table.
     fn pick(&mut self, flowop: &Flowop, table: &EntryTable, which: Which, rotor: &AtomicU32) -> Result<u32, Stop> {
         let how = match flowop.spec.indexed {
             Some(value) => {
@@ -64,7 +63,6 @@ impl<'a, B: Backend> Worker<'a, B> {
         )))
     }
 
-    /// openfile, and the opening that other flowops imply.
     pub(super) fn open(&mut self, flowop: &Flowop, slot: usize) -> Outcome {
         if self.slots[slot].handle.is_some() {
             return Err(self.mistake(flowop, &format!("opens descriptor slot fd={slot} without closing it first")));

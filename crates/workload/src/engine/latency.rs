@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CELL_BITS: u32 = 7;
 /// Greatest recorded latency in ns (18 minutes); longer ones count as this.
 const GREATEST: u64 = (1 << 40) - 1;
-/// Cells of one histogram.
 pub const CELLS: usize = (((40 - CELL_BITS - 1) << CELL_BITS) + (2 << CELL_BITS)) as usize;
 
 /// The cell of a latency in ns.
@@ -39,7 +38,6 @@ impl Latencies {
         Self { cells: zeroed(copies * flowops * CELLS), copies, flowops }
     }
 
-    /// Adds one latency of a flowop.
     #[inline]
     pub fn record(&self, flowop: usize, nanoseconds: u64) {
         self.add(self.place(flowop, nanoseconds));
@@ -71,7 +69,6 @@ impl Latencies {
         let _ = place;
     }
 
-    /// The histograms so far.
     pub fn snapshot(&self) -> Snapshot {
         let mut counts = vec![0u64; self.flowops * CELLS];
         for copy in self.cells.chunks(counts.len().max(1)) {
@@ -135,7 +132,6 @@ impl Snapshot {
         Snapshot { counts }
     }
 
-    /// The histogram of one flowop.
     pub fn flowop(&self, flowop: usize) -> Distribution<'_> {
         Distribution { parts: vec![&self.counts[flowop * CELLS..(flowop + 1) * CELLS]] }
     }
@@ -147,7 +143,6 @@ impl Snapshot {
     }
 }
 
-/// A latency distribution.
 pub struct Distribution<'a> {
     parts: Vec<&'a [u64]>,
 }
@@ -157,7 +152,6 @@ impl Distribution<'_> {
         (0..CELLS).map(|cell| (middle(cell), self.parts.iter().map(|part| part[cell]).sum::<u64>()))
     }
 
-    /// Number of values.
     pub fn count(&self) -> u64 {
         self.parts.iter().map(|part| part.iter().sum::<u64>()).sum()
     }

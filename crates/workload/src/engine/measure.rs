@@ -13,12 +13,10 @@ use std::sync::atomic::Ordering;
 pub struct Sample {
     /// Count, bytes and latency sum in ns, by flowop.
     pub counters: Vec<[u64; 3]>,
-    /// Histograms.
     pub latencies: Snapshot,
 }
 
 impl Sample {
-    /// The state of a run.
     pub fn take<B: Backend>(shared: &Shared<B>, records: &[Arc<ThreadRecord>]) -> Self {
         let mut counters = vec![[0u64; 3]; shared.programs.flowops.len()];
         for record in records {

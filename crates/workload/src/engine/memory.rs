@@ -14,9 +14,6 @@ const PATTERN_BYTES: usize = 64 << 10;
 
 impl Memory {
     /// Memory of a thread, filled with incompressible content; 0 bytes: grows with need.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
     pub fn new(bytes: u64, salt: u64) -> io::Result<Self> {
         if bytes == 0 {
             return Ok(Self { map: None, fixed: false });
@@ -45,9 +42,6 @@ impl Memory {
 }
 
 /// A page-aligned mapping with pseudo-random content (xorshift64*, Vigna 2016).
-///
-/// # Errors
-/// Those of mmap(2).
 pub fn filled(bytes: u64, salt: u64) -> io::Result<MmapMut> {
     let mut map = MmapMut::map_anon(usize::try_from(bytes).map_err(io::Error::other)?)?;
     let pattern = map.len().min(PATTERN_BYTES);

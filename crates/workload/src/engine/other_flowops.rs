@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 const NOBODY: FileId = FileId { fileset: 0, entry: 0 };
 
-/// What a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limited {
     Operations,
@@ -19,7 +18,6 @@ enum Limited {
 }
 
 impl<'a, B: Backend> Worker<'a, B> {
-    /// Executes a flowop once.
     #[inline]
     pub(super) fn execute(&mut self, flowop: &'a Flowop) -> Outcome {
         use FlowopKind as K;

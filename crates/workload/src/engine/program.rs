@@ -10,13 +10,7 @@ pub enum Operation {
     /// A flowop, `iters` times.
     Flowop(Box<Flowop>),
     /// Begins `iters` passes over the operations up to the matching end.
-    Begin {
-        /// Passes.
-        iters: Value,
-        /// Position of the matching end.
-        end: usize,
-    },
-    /// Ends a pass.
+    Begin { iters: Value, end: usize },
     End {
         /// Position of the matching beginning.
         begin: usize,
@@ -26,15 +20,12 @@ pub enum Operation {
 /// A flowop with everything about it that does not change while it runs.
 #[derive(Debug, Clone)]
 pub struct Flowop {
-    /// Its attributes.
     pub spec: FlowopSpec,
     /// Position in its thread's counters.
     pub local: usize,
     /// Position among all flowops by name.
     pub global: usize,
-    /// Flags to open its file with.
     pub open_flags: OFlags,
-    /// Whom it acts on.
     pub target: Target,
     /// Whether it counts in operations per second.
     pub counted: bool,
@@ -43,11 +34,8 @@ pub struct Flowop {
 /// Whom a flowop acts on, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Nobody in particular.
     None,
-    /// The block flowops of this name.
     Block(usize),
-    /// The semaphores of this name.
     Semaphores(String),
     /// The counters of this flowop of the same thread.
     Own(usize),
@@ -56,39 +44,31 @@ pub enum Target {
 /// What one kind of thread executes.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// Name of its process.
     pub process: String,
-    /// Name of the thread.
     pub thread: String,
     /// How many threads execute it.
     pub instances: u64,
     /// Bytes of thread memory.
     pub memsize: u64,
-    /// Nice value.
     pub nice: i64,
     /// Best-effort I/O priority.
     pub io_priority: Option<u8>,
-    /// The loop.
     pub operations: Vec<Operation>,
-    /// Number of flowops in the loop.
     pub flowops: usize,
     /// Whether a flowop writes asynchronously.
     pub asynchronous: bool,
 }
 
-/// All programs of a workload and the names that their results have.
 #[derive(Debug, Clone, Default)]
 pub struct Programs {
     /// One per thread of every process definition.
     pub list: Vec<Program>,
     /// Flowops by name, in order of appearance, with what they do.
     pub flowops: Vec<(String, FlowopKind)>,
-    /// Names of block flowops.
     pub blocks: Vec<String>,
 }
 
 impl Programs {
-    /// Compiles a workload.
     pub fn compile(workload: &Workload) -> Self {
         let mut programs = Self::default();
         let threads =
@@ -136,19 +116,16 @@ impl Programs {
         self.flowops.iter().position(|(name, kind)| is_it(name, *kind))
     }
 
-    /// Number of threads.
     pub fn threads(&self) -> u64 {
         self.list.iter().map(|program| program.instances).sum()
     }
 
-    /// Every flowop of every program.
     pub fn each(&self) -> impl Iterator<Item = &Flowop> {
         self.list.iter().flat_map(|program| program.flowops())
     }
 }
 
 impl Program {
-    /// The flowops of the loop in order.
     pub fn flowops(&self) -> impl Iterator<Item = &Flowop> {
         self.operations.iter().filter_map(|operation| match operation {
             Operation::Flowop(flowop) => Some(&**flowop),

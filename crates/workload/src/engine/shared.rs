@@ -18,25 +18,15 @@ use std::sync::{Mutex, PoisonError};
 
 /// A file set while a workload runs.
 pub struct ActiveFileset {
-    /// Its name.
     pub name: String,
-    /// Its directory.
     pub path: PathBuf,
-    /// Its directory, open.
     pub root: OwnedFd,
-    /// Which files exist and are busy.
     pub files: EntryTable,
-    /// Sizes of the files as drawn.
     pub sizes: Vec<u64>,
-    /// Paths of the files below the directory.
     pub file_paths: Vec<CString>,
-    /// Directories, for listdir.
     pub directories: EntryTable,
-    /// Paths of the directories.
     pub directory_paths: Vec<CString>,
-    /// Leaf directories, for makedir and removedir.
     pub leaf_directories: EntryTable,
-    /// Paths of the leaf directories.
     pub leaf_directory_paths: Vec<CString>,
 }
 
@@ -66,19 +56,12 @@ impl ActiveFileset {
 /// Totals over all threads, kept only for flowops and run lengths that look at them.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Whether they are kept.
     pub kept: bool,
-    /// Counted operations.
     pub operations: AtomicU64,
-    /// Reads and writes.
     pub reads_and_writes: AtomicU64,
-    /// Bytes of counted operations.
     pub bytes: AtomicU64,
-    /// Operations that opslimit charged already.
     pub charged_operations: AtomicU64,
-    /// Reads and writes that iopslimit charged already.
     pub charged_reads_and_writes: AtomicU64,
-    /// Bytes that bwlimit charged already.
     pub charged_bytes: AtomicU64,
 }
 
@@ -97,7 +80,6 @@ pub enum Ending {
 /// in the same cache lines (two: processors fetch them in pairs).
 #[repr(align(128))]
 pub struct ThreadRecord {
-    /// Index of its program.
     pub program: usize,
     /// Number among the threads of its program, from 1.
     pub instance: u64,
@@ -111,25 +93,17 @@ pub struct ThreadRecord {
     pub counters: Box<[[AtomicU64; 3]]>,
     /// What it is doing: flowop + 1 (16 bits), system call (8), file set (8), entry (32).
     pub activity: AtomicU64,
-    /// Since when, in ticks.
     pub since: AtomicU64,
-    /// Whether it has ended.
     pub ended: AtomicBool,
 }
 
-/// Everything that threads share.
 pub struct Shared<B: Backend> {
-    /// What flowops call.
     pub backend: B,
-    /// Time stamps.
     pub clock: Clock,
-    /// What is executed.
     pub programs: Programs,
     /// File sets by index.
     pub filesets: Vec<ActiveFileset>,
-    /// Random variables by index.
     pub randoms: Vec<RandomVariable>,
-    /// Latencies of all threads.
     pub latencies: Latencies,
     /// Operations that begin before this tick are not counted.
     pub count_from: AtomicU64,
@@ -137,27 +111,19 @@ pub struct Shared<B: Backend> {
     pub count_until: AtomicU64,
     /// How many counted operations the run shall have; `u64::MAX`: no limit.
     pub operations_wanted: u64,
-    /// How many of them it has had.
     pub places_taken: AtomicU64,
-    /// Waiting and stopping.
     pub waits: Waits,
-    /// The event generator, if it has a rate.
     pub events: Option<EventGenerator>,
-    /// Totals over all threads.
     pub totals: Totals,
     /// What happens when no file can be obtained.
     pub quit_mode: QuitMode,
     /// Files are chosen at random instead of in rotation.
     pub random_choice: bool,
-    /// Root seed of the run.
     pub seed: Seed,
-    /// Threads that are ready to begin.
     pub ready: AtomicUsize,
-    /// Threads that have ended.
     pub ended: AtomicUsize,
     /// Why the run ended before its time: the first reason counts.
     pub ending: Mutex<Option<Ending>>,
-    /// Messages of print flowops.
     pub messages: Mutex<Vec<String>>,
 }
 
@@ -195,7 +161,6 @@ impl<B: Backend> Shared<B> {
     }
 }
 
-/// The system calls that the watchdog names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -218,7 +183,6 @@ pub enum SystemCall {
 }
 
 impl SystemCall {
-    /// Every call, in the order of their numbers.
     pub const ALL: [SystemCall; 15] = [
         Self::None,
         Self::Openat,
@@ -237,7 +201,6 @@ impl SystemCall {
         Self::Wait,
     ];
 
-    /// Its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "no system call",

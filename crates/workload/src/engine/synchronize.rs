@@ -44,19 +44,16 @@ impl Waits {
         }
     }
 
-    /// Opens the gate.
     pub fn open_gate(&self) {
         *lock(&self.gate) = true;
         self.opened.notify_all();
     }
 
-    /// Whether the run is over.
     #[inline]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The flag itself.
     pub fn flag(&self) -> &AtomicBool {
         &self.stop
     }

@@ -18,31 +18,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Why a flowop does not return normally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The run is over.
     Over,
-    /// No file could be obtained.
     NoFile(String),
     /// The thread has made or removed the last directory of a file set: that is all there was to do.
     Exhausted(String),
     /// The workload wants the run to end.
     Finished(String),
-    /// The run fails.
     Failed(String),
 }
 
-/// What a flowop returns.
 pub type Outcome = Result<(), Stop>;
 
-/// A file of a file set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     /// Index of the file set.
     pub fileset: u32,
-    /// Index of the file.
     pub entry: u32,
 }
 
-/// A descriptor slot of a thread.
 pub struct Slot<H> {
     /// The open file, if one is open.
     pub handle: Option<H>,
@@ -50,35 +43,25 @@ pub struct Slot<H> {
     pub file: Option<FileId>,
 }
 
-/// A thread of the workload.
 pub struct Worker<'a, B: Backend> {
-    /// What all threads share.
     pub shared: &'a Shared<B>,
-    /// What this thread executes.
     pub program: &'a Program,
-    /// What the thread tells others.
     pub record: &'a ThreadRecord,
-    /// Descriptor slots.
     pub slots: Vec<Slot<B::Handle>>,
     /// The next slot of the rotation (`opennext`); 0 before the first.
     pub slot_rotor: usize,
     /// This thread's rotors, one per file set (`opennext`).
     pub rotors: Vec<AtomicU32>,
-    /// Thread memory.
     pub memory: Memory,
     /// Offsets, sizes and choices.
     pub generator: Pcg64,
-    /// Generators of random variables.
     pub variables: Vec<Pcg64>,
-    /// The semaphore of each flowop of the program.
     pub semaphores: Vec<usize>,
     /// What limits saw last, per flowop; `None` before the first time.
     pub limit_seen: Vec<Option<u64>>,
     /// Constant copies of working set and value, drawn once.
     pub constants: Vec<(u64, u64)>,
-    /// Asynchronous writes.
     pub aio: Option<AioQueue>,
-    /// Counts latencies.
     pub latencies: Recorder,
     /// Sums of testrandvar: count, sum, sum of squares.
     pub tested: (u64, f64, f64),
@@ -292,7 +275,6 @@ impl<'a, B: Backend> Worker<'a, B> {
         before < self.shared.operations_wanted
     }
 
-    /// A failed call, in words.
     pub fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
         let place = file.map_or_else(String::new, |file| format!(" {}", self.file_path(file)));
         let message = errno_message(&errno.into());
@@ -304,12 +286,10 @@ impl<'a, B: Backend> Worker<'a, B> {
         Stop::Failed(format!("{}: {what}", self.who(flowop)))
     }
 
-    /// The flowop and its thread, for messages.
     pub fn who(&self, flowop: &Flowop) -> String {
         format!("flowop {} of thread {}-{}", flowop.spec.name, self.program.thread, self.record.instance)
     }
 
-    /// A file's path.
     pub fn file_path(&self, file: FileId) -> String {
         let fileset = &self.shared.filesets[file.fileset as usize];
         fileset.path.join(fileset.file_paths[file.entry as usize].to_string_lossy().as_ref()).display().to_string()

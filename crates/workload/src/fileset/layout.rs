@@ -16,7 +16,6 @@ const MAX_DEPTH: u32 = 400;
 /// A directory: its parent's index (itself for the root) and its number in the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Directory {
-    /// Index of the parent.
     pub parent: u32,
     /// Number in the parent; the name is this with eight digits.
     pub serial: u32,
@@ -25,9 +24,7 @@ pub struct Directory {
 /// A file: its directory's index, its number there, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Index of its directory.
     pub directory: u32,
-    /// Number in the directory.
     pub serial: u32,
     /// Size in bytes.
     pub size: u64,
@@ -36,11 +33,9 @@ pub struct File {
 /// A file set as drawn.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// The specification it was drawn from.
     pub spec: FilesetSpec,
     /// Directories; the first is the root of the file set.
     pub directories: Vec<Directory>,
-    /// Files in index order.
     pub files: Vec<File>,
     /// Empty directories that makedir and removedir work on.
     pub leaf_directories: Vec<Directory>,
@@ -48,7 +43,6 @@ pub struct Layout {
     pub bytes: u64,
     /// Files that exist at the start, in the order in which they are written.
     pub existing: Vec<u32>,
-    /// Leaf directories that exist at the start.
     pub existing_leaf_directories: Vec<u32>,
 }
 
@@ -287,7 +281,6 @@ impl Layout {
         paths
     }
 
-    /// Paths of all files, in index order.
     pub fn file_paths(&self) -> Vec<String> {
         let directories = self.directory_paths();
         self.files.iter().map(|file| below(&directories[file.directory as usize], file.serial)).collect()
@@ -299,7 +292,6 @@ impl Layout {
         self.leaf_directories.iter().map(|leaf| below(&directories[leaf.parent as usize], leaf.serial)).collect()
     }
 
-    /// Bytes of the files that exist at the start.
     pub fn existing_bytes(&self) -> u64 {
         self.existing.iter().map(|index| self.files[*index as usize].size).sum()
     }

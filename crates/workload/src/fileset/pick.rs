@@ -19,7 +19,6 @@ const OPEN_COUNT: u32 = BUSY - 1;
 /// Existing or missing entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Entries that exist.
     Existing,
     /// Entries that exist and that nobody has open; when all of them are open, any that exists.
     Closed,
@@ -27,12 +26,9 @@ pub enum Which {
     Missing,
 }
 
-/// How the candidate is found.
 #[derive(Debug, Clone, Copy)]
 pub enum How<'a> {
-    /// In rotation, by this rotor.
     Rotation(&'a AtomicU32),
-    /// The entry at or after this index.
     Index(u64),
     /// Uniformly by these random bits.
     Random(u64),
@@ -46,7 +42,6 @@ pub struct EntryTable {
     missing: Bitmap,
     /// Rotor over existing entries that all threads share.
     pub rotor: Apart<AtomicU32>,
-    /// Rotor over missing entries.
     pub missing_rotor: Apart<AtomicU32>,
 }
 
@@ -72,17 +67,14 @@ impl EntryTable {
         table
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of entries that exist.
     pub fn existing(&self) -> usize {
         self.existing.count()
     }

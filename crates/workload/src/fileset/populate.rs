@@ -18,16 +18,12 @@ const WRITE_BYTES: usize = 1 << 20;
 /// How file sets are written.
 #[derive(Debug, Clone, Copy)]
 pub struct PopulateOptions {
-    /// Threads that write files.
     pub threads: usize,
 }
 
-/// What was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Populated {
-    /// Files written or extended.
     pub written_files: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Files that an existing tree already held.
     pub reused_files: u64,
@@ -60,7 +56,6 @@ pub fn populate(
     Ok(job.counts.total())
 }
 
-/// Removes an old tree, if there is one.
 fn remove_tree(root: &Path) -> Result<(), WorkloadError> {
     match fs::remove_dir_all(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

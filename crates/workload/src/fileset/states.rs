@@ -36,14 +36,12 @@ impl States {
         Self { cells, entries, shift: lines.trailing_zeros() }
     }
 
-    /// That of an entry.
     #[inline]
     pub fn of(&self, index: u32) -> &AtomicU32 {
         let (line, place) = (index as usize & ((1 << self.shift) - 1), index as usize >> self.shift);
         &self.cells[line * Self::IN_A_LINE + place]
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries
     }

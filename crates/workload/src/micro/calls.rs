@@ -57,22 +57,16 @@ impl FromStr for SyncMode {
     }
 }
 
-/// What is measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOptions {
-    /// Append or random write.
     pub mode: WriteMode,
-    /// Sizes of the calls.
     pub sizes: Vec<Bytes>,
-    /// How calls are made durable.
     pub sync: SyncMode,
-    /// Most calls of one size.
     pub calls: u64,
     /// Most bytes written with one size; at least eight calls are made all the same.
     pub bytes: Bytes,
     /// Size of the file that random writes go to; at least eight times the call's size is used.
     pub file_size: Bytes,
-    /// Feeds the offsets.
     pub seed: Seed,
 }
 
@@ -160,7 +154,6 @@ pub trait Watch {
     fn called(&mut self, _nanoseconds: u64) {}
 }
 
-/// Nobody.
 impl Watch for () {}
 
 const FOLDER: &str = "senesce-calls";
@@ -181,9 +174,6 @@ pub fn measure_calls(
 }
 
 /// The same, with somebody who looks on.
-///
-/// # Errors
-/// As [`measure_calls`].
 pub fn measure_calls_watched(
     directory: &ClaimedDirectory,
     options: &CallOptions,

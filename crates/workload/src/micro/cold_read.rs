@@ -15,7 +15,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Bytes per read(2).
 const READ_BYTES: usize = 32 << 10;
 
 /// What was read, and how long it took.

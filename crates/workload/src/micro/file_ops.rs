@@ -16,16 +16,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is measured, and how long.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileOpsOptions {
     /// Names of operations; empty: all of the published table.
     pub operations: Vec<String>,
     /// Without and with fsync after each operation.
     pub sync: Vec<bool>,
-    /// Timed time per operation, at least.
     pub time: Duration,
-    /// Instances in a batch, at most.
     pub instances: u64,
     /// The loads of many operations too: mail, unpacking and removing a source tree.
     pub macros: bool,
@@ -97,9 +94,7 @@ const FOLDER: &str = "senesce-file-ops";
 const MOST_INSTANCES: u64 = 256;
 /// Most bytes that a batch prepares.
 const MOST_PREPARED: u64 = 32 << 20;
-/// Batches at least.
 const LEAST_BATCHES: usize = 3;
-/// Batches at most.
 const MOST_BATCHES: usize = 2000;
 
 /// Runs the microbenchmark below `directory`.

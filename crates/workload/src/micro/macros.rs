@@ -31,9 +31,6 @@ const TREE_FILES: u64 = 2000;
 const TREE_DIRECTORIES: u64 = 120;
 
 /// Runs all of them below `folder`.
-///
-/// # Errors
-/// Those of the system calls, with the path.
 pub fn all(
     folder: &Path,
     content: &[u8],

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Where one batch of instances of an operation is done: an own directory with names made beforehand.
 pub struct BatchDirectory<'a> {
-    /// The directory of the batch.
     pub directory: BorrowedFd<'a>,
     /// First name of each instance (`a0`, `a1` ...).
     pub a: Vec<CString>,
@@ -19,7 +18,6 @@ pub struct BatchDirectory<'a> {
     pub a_inner: Vec<CString>,
     /// A name inside of the second as directory.
     pub b_inner: Vec<CString>,
-    /// Content.
     pub content: &'a [u8],
     /// Own user and group, for chown.
     pub owner: (Uid, Gid),
@@ -76,7 +74,6 @@ fn write_all(file: &OwnedFd, mut data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What is done, with its sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Act {
@@ -112,9 +109,7 @@ pub enum Act {
 /// An operation with its name in `microbench.csv`.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    /// Its name.
     pub name: &'static str,
-    /// What it does.
     pub act: Act,
 }
 
@@ -125,7 +120,6 @@ const fn operation(name: &'static str, act: Act) -> Operation {
     Operation { name, act }
 }
 
-/// All operations, in the order of the table.
 pub const OPERATIONS: &[Operation] = &[
     operation("empty", Act::Empty),
     operation("create", Act::Create),
@@ -175,7 +169,6 @@ pub const FURTHER: &[Operation] = &[
     operation("getxattr", Act::GetAttribute),
 ];
 
-/// All that can be named.
 pub fn all() -> impl Iterator<Item = &'static Operation> + Clone {
     OPERATIONS.iter().chain(FURTHER)
 }
@@ -201,9 +194,6 @@ impl Operation {
     }
 
     /// Prepares instance `index`; not timed.
-    ///
-    /// # Errors
-    /// Those of the system calls that make its files.
     pub fn prepare(&self, place: &BatchDirectory<'_>, index: usize) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         match self.act {

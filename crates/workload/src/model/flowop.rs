@@ -44,20 +44,14 @@ pub enum FlowopKind {
 /// Whether a flowop's bytes count as read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Counts among the reads.
     Read,
-    /// Counts among the writes.
     Write,
-    /// Counts among neither.
     Neither,
 }
 
-/// One line of the table of flowops.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowopEntry {
-    /// Name in the language.
     pub name: &'static str,
-    /// What it does.
     pub kind: FlowopKind,
     /// Whether it counts as an operation in operations per second.
     pub counted: bool,
@@ -120,12 +114,10 @@ pub const TABLE: &[FlowopEntry] = {
 };
 
 impl FlowopKind {
-    /// The flowop of that name.
     pub fn named(name: &str) -> Option<Self> {
         TABLE.iter().find(|entry| entry.name == name).map(|entry| entry.kind)
     }
 
-    /// Its line of the table.
     pub fn entry(self) -> &'static FlowopEntry {
         TABLE.iter().find(|entry| entry.kind == self).unwrap_or(&TABLE[TABLE.len() - 1])
     }

@@ -21,7 +21,6 @@ pub const TARGET_PLACEHOLDER: &str = "{target}";
 /// An attribute's value: fixed, or drawn anew at each use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
-    /// Fixed.
     Constant(u64),
     /// Index into [`Workload::randoms`].
     Random(usize),
@@ -34,7 +33,6 @@ pub struct FilesetSpec {
     pub name: String,
     /// Directory that holds it; [`TARGET_PLACEHOLDER`] at its start stands for the target.
     pub path: String,
-    /// Number of files.
     pub entries: Value,
     /// File size in bytes.
     pub size: Value,
@@ -62,12 +60,10 @@ pub struct FilesetSpec {
     pub cached: bool,
 }
 
-/// A flowop with its attributes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowopSpec {
     /// Name, unique in practice; results are kept by it.
     pub name: String,
-    /// What it does.
     pub kind: FlowopKind,
     /// Index into [`Workload::filesets`].
     pub fileset: Option<usize>,
@@ -75,7 +71,6 @@ pub struct FlowopSpec {
     pub iosize: Value,
     /// Working set in bytes; 0: the file's size.
     pub workingset: Value,
-    /// Random offsets.
     pub random: bool,
     /// Opens with `O_SYNC`.
     pub dsync: bool,
@@ -85,15 +80,12 @@ pub struct FlowopSpec {
     pub noreadahead: bool,
     /// Rotates through descriptors.
     pub opennext: bool,
-    /// Chooses the file by this index.
     pub indexed: Option<Value>,
     /// How often it is executed before the next.
     pub iters: Value,
-    /// Descriptor slot.
     pub fd: usize,
     /// Slot whose file gives the size to write.
     pub srcfd: usize,
-    /// Name of another flowop.
     pub target: Option<String>,
     /// Depends on the flowop: seconds, events, a limit.
     pub value: Value,
@@ -108,15 +100,11 @@ pub struct FlowopSpec {
 /// A flowop or a composite flowop in a thread's loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlowNode {
-    /// A built-in flowop.
     Single(Box<FlowopSpec>),
     /// A composite flowop: `iters` passes over its flowops.
     Composite {
-        /// Name.
         name: String,
-        /// Passes.
         iters: Value,
-        /// The flowops of one pass.
         inner: Vec<FlowNode>,
     },
 }
@@ -124,41 +112,32 @@ pub enum FlowNode {
 /// Threads that execute the same loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadSpec {
-    /// Name.
     pub name: String,
-    /// How many, per process.
     pub instances: u64,
     /// Bytes of memory each reads into and writes from; 0: a buffer of the size of the call.
     pub memsize: u64,
     /// Best-effort I/O priority 0 to 7, if set.
     pub io_priority: Option<u8>,
-    /// The loop.
     pub flow: Vec<FlowNode>,
 }
 
 /// Processes with the same threads. They run as threads of this process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSpec {
-    /// Name.
     pub name: String,
-    /// How many.
     pub instances: u64,
-    /// Nice value of its threads.
     pub nice: i64,
-    /// Its threads.
     pub threads: Vec<ThreadSpec>,
 }
 
 /// What the file asks to be done around the run, in its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Print a text.
     Echo(String),
     /// Run a shell command.
     System(String),
     /// Wait, in seconds.
     Sleep(u64),
-    /// Populate the file sets.
     CreateFiles,
 }
 
@@ -183,9 +162,7 @@ pub struct Workload {
     pub name: String,
     /// The file sets in the order of their definition.
     pub filesets: Vec<FilesetSpec>,
-    /// Random variables.
     pub randoms: Vec<RandomVariable>,
-    /// Processes in the order of their definition.
     pub processes: Vec<ProcessSpec>,
     /// Events per second of the event generator; `None` or 0: no limits.
     pub event_rate: Option<u64>,
@@ -193,7 +170,6 @@ pub struct Workload {
     pub quit_mode: QuitMode,
     /// What to do before the run.
     pub steps: Vec<Step>,
-    /// How long to run.
     pub run: RunLength,
     /// Every variable with its value, for `--check`.
     pub variables: BTreeMap<String, String>,
@@ -219,7 +195,6 @@ impl Workload {
         Ok(workload)
     }
 
-    /// All threads of all processes.
     pub fn thread_count(&self) -> u64 {
         let sum = |sum: u64, more: u64| sum.saturating_add(more);
         let of_one = |process: &ProcessSpec| process.threads.iter().map(|thread| thread.instances).fold(0, sum);

@@ -101,7 +101,6 @@ fn positive(uniform: &mut impl FnMut() -> f64) -> f64 {
     }
 }
 
-/// The distribution of a random variable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     /// `randvar` of type uniform: from `min` to 2 mean - min.
@@ -111,12 +110,7 @@ pub enum Distribution {
     /// `randvar` of type tabular: 100 cells of (base, range), normalized to least value 0 and mean 1.
     Table(Vec<(f64, f64)>),
     /// `cvar-uniform`.
-    Uniform {
-        /// Least value.
-        lower: f64,
-        /// Upper bound, excluded.
-        upper: f64,
-    },
+    Uniform { lower: f64, upper: f64 },
     /// `cvar-gamma` with this shape.
     Gamma(f64),
     /// `cvar-exponential`.
@@ -129,25 +123,17 @@ pub enum Distribution {
     LogNormal {
         /// Standard deviation of the logarithm.
         shape: f64,
-        /// Mean of the logarithm.
         scale: f64,
     },
     /// `cvar-triangular`.
     Triangular {
-        /// Least value.
         lower: f64,
-        /// Greatest value.
         upper: f64,
         /// Most frequent value.
         mode: f64,
     },
     /// `cvar-weibull`.
-    Weibull {
-        /// Shape.
-        shape: f64,
-        /// Scale.
-        scale: f64,
-    },
+    Weibull { shape: f64, scale: f64 },
 }
 
 /// Where a random variable takes its uniform numbers from while file sets are populated. While the workload runs,
@@ -162,14 +148,11 @@ pub enum NumberSource {
     Seeded,
 }
 
-/// A random variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomVariable {
     /// Name without the dollar sign.
     pub name: String,
-    /// Distribution.
     pub distribution: Distribution,
-    /// Mean, where the distribution is scaled by it.
     pub mean: f64,
     /// `randvar`: the least value. `cvar`: values below are raised to it.
     pub min: f64,
@@ -182,7 +165,6 @@ pub struct RandomVariable {
 }
 
 impl RandomVariable {
-    /// Draws a value.
     pub fn sample(&self, uniform: &mut impl FnMut() -> f64) -> f64 {
         use Distribution as D;
         match &self.distribution {

@@ -14,9 +14,6 @@ type Resolved<T> = Result<T, Diagnostic>;
 
 /// Resolves a whole file. Definitions see the values that variables have at the end of the file's `set` commands, as in
 /// Filebench, where attributes are bound when the run begins.
-///
-/// # Errors
-/// As [`Workload::parse`], but for the number of threads.
 pub fn resolve(
     source: &Source,
     commands: &[Command],
@@ -268,11 +265,9 @@ impl Resolver<'_> {
     }
 }
 
-/// Reads attributes with their defaults and types.
 pub struct AttributeReader<'a> {
     /// Where variables are looked up.
     pub scope: &'a Scope<'a>,
-    /// The attributes.
     pub attributes: &'a Attributes,
 }
 
@@ -297,7 +292,6 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// A text.
     pub fn text(&self, name: &str) -> Resolved<Option<String>> {
         match self.bound(name)? {
             Some((Bound::Random(_), span)) => self.mistake(span, format!("{name} cannot be random")),

@@ -14,22 +14,16 @@ pub const MAX_SLOT: usize = 128;
 /// Composite flowops may nest this deep.
 const MAX_DEPTH: usize = 32;
 
-/// A composite flowop as defined.
 #[derive(Debug, Clone)]
 pub struct Composite {
-    /// Attributes.
     pub attributes: Attributes,
-    /// Declared local variables with their defaults.
     pub locals: Vec<LocalVariable>,
-    /// Flowops of one pass.
     pub flowops: Vec<Flowop>,
 }
 
-/// What flowops refer to.
 pub struct FlowResolver<'a> {
     /// File sets by index.
     pub filesets: &'a [FilesetSpec],
-    /// Composite flowops by name.
     pub composites: &'a BTreeMap<String, Composite>,
 }
 
@@ -178,9 +172,6 @@ fn check(scope: &Scope<'_>, flowop: &Flowop, spec: &FlowopSpec) -> Result<(), Di
 }
 
 /// Checks that every target names a flowop that can be one.
-///
-/// # Errors
-/// The first target that no fitting flowop has the name of.
 pub fn check_targets(scope: &Scope<'_>, workload: &Workload, commands: &[Command]) -> Result<(), Diagnostic> {
     let mut anywhere = BTreeSet::new();
     let threads = || workload.processes.iter().flat_map(|process| &process.threads);

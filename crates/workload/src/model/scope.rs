@@ -10,15 +10,11 @@ use std::collections::BTreeMap;
 /// A variable's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
-    /// A whole number.
     Integer(i64),
     /// A number with a decimal point.
     Real(f64),
-    /// A truth value.
     Boolean(bool),
-    /// A text.
     Text(String),
-    /// Index of a random variable.
     Random(usize),
 }
 
@@ -40,7 +36,6 @@ impl Bound {
 pub struct Scope<'a> {
     /// The text that errors point into.
     pub source: &'a Source,
-    /// Global variables.
     pub globals: BTreeMap<String, Bound>,
     /// Local variables of the enclosing composite flowops.
     pub locals: BTreeMap<String, Bound>,
@@ -48,9 +43,6 @@ pub struct Scope<'a> {
 
 impl Scope<'_> {
     /// The value of an expression.
-    ///
-    /// # Errors
-    /// As [`Self::variable`].
     pub fn evaluate(&self, expression: &Spanned<Expression>) -> Result<Bound, Diagnostic> {
         Ok(match &expression.value {
             Expression::Integer(number) => Bound::Integer(*number),
@@ -103,9 +95,6 @@ impl Scope<'_> {
     }
 
     /// A quoted text with its variables replaced.
-    ///
-    /// # Errors
-    /// As [`Self::variable`].
     pub fn text(&self, parts: &[TextPart], span: Span) -> Result<String, Diagnostic> {
         let mut text = String::new();
         for part in parts {

@@ -2,12 +2,10 @@
 
 use senesce_core::parameter::suggest;
 
-/// An entity that takes attributes.
 #[derive(Debug, Clone, Copy)]
 pub struct Entity {
     /// How errors call it.
     pub name: &'static str,
-    /// Its attributes.
     pub attributes: &'static [&'static str],
 }
 
@@ -53,7 +51,6 @@ pub const FILE: Entity = Entity {
 /// `define process`.
 pub const PROCESS: Entity = Entity { name: "process", attributes: &["name", "instances", "nice"] };
 
-/// `thread`.
 pub const THREAD: Entity =
     Entity { name: "thread", attributes: &["name", "instances", "memsize", "useism", "ioprio", "procname"] };
 
@@ -97,7 +94,6 @@ pub const CUSTOM: Entity =
 /// `eventgen`.
 pub const EVENT_GENERATOR: Entity = Entity { name: "event generator", attributes: &["rate"] };
 
-/// Other spellings of the same attribute.
 const ALIASES: [(&str, &str); 3] = [("filename", "filesetname"), ("filesize", "size"), ("wss", "workingset")];
 
 /// Attributes of other releases, with the reason why they are refused.
@@ -128,7 +124,6 @@ impl Entity {
     }
 }
 
-/// Every command, for suggestions.
 pub const COMMANDS: &[&str] = &[
     "create", "debug", "define", "echo", "enable", "eventgen", "list", "psrun", "quit", "run", "set", "shutdown",
     "sleep", "stats", "system", "usage", "version",

@@ -22,23 +22,18 @@ impl Span {
 /// A value with its place in the source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spanned<T> {
-    /// The value.
     pub value: T,
-    /// Where it stands.
     pub span: Span,
 }
 
-/// A named workload text.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// File name as the user wrote it, or the name of a built-in personality.
     pub name: Arc<str>,
-    /// The text.
     pub text: Arc<str>,
 }
 
 impl Source {
-    /// A source from its name and text.
     pub fn new(name: &str, text: &str) -> Self {
         Self { name: name.into(), text: text.into() }
     }
@@ -84,7 +79,6 @@ fn floor_boundary(text: &str, index: usize) -> usize {
 /// Whether the file is wrong or the program incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiagnosticKind {
-    /// The file is wrong.
     Mistake,
     /// The construct is part of the language, understood, and not supported.
     Unsupported,
@@ -95,15 +89,12 @@ pub enum DiagnosticKind {
 pub struct Diagnostic {
     /// Mistake or missing support.
     pub kind: DiagnosticKind,
-    /// File name.
     pub file: String,
-    /// Line from 1.
     pub line: usize,
     /// Column from 1, in characters.
     pub column: usize,
     /// Width of the marked text in characters.
     pub width: usize,
-    /// The whole line.
     pub line_text: String,
     /// What is wrong and what would be right.
     pub message: String,

@@ -2,7 +2,6 @@
 
 use super::diagnostic::{Diagnostic, Source, Span, Spanned};
 
-/// A token.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
     /// A keyword, name, path or cvar parameter list.
@@ -15,18 +14,13 @@ pub enum Token {
     Variable(String),
     /// A quoted text, cut at the variables in it.
     Text(Vec<TextPart>),
-    /// One of `{ } ( ) = ,`.
     Punctuation(char),
-    /// The end of the text.
     End,
 }
 
-/// A piece of a quoted text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TextPart {
-    /// Literal characters.
     Literal(String),
-    /// A variable's value.
     Variable(String),
 }
 

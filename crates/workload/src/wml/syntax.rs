@@ -3,33 +3,25 @@
 use super::diagnostic::{Span, Spanned};
 use super::lexer::TextPart;
 
-/// A value as written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
-    /// A whole number.
     Integer(i64),
     /// A number with a decimal point.
     Real(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// A bare word.
     Word(String),
-    /// A quoted text.
     Text(Vec<TextPart>),
-    /// A variable.
     Variable(String),
 }
 
 /// `name=value`, or `name` alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
-    /// Canonical name.
     pub name: Spanned<&'static str>,
-    /// Its value, if one is given.
     pub value: Option<Spanned<Expression>>,
 }
 
-/// The attributes of one entity.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes {
     /// In the order written; the last of a name counts.
@@ -39,7 +31,6 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The attribute that counts.
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.list.iter().rev().find(|attribute| attribute.name.value == name)
     }
@@ -50,16 +41,13 @@ impl Attributes {
 pub struct LocalVariable {
     /// Name without the dollar sign.
     pub name: Spanned<String>,
-    /// Value or default.
     pub value: Option<Spanned<Expression>>,
 }
 
-/// One use of a flowop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flowop {
     /// Built-in flowop or composite flowop.
     pub kind: Spanned<String>,
-    /// Attributes.
     pub attributes: Attributes,
     /// Local variables handed to a composite flowop.
     pub locals: Vec<LocalVariable>,
@@ -68,20 +56,15 @@ pub struct Flowop {
 /// `thread ... { flowop ... }`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thread {
-    /// Attributes.
     pub attributes: Attributes,
-    /// The flowops in the order of the loop.
     pub flowops: Vec<Flowop>,
 }
 
 /// One line of a table of a tabular random variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableEntry {
-    /// Percent of the samples.
     pub percent: Spanned<Expression>,
-    /// Least value.
     pub from: Spanned<Expression>,
-    /// Greatest value.
     pub to: Spanned<Expression>,
 }
 
@@ -91,12 +74,7 @@ pub enum Assigned {
     /// A constant, or another variable's value.
     Plain(Spanned<Expression>),
     /// `randvar(...)`.
-    Random {
-        /// Attributes.
-        attributes: Attributes,
-        /// The table of a tabular variable.
-        table: Vec<TableEntry>,
-    },
+    Random { attributes: Attributes, table: Vec<TableEntry> },
     /// `cvar(...)`.
     Custom(Attributes),
 }
@@ -113,7 +91,6 @@ pub enum QuitMode {
     FirstDone,
 }
 
-/// Which statistics command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsAction {
     /// Start counting anew.
@@ -122,39 +99,27 @@ pub enum StatsAction {
     Snap,
 }
 
-/// A command of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// `set $name=...`.
     Set {
-        /// The variable.
         name: Spanned<String>,
-        /// Its value.
         value: Assigned,
     },
-    /// `set mode quit ...`.
     SetQuitMode(QuitMode),
     /// `define fileset` or `define file`.
     DefineFileset {
-        /// Attributes.
         attributes: Attributes,
-        /// Whether it is a single file.
         single: bool,
     },
-    /// `define process`.
     DefineProcess {
-        /// Attributes.
         attributes: Attributes,
-        /// Its threads.
         threads: Vec<Thread>,
     },
     /// `define flowop`: a composite flowop.
     DefineFlowop {
-        /// Attributes.
         attributes: Attributes,
-        /// Declared local variables.
         locals: Vec<LocalVariable>,
-        /// What one pass executes.
         flowops: Vec<Flowop>,
     },
     /// `create files` or `create fileset`.
@@ -181,6 +146,5 @@ pub enum Command {
     Stats(StatsAction),
     /// `list ...`, `version`, `debug n`, `enable lathist`, `set mode nousestats`: no effect on what is measured.
     Informative(&'static str),
-    /// `quit`.
     Quit,
 }

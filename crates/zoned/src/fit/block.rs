@@ -23,22 +23,16 @@ const LEAST_CORRELATION: f64 = 0.01;
 /// Constants that are found together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
-    /// What it is about.
     pub name: String,
-    /// Names of its constants.
     pub constants: Vec<String>,
-    /// What shows them.
     pub probes: Vec<Probe>,
 }
 
 /// A value with what repetitions say about it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observed {
-    /// The mean.
     pub mean: f64,
-    /// Standard deviation of one of them, relative.
     pub deviation: f64,
-    /// How many there are.
     pub count: u32,
 }
 
@@ -67,14 +61,10 @@ pub(super) fn spread(values: &[f64]) -> (f64, f64) {
     (mean, if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 })
 }
 
-/// A constant that was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// Its name.
     pub key: String,
-    /// Before.
     pub start: f64,
-    /// Now.
     pub value: f64,
     /// Relative standard deviation; `None`: no value depends on it, and it stays as it was.
     pub deviation: Option<f64>,
@@ -83,7 +73,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether the values tell it.
     pub fn is_determined(&self) -> bool {
         self.deviation.is_some_and(|deviation| deviation <= DETERMINED)
     }
@@ -92,7 +81,6 @@ impl Found {
 /// What a search for the constants of a block ended with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// The constants.
     pub constants: Vec<Found>,
     /// Whether it came to rest: if not, its last step was still a long one.
     pub settled: bool,
@@ -120,7 +108,6 @@ impl Known {
     }
 }
 
-/// Which search it is.
 #[derive(Debug, Clone, Copy)]
 pub enum Pass<'a> {
     /// Others follow, so that it is enough to come near.
@@ -165,7 +152,6 @@ pub fn fit(
     Ok(Fitted { constants, settled: solution.settled })
 }
 
-/// What the search of this pass leads to.
 fn solution(search: &mut Search<'_>, asked: &[&str], pass: Pass<'_>) -> Option<Solution> {
     let start = search.start.clone();
     let Pass::Last(known) = pass else { return search.solve(&start, Care::Near) };

@@ -10,9 +10,6 @@ pub struct Constants(Value);
 
 impl Constants {
     /// All constants of a model.
-    ///
-    /// # Errors
-    /// When it holds what TOML cannot.
     pub fn of(model: &Model) -> Result<Self, ZonedError> {
         Ok(Self(Value::try_from(model).map_err(|error| ZonedError::Usage(format!("model: {error}")))?))
     }
@@ -31,9 +28,6 @@ impl Constants {
     }
 
     /// Gives a constant another value, the next whole one where it is a whole number of at least 1. What it has now.
-    ///
-    /// # Errors
-    /// When the model has no such constant.
     pub fn set(&mut self, key: &str, to: f64) -> Result<f64, ZonedError> {
         let place = self.place(key).ok_or_else(|| ZonedError::Usage(format!("the model has no constant {key}")))?;
         *place = match place {
@@ -56,9 +50,6 @@ impl Constants {
     }
 
     /// The model with these constants.
-    ///
-    /// # Errors
-    /// When they contradict each other.
     pub fn model(&self) -> Result<Model, ZonedError> {
         let model: Model =
             self.0.clone().try_into().map_err(|error: toml::de::Error| ZonedError::Usage(format!("model: {error}")))?;

@@ -13,11 +13,8 @@ use senesce_core::{Seed, Silent};
 pub struct Compared {
     /// Number of the actor in the point's job.
     pub actor: usize,
-    /// What is compared.
     pub metric: Metric,
-    /// As measured.
     pub measured: f64,
-    /// As the model has it.
     pub modelled: f64,
     /// Whether the model says that it cannot answer for this value.
     pub is_marked: bool,
@@ -43,9 +40,6 @@ pub fn timed(job: &Job) -> Job {
 }
 
 /// Runs `point` on `model` and compares all its values.
-///
-/// # Errors
-/// As [`run_sim`]: the model cannot run the job of the point.
 pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>, ZonedError> {
     let job = timed(&point.job);
     let interrupt = Interrupt::new();
@@ -76,13 +70,10 @@ fn is_marked(actor: &ActorResult, metric: Metric) -> bool {
 /// Median, 90th percentile and worst of absolute relative errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// How many errors.
     pub count: usize,
-    /// Their median.
     pub median: f64,
     /// Their 90th percentile.
     pub p90: f64,
-    /// The worst.
     pub worst: f64,
 }
 

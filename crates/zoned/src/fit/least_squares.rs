@@ -12,7 +12,6 @@ const LONGEST: f64 = 0.5;
 const ENOUGH: f64 = 2e-4;
 /// A step that lessens the squares by no more than this is within what the values leave open, and is the last one.
 const LEAST_GAIN: f64 = 0.01;
-/// The most steps.
 pub const STEPS: usize = 12;
 
 /// What is asked: residuals in standard deviations of what was measured, and how they change with each constant.
@@ -28,16 +27,11 @@ pub trait Problem {
     fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
 }
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
-    /// Logarithms of the constants.
     pub x: Vec<f64>,
-    /// How uncertain they are together.
     pub covariance: Vec<Vec<f64>>,
-    /// Residuals there.
     pub residuals: Vec<f64>,
-    /// Their derivatives there, one column per constant.
     pub columns: Vec<Vec<f64>>,
     /// Whether the search came to rest.
     pub settled: bool,
@@ -80,9 +74,7 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option
 /// Quantities outside that are not certain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Open {
-    /// Of each the derivatives of the residuals.
     pub columns: Vec<Vec<f64>>,
-    /// How uncertain they are together.
     pub covariance: Vec<Vec<f64>>,
 }
 

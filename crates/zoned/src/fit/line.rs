@@ -4,12 +4,10 @@
 
 use super::least_squares::inverse;
 
-/// One value of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// By how much the constants differ from those of the place.
     pub by: &'a [f64],
-    /// The value.
     pub value: f64,
     /// Runs with the same number had the same seed.
     pub seed: usize,
@@ -48,7 +46,6 @@ impl Line {
         Some(Self { at, uncertain, numbers, inverse, scatter })
     }
 
-    /// A derivative as it is.
     pub fn number(&self, index: usize) -> f64 {
         self.numbers[index]
     }

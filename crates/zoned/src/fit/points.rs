@@ -7,7 +7,6 @@ use crate::sim::HostPath;
 use senesce_core::Bytes;
 use std::collections::BTreeMap;
 
-/// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Commands per second.
@@ -18,12 +17,9 @@ pub enum Metric {
     P95,
 }
 
-/// A measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
-    /// Number of the actor in the job.
     pub actor: usize,
-    /// What.
     pub metric: Metric,
     /// In the metric's unit, above 0.
     pub value: f64,
@@ -38,11 +34,9 @@ pub struct Point {
     pub group: String,
     /// What runs, without ramp and time.
     pub job: Job,
-    /// What was measured.
     pub values: Vec<Value>,
 }
 
-/// One of so many points is held out.
 pub const HELD_OUT_ONE_OF: u64 = 3;
 
 impl Point {
@@ -64,7 +58,6 @@ pub struct Points {
 }
 
 impl Points {
-    /// All points in order of their keys.
     pub fn into_vec(self) -> Vec<Point> {
         self.points.into_values().collect()
     }
@@ -73,7 +66,6 @@ impl Points {
         self.left_out.entry(why.into()).or_default().push(row.place());
     }
 
-    /// Adds what a row, or several from this one on, say.
     fn add(&mut self, row: &Row<'_>, point: Point) {
         let new = || Point { values: Vec::new(), ..point.clone() };
         let entry = self.points.entry(point.key.clone()).or_insert_with(new);
@@ -160,9 +152,6 @@ impl Points {
     }
 
     /// Adds a table of random reads beside a writer with a rate: `dev`, `rate_mib`, `read_qd`, `r_lat_mean_us`, `r_p95_us`.
-    ///
-    /// # Errors
-    /// As [`Self::single`].
     pub fn reads_beside_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let needed = ["dev", "rate_mib", "read_qd", "r_lat_mean_us", "r_p95_us"];
         let table = Table::parse(name, text, &needed)?;
@@ -200,9 +189,6 @@ impl Points {
 
     /// Adds a table of zone commands beside one another: each point is the rows of one `experiment`,
     /// `jobs_or_depth_of_first` and `second_limited_to_percent_of_its_own_rate`.
-    ///
-    /// # Errors
-    /// As [`Self::single`].
     pub fn commands_beside(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let (first, second) = ("jobs_or_depth_of_first", "second_limited_to_percent_of_its_own_rate");
         let needed = ["experiment", first, second, "actor", "block_bytes", "depth", "jobs", "per_second"];
@@ -244,7 +230,6 @@ impl Points {
     }
 }
 
-/// Capacity of a zone of the drive in the tables.
 const CAPACITY: u64 = 1077 << 20;
 /// Means and rates of a run are taken over times that differ a little.
 const MOST_IN_FLIGHT: f64 = 1.05;
@@ -302,7 +287,6 @@ pub fn duration(job: &Job) -> (Span, Span) {
 }
 
 impl Point {
-    /// The groups whose errors a value of this point enters.
     pub fn groups(&self, value: &super::error::Compared) -> Vec<String> {
         let actor = &self.job.actors[value.actor];
         if self.job.actors.len() > 1 {

@@ -16,30 +16,17 @@ use std::collections::BTreeMap;
 /// the mean latencies (us) of [`singles`].
 pub type Values = BTreeMap<String, f64>;
 
-/// What is run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// A job.
     Job(Box<Job>),
-    /// Single commands on one zone.
-    Singles {
-        /// The zone.
-        zone: u32,
-        /// How often.
-        rounds: u32,
-        /// Bytes per block of the format.
-        block_bytes: u32,
-    },
+    Singles { zone: u32, rounds: u32, block_bytes: u32 },
 }
 
 /// Something that is run, and what is kept of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
-    /// Tells probes apart.
     pub key: String,
-    /// What is run.
     pub work: Work,
-    /// The names of the values that are kept.
     pub kept: Vec<String>,
     /// How often it is run for one measurement, which is the mean: where values scatter, and a drive's time costs less than a model's.
     pub runs: u32,
@@ -52,9 +39,6 @@ impl Probe {
     }
 
     /// Runs it on a model.
-    ///
-    /// # Errors
-    /// What the model's drive answered.
     pub fn model(&self, model: &Model, seed: Seed) -> Result<Values, ZonedError> {
         let interrupt = Interrupt::new();
         match &self.work {
@@ -86,9 +70,6 @@ impl Probe {
     }
 
     /// The means of as many runs as one measurement takes, each with its seed.
-    ///
-    /// # Errors
-    /// Those of a run.
     pub fn averaged(
         &self,
         seed: Seed,
@@ -142,7 +123,6 @@ impl Probe {
     }
 }
 
-/// Of each value that all runs have the mean.
 fn mean(runs: &[Values]) -> Values {
     let of = |name: &String| Some(runs.iter().map(|run| run.get(name)).sum::<Option<f64>>()? / runs.len() as f64);
     runs.iter().take(1).flat_map(BTreeMap::keys).filter_map(|name| Some((name.clone(), of(name)?))).collect()

@@ -21,18 +21,14 @@ const REPETITIONS: u32 = 3;
 /// A constant of the drive beside what the fit says of it.
 #[derive(Debug, Clone)]
 pub struct Recovered {
-    /// The name of its block.
     pub block: String,
-    /// As the drive has it.
     pub truth: f64,
-    /// What was found.
     pub found: Found,
     /// Whether the search of its block came to rest.
     pub settled: bool,
 }
 
 impl Recovered {
-    /// The relative error of what was found.
     pub fn error(&self) -> f64 {
         self.found.value / self.truth - 1.0
     }
@@ -46,9 +42,6 @@ impl Recovered {
 }
 
 /// `model` with each of these constants altered by a factor of its own, drawn from 0.75 to 1.25.
-///
-/// # Errors
-/// When the model lacks one of them.
 pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, ZonedError> {
     let mut constants = Constants::of(model)?;
     for name in names {
@@ -67,9 +60,6 @@ pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, Zon
 }
 
 /// Measures `drive` with this effort, and fits its constants from `start`: blocks whose name holds `word` alone.
-///
-/// # Errors
-/// When a model cannot run the design.
 pub fn recover(
     drive: &Model,
     start: &Model,

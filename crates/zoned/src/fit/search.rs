@@ -27,7 +27,6 @@ pub(super) struct Datum<'a> {
     name: &'a str,
     measured: f64,
     observed: Observed,
-    /// How many runs are in one of them.
     runs: u32,
     /// The same of the mean of what was measured alone.
     pub known_to: f64,
@@ -72,7 +71,6 @@ pub(super) struct Search<'a> {
     keys: Vec<&'a str>,
     pub places: Vec<Place<'a>>,
     constants: Constants,
-    /// Logarithms of the constants that the search starts from.
     pub start: Vec<f64>,
     pub seed: Seed,
     /// Which probes each constant moves, once that is known: the others need not be run again for its derivative.
@@ -177,7 +175,6 @@ impl<'a> Search<'a> {
         (0..self.keys.len()).map(|index| known.is_some_and(|moved| moved[index].is_empty())).collect()
     }
 
-    /// Residuals by probe.
     fn split(&self, at: &[f64]) -> Residuals {
         let mut rest = at;
         let mut split = Vec::new();

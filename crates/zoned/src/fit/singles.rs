@@ -10,7 +10,6 @@ use senesce_core::interrupt::Interrupt;
 /// Transfers after the first one that are timed.
 const STEADY: u64 = 8;
 
-/// The names of what is timed.
 pub const NAMES: [&str; 10] = [
     "first-write",
     "write",
@@ -108,7 +107,6 @@ impl Single<'_> {
         Ok(())
     }
 
-    /// A write beyond the write pointer.
     fn refused_write(&mut self, number: u64) -> Result<(), ZonedError> {
         let command = self.at(Operation::Write, number * u64::from(self.blocks), self.blocks);
         let done = self.device.execute(command)?;

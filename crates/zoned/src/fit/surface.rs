@@ -38,7 +38,6 @@ pub(super) struct Sample {
     pub model: Model,
     /// By how much its constants differ from those of the place.
     pub by: Vec<f64>,
-    /// Number of the seed that it runs with.
     pub seed: usize,
 }
 
@@ -47,7 +46,6 @@ pub(super) type Runs = BTreeMap<usize, Vec<Option<Vec<f64>>>>;
 
 /// How one value depends on the constants around a place.
 struct Surface {
-    /// There, and how certain that is.
     at: f64,
     uncertain: f64,
     /// How far runs at the place are apart.
@@ -60,9 +58,7 @@ struct Surface {
     ways: [Vec<f64>; 2],
 }
 
-/// All values around a place.
 struct Around {
-    /// Residuals there.
     at: Vec<f64>,
     /// Derivatives upwards and downwards, one column per constant.
     ways: [Vec<Vec<f64>>; 2],
@@ -70,12 +66,10 @@ struct Around {
     both_ways: Vec<Vec<f64>>,
 }
 
-/// How thoroughly surfaces are laid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Care {
     /// Another search follows: to come near is enough.
     Near,
-    /// What is found counts.
     Full,
 }
 
@@ -105,7 +99,6 @@ impl Search<'_> {
         }
     }
 
-    /// Residuals of all samples.
     pub fn runs_of(&self, samples: &[Sample], which: &BTreeSet<usize>, name: &str) -> Runs {
         let (places, count): (Vec<usize>, usize) = (which.iter().copied().collect(), samples.len());
         let runs = in_parallel(places.len() * count, |index| {
@@ -238,7 +231,6 @@ impl Search<'_> {
         Some(laid)
     }
 
-    /// A surface through each value of a place.
     fn through(&self, place: usize, samples: &[Sample], runs: &[Option<Vec<f64>>]) -> Option<Vec<Surface>> {
         let ways: Vec<Vec<f64>> = samples.iter().map(|sample| both_ways(&sample.by)).collect();
         let of = |part: usize| {

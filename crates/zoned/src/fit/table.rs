@@ -7,7 +7,6 @@ const MOST: f64 = 1e9;
 /// No command takes less.
 const LEAST_US: f64 = 0.01;
 
-/// A table with its rows as text.
 #[derive(Debug)]
 pub struct Table<'a> {
     name: &'a str,
@@ -15,7 +14,6 @@ pub struct Table<'a> {
     rows: Vec<(usize, Vec<&'a str>)>,
 }
 
-/// One row of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     table: &'a str,
@@ -65,7 +63,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Its rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|(line, cells)| Row { table: self.name, line: *line, columns: &self.columns, cells })
     }
@@ -110,12 +107,10 @@ impl<'a> Row<'a> {
         value.ok_or_else(|| self.wrong(column, "a whole number above 0"))
     }
 
-    /// Where it stands.
     pub fn place(&self) -> String {
         format!("table {}, line {}", self.table, self.line)
     }
 
-    /// An error about a cell.
     pub fn wrong(&self, column: &str, wanted: &str) -> ZonedError {
         let words = format!("{column} is '{}', not {wanted}", self.text(column));
         wrong(self.table, self.line, words)

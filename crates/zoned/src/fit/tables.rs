@@ -15,12 +15,10 @@ const KNOWN: (f64, f64) = (0.01, 0.03);
 /// So many points of a kind are fitted to at most, spread over all that are given.
 const MOST: usize = 36;
 
-/// What tables say.
 #[derive(Debug)]
 pub struct Tables {
     /// Constants with the given points that show them, and the points that are held out.
     pub design: Design,
-    /// All values.
     pub observations: Observations,
 }
 

@@ -18,10 +18,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Regions of a conventional device.
 const REGIONS: u64 = 64;
 
-/// A block device.
 pub struct ZonedBlockDevice {
     file: File,
     path: String,

@@ -6,10 +6,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use senesce_core::IoFailure;
 use std::ptr::NonNull;
 
-/// Most memory for buffers.
 const LIMIT: usize = 2 << 30;
 
-/// One buffer per tag.
 #[derive(Debug)]
 pub struct Buffers {
     base: NonNull<std::ffi::c_void>,
@@ -53,7 +51,6 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().cast(), self.total) }
     }
 
-    /// Address of a tag's buffer.
     pub fn address(&self, tag: u32) -> *mut u8 {
         let offset = (tag as usize * self.slot_bytes).min(self.total - self.slot_bytes);
         // SAFETY: the offset lies within the mapping.

@@ -118,9 +118,6 @@ impl ClaimedDrive {
 
     /// As [`Self::claim`]; zones that are as `left` says, or hold nothing but this program's noise, are not refused: the caller
     /// wrote them itself.
-    ///
-    /// # Errors
-    /// As [`Self::claim`].
     pub fn claim_again(
         path: &Path,
         way: HostPath,
@@ -156,9 +153,6 @@ impl ClaimedDrive {
     }
 
     /// Claims a drive whose data are kept, for zone commands that lose none: refused when it is in use or another run has it.
-    ///
-    /// # Errors
-    /// What the guard said.
     pub fn claim_unused(path: &Path, way: HostPath) -> Result<Self, ZonedError> {
         let claim = block_path(path).map(|block| ClaimedDevice::claim_unused(&block)).transpose()?;
         if claim.is_none() {
@@ -188,9 +182,6 @@ impl ClaimedDrive {
     }
 
     /// Asks once more before the first write: nobody has begun to use it, and it holds nothing that its claim did not allow.
-    ///
-    /// # Errors
-    /// What the guard said.
     pub fn check_before_first_write(&mut self) -> Result<(), ZonedError> {
         if !self.is_in_use {
             self.check_again()?;
@@ -257,9 +248,6 @@ impl ClaimedDrive {
     }
 
     /// Goes on by another way.
-    ///
-    /// # Errors
-    /// When the scheduler cannot be set.
     pub fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
         if way == self.way {
             return Ok(());
@@ -270,9 +258,6 @@ impl ClaimedDrive {
     }
 
     /// What the zones hold now. It vouches for no content where they are not as the last job left them.
-    ///
-    /// # Errors
-    /// When the drive does not report them.
     pub fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
         let zones = device.report(0, device.geometry().zones)?;
@@ -280,7 +265,6 @@ impl ClaimedDrive {
         Ok(if self.check_pointers(&zones).is_err() { found.vouching_for_nothing() } else { found })
     }
 
-    /// All zones as the drive reports them.
     pub(super) fn zones(&self) -> Result<Vec<ZoneInfo>, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
         device.report(0, device.geometry().zones)
@@ -312,9 +296,6 @@ impl ClaimedDrive {
     }
 
     /// One more handle on the drive, with a ring of its own.
-    ///
-    /// # Errors
-    /// As [`open_for_reading`].
     pub fn open(&self, rings: RingOptions) -> Result<Box<dyn ZonedDevice>, ZonedError> {
         open_on(&self.path, self.way, true, self.epoch, rings)
     }

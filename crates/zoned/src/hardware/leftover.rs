@@ -62,7 +62,6 @@ impl Leftover {
         Self { content: None, ..self }
     }
 
-    /// Whether a drive that was found so is as this one was left.
     pub fn is_found(&self, now: &Self) -> bool {
         self.content.is_some() && self == now
     }
@@ -70,9 +69,6 @@ impl Leftover {
 
 /// Whether every zone that is written begins and ends with this program's own noise. Of a zone that was finished the end may be what was
 /// never written: then there is noise up to some place, and nothing behind it, wherever it is looked at.
-///
-/// # Errors
-/// Those of `read`, which gives the logical block of a number.
 pub fn holds_only_noise(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
     for zone in zones {
         let (blocks, may_be_unwritten) = match Fill::of(zone) {

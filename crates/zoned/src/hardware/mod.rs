@@ -43,18 +43,12 @@ fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
 }
 
 /// Claims a drive and opens it for single commands: by passthrough where there is one.
-///
-/// # Errors
-/// As [`ClaimedDrive::claim`].
 pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     open_claimed_by(path, way, RingOptions::default(), erase)
 }
 
 /// Claims a drive and opens it for single commands by the way named.
-///
-/// # Errors
-/// As [`ClaimedDrive::claim`].
 pub fn open_claimed_by(
     path: &Path,
     way: HostPath,
@@ -68,9 +62,6 @@ pub fn open_claimed_by(
 }
 
 /// A drive for zone commands that lose no data: refused only when it is in use or another run has it.
-///
-/// # Errors
-/// As [`ClaimedDrive::claim_unused`].
 pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
@@ -79,9 +70,6 @@ pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
 }
 
 /// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.
-///
-/// # Errors
-/// As [`check_real`], [`ClaimedDrive::claim`] and [`run_on`].
 pub fn run(path: &Path, job: &Job, erase: Option<&str>, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     check_real(path, job)?;
     run_on(&mut ClaimedDrive::claim(path, job.path, erase)?, job, options)

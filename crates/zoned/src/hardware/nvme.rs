@@ -14,10 +14,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Regions of a conventional drive.
 const REGIONS: u64 = 64;
 
-/// An NVMe namespace by passthrough.
 pub struct NvmeDevice {
     file: File,
     path: String,
@@ -28,7 +26,6 @@ pub struct NvmeDevice {
     ring: Option<Ring<squeue::Entry128, cqueue::Entry32>>,
     buffers: Option<Buffers>,
     in_flight: Vec<(u64, Command)>,
-    /// What an ioctl has completed.
     done: VecDeque<Completion>,
 }
 
@@ -83,7 +80,6 @@ impl NvmeDevice {
         })
     }
 
-    /// What identify said.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

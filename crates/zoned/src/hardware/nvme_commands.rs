@@ -58,17 +58,11 @@ fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
 /// What identify says about a namespace and its controller.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Number of the namespace.
     pub namespace: u32,
-    /// Logical blocks.
     pub blocks: u64,
-    /// Format in use.
     pub format: u8,
-    /// All formats.
     pub formats: Vec<LbaFormat>,
-    /// Serial number of the controller.
     pub serial: String,
-    /// Model of the controller.
     pub model: String,
     /// Most bytes of a transfer; 0: no limit.
     pub transfer_limit: u64,
@@ -78,14 +72,11 @@ pub struct Identity {
     pub formats_all: bool,
     /// Whether it lists namespaces that are attached to no controller (OACS, bit 3: namespace management).
     manages_namespaces: bool,
-    /// Zones, for a zoned namespace.
     pub zoned: Option<ZonedIdentity>,
 }
 
-/// The zoned part of identify.
 #[derive(Debug, Clone, Copy)]
 pub struct ZonedIdentity {
-    /// Blocks of a zone in the format in use.
     pub zone_blocks: u64,
     /// 0: no limit.
     pub max_active: u32,
@@ -176,9 +167,6 @@ impl Identity {
     }
 
     /// The other namespaces that a format of this one would format too, by their numbers.
-    ///
-    /// # Errors
-    /// When the controller does not list its namespaces.
     pub fn formatted_too(&self, file: &File, path: &str) -> Result<Vec<u32>, ZonedError> {
         if !self.formats_all {
             return Ok(Vec::new());
@@ -191,7 +179,6 @@ impl Identity {
         Ok(others_in(&lists, self.namespace))
     }
 
-    /// Bytes per block of the format in use.
     pub fn block_bytes(&self) -> u32 {
         self.formats.iter().find(|format| format.index == self.format).map_or(512, |format| format.block_bytes)
     }

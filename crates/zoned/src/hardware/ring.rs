@@ -21,7 +21,6 @@ pub enum Submission {
 /// How the kernel is told about submissions and completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingOptions {
-    /// By ring or by ioctl.
     pub submission: Submission,
     /// A kernel thread looks for submissions.
     pub poll_submission: bool,
@@ -29,7 +28,6 @@ pub struct RingOptions {
     pub poll_completion: bool,
 }
 
-/// A ring.
 pub struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
     ring: IoUring<S, C>,
     path: String,

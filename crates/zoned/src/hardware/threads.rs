@@ -20,7 +20,6 @@ struct Done {
     cpu_ns: u64,
     interrupted: bool,
     stopped: bool,
-    /// How far its zones are written.
     written: Vec<(u32, Option<u64>)>,
 }
 

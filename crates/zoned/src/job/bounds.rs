@@ -7,7 +7,6 @@ use std::time::Duration;
 
 /// The shortest time that is measured: in less, hardly a drive ends a command.
 pub const SHORTEST: Duration = Duration::from_millis(1);
-/// The longest time of anything.
 pub const LONGEST: Duration = Duration::from_hours(24 * 366);
 /// The most commands that a worker counts: a drive of a million commands per second takes 35 years for them.
 pub const MOST_COMMANDS: u64 = 1 << 50;

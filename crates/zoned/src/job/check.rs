@@ -11,19 +11,13 @@ use std::ops::Range;
 
 /// Most commands in flight of one worker.
 pub const MAX_DEPTH: u32 = 4096;
-/// Most workers of a job.
 pub const MAX_WORKERS: u32 = 512;
 
-/// An actor with everything settled.
 #[derive(Debug, Clone)]
 pub struct CheckedActor {
-    /// As specified, with its name.
     pub spec: ActorSpec,
-    /// Its zones.
     pub zones: Range<u32>,
-    /// Its workers.
     pub jobs: u32,
-    /// Blocks per request.
     pub blocks: u32,
     /// Blocks a zone is filled to before a reset or finish.
     pub occupancy_blocks: Option<u64>,
@@ -38,25 +32,18 @@ impl CheckedActor {
     }
 }
 
-/// A preparation step with its zones settled.
 #[derive(Debug, Clone)]
 pub struct CheckedStep {
-    /// What is done.
     pub step: PrepareStep,
-    /// To these zones.
     pub zones: Range<u32>,
     /// Fill up to so many blocks.
     pub blocks: u64,
 }
 
-/// A job that fits its drive.
 #[derive(Debug, Clone)]
 pub struct CheckedJob {
-    /// The job.
     pub job: Job,
-    /// Its preparation.
     pub steps: Vec<CheckedStep>,
-    /// Its actors.
     pub actors: Vec<CheckedActor>,
     /// What the user should know: order that the drive need not keep, processors that do not suffice.
     pub warnings: Vec<String>,
@@ -69,7 +56,6 @@ impl CheckedJob {
         filled.map(|step| u64::from(step.zones.len() as u32) * step.blocks * u64::from(geometry.block_bytes)).sum()
     }
 
-    /// Workers of all actors.
     pub fn workers(&self) -> u32 {
         self.actors.iter().map(|actor| actor.jobs).sum()
     }

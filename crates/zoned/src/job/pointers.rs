@@ -18,12 +18,10 @@ fn reported(info: &ZoneInfo) -> Option<u64> {
 }
 
 impl Pointers {
-    /// As the drive reports all its zones.
     pub fn of(zones: &[ZoneInfo]) -> Self {
         Self(zones.iter().map(reported).collect())
     }
 
-    /// After the steps of a preparation.
     pub fn prepare(&mut self, steps: &[CheckedStep], zones: &[ZoneInfo]) {
         for step in steps {
             for zone in step.zones.clone() {

@@ -9,7 +9,6 @@ use crate::geometry::{ZoneInfo, ZoneState};
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
 
-/// Request size of fills.
 const FILL_BYTES: u32 = 128 << 10;
 
 /// Runs all steps. Zones that are read-only or offline are left out and returned.

@@ -6,24 +6,16 @@ use crate::command::{Operation, ZoneFault};
 use senesce_core::heartbeat::Lost;
 use serde_json::{Map, Value, json};
 
-/// What one actor did.
 #[derive(Debug, Clone)]
 pub struct ActorResult {
-    /// Its name.
     pub name: String,
-    /// Its operation.
     pub op: super::spec::Activity,
-    /// Bytes per request.
     pub request_bytes: u64,
     /// Commands in flight per worker.
     pub depth: u32,
-    /// Workers.
     pub jobs: u32,
-    /// Zones.
     pub zones: u32,
-    /// What it was to count.
     pub asked: Asked,
-    /// Counts of all its workers.
     pub tally: Tally,
     /// On a simulated drive: why the model cannot answer for the numbers.
     pub outside_model: Option<String>,
@@ -33,31 +25,22 @@ pub struct ActorResult {
     pub latencies_outside_model: Option<String>,
 }
 
-/// What an actor was to count.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Commands of all its workers.
     commands: Option<u64>,
     /// The time after which it ends though it counted fewer.
     time_ns: Option<u64>,
-    /// Whether it takes each zone once.
     once: bool,
 }
 
-/// What a job did.
 #[derive(Debug, Clone)]
 pub struct JobResult {
-    /// The drive.
     pub device: String,
-    /// Its actors.
     pub actors: Vec<ActorResult>,
     /// Zones that were unusable before the run.
     pub unusable: Vec<u32>,
-    /// Warnings of the check and of the run.
     pub warnings: Vec<String>,
-    /// Whether the user interrupted it.
     pub interrupted: bool,
-    /// Whether a lost zone ended it.
     pub stopped: bool,
     /// Time that it lost, in real time, if that is too much: then its numbers do not count.
     pub lost: Option<Lost>,
@@ -179,7 +162,6 @@ impl ActorResult {
         Some(format!("it counted {} commands of {asked}: {why}", self.tally.commands))
     }
 
-    /// The operation its latency is about.
     pub fn operation(&self) -> Operation {
         use super::spec::Activity as A;
         match self.op {
@@ -192,12 +174,10 @@ impl ActorResult {
         }
     }
 
-    /// Latency of its own operation.
     pub fn latency(&self) -> Latency {
         self.tally.latency(self.operation()).cloned().unwrap_or_default()
     }
 
-    /// Seconds counted.
     pub fn seconds(&self) -> f64 {
         self.tally.counted_ns as f64 / 1e9
     }
@@ -219,7 +199,6 @@ impl ActorResult {
         self.tally.per_second.iter().take(whole).map(|bytes| *bytes as f64 / 1048576.0).collect()
     }
 
-    /// Its object in the JSON result.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("name".into(), self.name.clone().into());

@@ -73,7 +73,6 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// All activities with their words.
     pub const WORDS: [(&'static str, Self); 7] = [
         ("write", Self::Write),
         ("append", Self::Append),
@@ -84,17 +83,14 @@ impl Activity {
         ("open-close", Self::OpenClose),
     ];
 
-    /// Its word.
     pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, activity)| *activity == self).map_or("", |(word, _)| word)
     }
 
-    /// Whether it reads.
     pub fn reads(self) -> bool {
         matches!(self, Self::RandomRead | Self::SequentialRead)
     }
 
-    /// Whether it writes a stream of data.
     pub fn streams_writes(self) -> bool {
         matches!(self, Self::Write | Self::Append)
     }
@@ -274,7 +270,6 @@ pub enum PrepareStep {
 }
 
 impl PrepareStep {
-    /// Its word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reset => "reset",

@@ -23,14 +23,12 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Empty.
     pub fn new() -> Self {
         // The bounds are constant and valid, so this cannot fail.
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!());
         Self { histogram, sum: 0, max: 0 }
     }
 
-    /// Counts one.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns.max(1));
@@ -38,7 +36,6 @@ impl Latency {
         self.max = self.max.max(ns);
     }
 
-    /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
         // Both have the same bounds, so this cannot fail.
         let _ = self.histogram.add(&other.histogram);
@@ -46,7 +43,6 @@ impl Latency {
         self.max = self.max.max(other.max);
     }
 
-    /// How many were counted.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -67,11 +63,9 @@ impl Latency {
     }
 }
 
-/// Counts of one worker.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     latency: [Option<Box<Latency>>; Operation::ALL.len()],
-    /// Latency from the start that the rate intended.
     pub from_intended: Option<Latency>,
     /// Commands counted of the actor's own operation.
     pub commands: u64,
@@ -79,11 +73,9 @@ pub struct Tally {
     pub shares: f64,
     /// Commands that were in flight when the time ended: they do not count, nor does how long they took.
     pub late: u64,
-    /// Bytes they moved.
     pub bytes: u64,
     /// Bytes per second since the worker's counting began.
     pub per_second: Vec<u64>,
-    /// Errors by the name of their kind.
     pub errors: BTreeMap<String, u64>,
     /// The kinds of errors.
     faults: BTreeSet<ZoneFault>,
@@ -94,24 +86,20 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Latency from submission to completion of one operation.
     pub fn latency(&self, operation: Operation) -> Option<&Latency> {
         self.latency[operation as usize].as_deref()
     }
 
-    /// Counts a latency.
     #[inline]
     pub fn record(&mut self, operation: Operation, ns: u64) {
         self.latency[operation as usize].get_or_insert_default().record(ns);
     }
 
-    /// Counts a refused command.
     pub fn refuse(&mut self, fault: ZoneFault) {
         *self.errors.entry(fault.name()).or_default() += 1;
         self.faults.insert(fault);
     }
 
-    /// What was refused how often, in words.
     pub fn error_words(&self) -> String {
         let count = |fault: &ZoneFault| self.errors.get(&fault.name()).copied().unwrap_or(0);
         let kinds = self.faults.iter().map(|fault| format!("{} x {fault}", count(fault)));
@@ -146,7 +134,6 @@ impl Tally {
         self.counted_ns = self.counted_ns.max(other.counted_ns);
     }
 
-    /// All errors.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }

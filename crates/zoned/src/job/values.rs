@@ -7,7 +7,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Zones of an actor or a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zones {
     /// So many, after those of the actors before.
@@ -17,7 +16,6 @@ pub enum Zones {
 }
 
 impl Zones {
-    /// How many.
     pub fn count(self) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -90,12 +88,10 @@ impl<'de> Deserialize<'de> for Zones {
 pub struct Span(pub Duration);
 
 impl Span {
-    /// Whether it is nothing.
     pub fn is_zero(&self) -> bool {
         self.0.is_zero()
     }
 
-    /// So many seconds.
     pub fn seconds(seconds: f64) -> Self {
         Self(Duration::from_secs_f64(seconds.max(0.0)))
     }

@@ -14,10 +14,8 @@ mod counting;
 mod lost;
 mod rounds;
 
-/// What a worker wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// Submit this.
     Submit(Command),
     /// Put a zone into this state at once; answer with [`Worker::preset_done`] or, of a lost zone, [`Worker::found`].
     Preset(u32, Option<u64>),
@@ -25,7 +23,6 @@ pub enum Wish {
     WaitUntil(u64),
     /// Nothing before one of its commands completes.
     WaitForCompletion,
-    /// It is done.
     Finished,
 }
 
@@ -38,7 +35,6 @@ struct InFlight {
     counted: bool,
 }
 
-/// Where a worker stands in its zone or round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Streams requests, or begins a round.
@@ -47,7 +43,6 @@ enum Phase {
     Wrap,
     /// Asks for a preset, then fills by commands if there is none.
     Preset,
-    /// Opens the zone that it will fill.
     FillOpen,
     /// Fills; so many blocks are written.
     Fill(u64),
@@ -67,7 +62,6 @@ struct OwnZone {
     used: bool,
 }
 
-/// One worker.
 #[derive(Debug)]
 pub struct Worker {
     actor: CheckedActor,
@@ -90,7 +84,6 @@ pub struct Worker {
     begin_ns: u64,
     count_from_ns: u64,
     end_ns: u64,
-    /// When it ended by itself.
     ended_ns: u64,
     issued: u64,
     next_due_ns: u64,
@@ -104,7 +97,6 @@ pub struct Worker {
     pub stopped: bool,
     last_counted_ns: u64,
     first_counted_ns: u64,
-    /// What it counted.
     pub tally: Tally,
 }
 
@@ -166,7 +158,6 @@ impl Worker {
         }
     }
 
-    /// Ends the worker when one of its zones is lost.
     pub fn stop_on_lost_zone(&mut self) {
         self.stop_on_lost_zone = true;
     }
@@ -184,12 +175,10 @@ impl Worker {
         }
     }
 
-    /// Commands it may have in flight.
     pub fn depth(&self) -> u32 {
         self.actor.spec.qd
     }
 
-    /// Whether it has commands in flight.
     pub fn busy(&self) -> bool {
         self.free.len() < self.in_flight.len()
     }
@@ -309,7 +298,6 @@ impl Worker {
         })
     }
 
-    /// Takes the completion of one of its commands.
     #[inline]
     pub fn complete(&mut self, completion: &Completion) {
         let index = completion.tag - self.first_tag;

@@ -2,7 +2,6 @@
 
 use super::{NO_SLOT, SimDevice};
 
-/// Appends of one zone.
 #[derive(Debug, Clone, Copy)]
 pub struct Appends {
     taken: u32,
@@ -11,7 +10,6 @@ pub struct Appends {
 }
 
 impl Appends {
-    /// None.
     pub const NONE: Self = Self { taken: 0, first: NO_SLOT, last: NO_SLOT };
 }
 

@@ -18,15 +18,11 @@ const FEW_WRITERS: u32 = 2;
 /// What a model cannot answer for of an actor, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// All of its numbers.
     pub all: Option<String>,
-    /// Its rate and mean latency.
     pub rates: Option<String>,
-    /// Its latencies, mean and percentiles.
     pub latencies: Option<String>,
 }
 
-/// What is outside of the model for each actor of a job.
 pub fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Outside> {
     let of = |actor: &CheckedActor| Outside {
         all: reads(model, checked, actor, block_bytes),
@@ -63,7 +59,6 @@ fn reads(model: &Model, checked: &CheckedJob, actor: &CheckedActor, block_bytes:
     Some(format!("sequential reads: {why}"))
 }
 
-/// Whether another actor than this one changes zones.
 fn beside_changes(checked: &CheckedJob, actor: &CheckedActor) -> bool {
     checked.actors.iter().any(|other| other.spec.name != actor.spec.name && !other.spec.op.reads())
 }

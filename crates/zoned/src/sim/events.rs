@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What happens at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EventKind {
@@ -39,14 +38,11 @@ const KINDS: [EventKind; 9] = [
     EventKind::Loaded,
 ];
 
-/// An event that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When, in nanoseconds.
     pub time: u64,
-    /// What.
     pub kind: EventKind,
-    /// Slot or die.
     pub index: u32,
     /// Tells a current event from one that has been called off.
     pub stamp: u32,
@@ -107,7 +103,6 @@ impl EventQueue {
         other.min((self.program >> 64) as u64)
     }
 
-    /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         let key = if self.program < first(&self.others) { self.pop_program() } else { self.others.pop() };

@@ -18,21 +18,17 @@ use releases::Releases;
 use senesce_core::Seed;
 use std::collections::VecDeque;
 
-/// What a program writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// Data of the host; they leave the buffer when the program starts.
     Host,
     /// Parity or padding that needs no buffer.
     Extra,
-    /// A copy of the garbage collector.
     Garbage,
 }
 
-/// One page to be read.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRead {
-    /// The command it belongs to.
     pub slot: u32,
     /// Channel and link time class: KiB to carry.
     pub kib: u32,
@@ -182,7 +178,6 @@ impl Flash {
         }
     }
 
-    /// Number of dies.
     pub fn dies(&self) -> u32 {
         self.dies.len() as u32
     }
@@ -216,7 +211,6 @@ impl Flash {
         if postponed { self.pulse_length } else { self.pulse_length.saturating_sub(phase) }
     }
 
-    /// A page read arrives at a die.
     #[inline]
     pub fn read(&mut self, now: u64, die: u32, read: PageRead, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
@@ -228,13 +222,11 @@ impl Flash {
         }
     }
 
-    /// A program for data of a zone joins the queue.
     pub fn program(&mut self, now: u64, zone: u32, program: Program, events: &mut EventQueue) {
         self.queue.push_back((program, zone));
         self.feed(now, events);
     }
 
-    /// A finish pads its zone with so many bytes.
     pub fn pad(&mut self, now: u64, slot: u32, bytes: u64, events: &mut EventQueue) {
         self.padding.begin(slot, bytes.div_ceil(self.unit));
         self.release_before(now);

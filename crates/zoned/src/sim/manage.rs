@@ -15,11 +15,9 @@ struct QuietFinish {
     bytes: u64,
 }
 
-/// State of zone management.
 #[derive(Debug)]
 pub struct Manager {
     model: ZoneModel,
-    /// Resets run one after the other.
     reset_free: u64,
     quiet: Option<QuietFinish>,
     /// Slots of the finishes that pad.
@@ -145,7 +143,6 @@ impl SimDevice {
         self.complete_at(self.now + constant, slot);
     }
 
-    /// A finish is complete.
     pub(super) fn end_finish(&mut self, slot: u32) {
         let Some(manager) = &mut self.manager else { return };
         manager.padding.retain(|owner| *owner != slot);

@@ -11,14 +11,11 @@ pub struct WriteLock {
     held: bool,
     first: u32,
     last: u32,
-    /// Writes that wait.
     waiting: u32,
-    /// When it was last taken.
     taken_at: u64,
 }
 
 impl WriteLock {
-    /// Held by nobody.
     pub const FREE: Self = Self { held: false, first: NO_SLOT, last: NO_SLOT, waiting: 0, taken_at: 0 };
 
     #[cfg(test)]

@@ -52,7 +52,6 @@ const NO_SLOT: u32 = u32::MAX;
 /// The most submitting threads a model keeps apart.
 const QUEUES: usize = 1024;
 
-/// A command in flight.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     tag: u32,
@@ -74,16 +73,13 @@ struct Slot {
     result: Result<u64, ZoneFault>,
 }
 
-/// Options of a simulated drive.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SimOptions {
     /// Bytes per block; `None`: the model's default.
     pub block_bytes: Option<u32>,
-    /// The way to the drive.
     pub path: HostPath,
 }
 
-/// A simulated drive.
 #[derive(Debug)]
 pub struct SimDevice {
     geometry: Geometry,
@@ -109,7 +105,6 @@ pub struct SimDevice {
     appends: Vec<Appends>,
     appends_per_zone: u32,
     locks: Vec<WriteLock>,
-    /// Zones whose lock is held.
     locked: u32,
     done: VecDeque<Completion>,
     completed: u64,
@@ -173,7 +168,6 @@ impl SimDevice {
         })
     }
 
-    /// Commands completed so far.
     pub fn completed(&self) -> u64 {
         self.completed
     }

@@ -15,7 +15,6 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// A stream of one device.
     pub fn new(seed: Seed, stream: &str) -> Self {
         let mut quantiles = Box::new([0; STEPS]);
         for (step, quantile) in quantiles.iter_mut().enumerate() {
@@ -25,7 +24,6 @@ impl Noise {
         Self { generator: seed.stream(stream), quantiles }
     }
 
-    /// An exponential delay with this mean.
     #[inline]
     pub fn exponential(&mut self, mean: u64) -> u64 {
         let quantile = self.quantiles[(self.generator.next_u64() >> 54) as usize];
@@ -44,7 +42,6 @@ impl Noise {
         (mean as f64 * (1.0 + spread * (2.0 * even - 1.0))) as u64
     }
 
-    /// True with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         ((self.generator.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }

@@ -4,7 +4,6 @@
 use super::flash::Program;
 use std::collections::VecDeque;
 
-/// Padding that is still to be programmed.
 #[derive(Debug, Default)]
 pub struct Padding {
     /// (slot of the finish, programs left), in turn
@@ -21,7 +20,6 @@ impl Padding {
         self.active.push_back((slot, programs.max(1)));
     }
 
-    /// Whether any finish pads.
     #[inline]
     pub fn is_active(&self) -> bool {
         !self.active.is_empty()

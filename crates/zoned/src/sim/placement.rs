@@ -51,7 +51,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// For an empty drive.
     pub fn new(model: &Model, geometry: &Geometry, seed: Seed) -> Self {
         let unit = u64::from(model.flash.unit_kib) << 10;
         let zone_bytes = geometry.zone_blocks * u64::from(geometry.block_bytes);

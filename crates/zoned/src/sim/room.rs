@@ -38,13 +38,11 @@ impl Room {
         buffered + u64::from(bytes).min(self.piece) <= self.buffer
     }
 
-    /// Whether any data wait.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Data begin to wait.
     pub fn wait(&mut self, slot: u32, bytes: u32) {
         let need = u64::from(bytes).min(self.piece);
         self.least = self.least.min(need);

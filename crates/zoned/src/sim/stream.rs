@@ -12,9 +12,7 @@ const DEPTHS: usize = 513;
 pub struct Stream {
     zone: u32,
     next_block: u64,
-    /// Its reads in flight.
     pub flying: u32,
-    /// When its last read is answered.
     last_done: u64,
     latency: SizeTable,
     service: SizeTable,
@@ -27,7 +25,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// No stream yet.
     pub fn new(model: &StreamModel, way: &PathModel) -> Self {
         Self {
             zone: u32::MAX,
@@ -53,7 +50,6 @@ impl Stream {
         follows
     }
 
-    /// When a read of the stream is answered.
     pub fn answer(&mut self, now: u64, bytes: u32) -> u64 {
         self.flying += 1;
         let in_flight_kib = f64::from(self.flying) * f64::from(bytes) / 1024.0;

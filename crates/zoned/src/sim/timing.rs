@@ -13,12 +13,10 @@ pub enum HostPath {
     Passthrough,
     /// Block layer without scheduler.
     None,
-    /// Block layer with mq-deadline.
     MqDeadline,
 }
 
 impl HostPath {
-    /// All ways.
     pub const ALL: [Self; 4] = [Self::Direct, Self::Passthrough, Self::None, Self::MqDeadline];
 
     /// Its word on the command line.
@@ -31,7 +29,6 @@ impl HostPath {
         }
     }
 
-    /// From its word.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|path| path.name() == name)
     }
@@ -61,13 +58,11 @@ const STEPS: usize = 2049;
 pub struct SizeTable(Box<[u64]>);
 
 impl SizeTable {
-    /// From a curve.
     pub fn new(curve: &Curve) -> Self {
         let kib = |step: usize| (step << STEP_SHIFT) as f64 / 1024.0;
         Self((0..STEPS).map(|step| ns(at(curve, kib(step)))).collect())
     }
 
-    /// The time for `bytes`.
     #[inline]
     pub fn get(&self, bytes: u32) -> u64 {
         let step = (bytes >> STEP_SHIFT) as usize;
@@ -75,7 +70,6 @@ impl SizeTable {
     }
 }
 
-/// Times of writes or of appends.
 #[derive(Debug)]
 pub struct WriteTiming {
     /// Work in the command processor.
@@ -87,7 +81,6 @@ pub struct WriteTiming {
     small_delay: SizeTable,
     /// Opening another group of small blocks, 0: it is not grouped.
     pub regroup: SizeTable,
-    /// Opening the zone.
     pub opening: u64,
 }
 
@@ -96,7 +89,6 @@ pub struct WriteTiming {
 pub struct Phases {
     period: u64,
     slow_until: u64,
-    /// Factors in thousandths.
     slow: u64,
     fast: u64,
 }
@@ -124,11 +116,8 @@ impl Phases {
 /// Everything a simulated command costs.
 #[derive(Debug)]
 pub struct Timing {
-    /// Writes.
     pub write: WriteTiming,
-    /// Appends.
     pub append: WriteTiming,
-    /// Mean of the jitter.
     pub jitter: u64,
     /// Transfer of 4 KiB, in picoseconds per byte to keep it exact.
     pub transfer_ps_per_byte: u64,
@@ -138,25 +127,19 @@ pub struct Timing {
     pub phases: Phases,
     /// How long a group of small blocks stays open.
     pub group: u64,
-    /// Writing to a closed zone.
     pub reopening: u64,
-    /// A refused command.
     pub refusal: u64,
     /// A read besides dies, channel and link.
     pub read_fixed: u64,
-    /// Processor time to submit.
     pub submit: u64,
-    /// Processor time to reap.
     pub reap: u64,
     merged: u64,
     merged_limit: SizeTable,
-    /// Delay of the way.
     pub delay: SizeTable,
     /// Parts of pages: merged in pairs when a page of them takes no longer.
     pub part_within: u64,
     /// How many must wait for one to be merged: parts of pages, and whole ones where several zones are written.
     pub merge_waiting: f64,
-    /// The greatest share of pairs of parts.
     pub part_share: f64,
     /// Whether writes are merged, and up to how many bytes.
     pub merge_limit: Option<u32>,

@@ -21,7 +21,6 @@ const FILE_BYTES: u64 = 128 << 10;
 const APPEND_SECONDS: f64 = 30.0;
 const THREADS: usize = 10;
 const READ_BYTES: u64 = 1 << 20;
-/// Files that are read in a run.
 const READS: usize = 400;
 
 pub(super) fn rates(flash: &Flash, append: u64, offset: u32) -> Rates {

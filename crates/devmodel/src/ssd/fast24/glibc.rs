@@ -6,7 +6,6 @@ const SEPARATION: usize = 3;
 /// Outputs that srandom_r discards: ten for each word of state.
 const DISCARDED: u64 = 310;
 
-/// A generator.
 #[derive(Debug, Clone)]
 pub struct GlibcRand {
     /// The last 31 values, oldest first from `next`.

@@ -19,7 +19,6 @@ use crate::request::{Operation, Request};
 /// Bytes per MiB.
 const MIB: f64 = 1_048_576.0;
 
-/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
     /// 8 MiB in 256 appends, after each a dummy file of 224 KiB: all pages fall on one die.
@@ -41,15 +40,12 @@ pub enum Workload {
 /// How the file came to lie where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Written at once.
     Contiguous,
-    /// Written in pieces.
     Fragmented,
     /// Written in pieces, the drive told what each continues or overwrites.
     Placed,
 }
 
-/// All workloads.
 pub const WORKLOADS: [Workload; 7] = [
     Workload::AppendWorst,
     Workload::AppendRandom,
@@ -77,7 +73,6 @@ impl Workload {
         }
     }
 
-    /// Name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AppendWorst => "append-worst",
@@ -103,9 +98,6 @@ pub struct Rates {
 }
 
 /// Rates of a workload with the write pointer `offset` pages from its first die at the start.
-///
-/// # Errors
-/// The model of the study's drive cannot be read.
 pub fn rates(workload: Workload, offset: u32) -> Result<Rates, ModelError> {
     let flash = drive_of_the_study()?;
     Ok(match workload {
@@ -117,9 +109,6 @@ pub fn rates(workload: Workload, offset: u32) -> Result<Rates, ModelError> {
 }
 
 /// The drive of the study.
-///
-/// # Errors
-/// Its file is damaged.
 pub fn drive_of_the_study() -> Result<Flash, ModelError> {
     match DeviceModel::builtin("ssd:fast24")?.parameters {
         Parameters::FlashSsd(flash) => Ok(flash),
@@ -155,7 +144,6 @@ impl Volume {
         Self { drive, next: pages, placed }
     }
 
-    /// Appends `bytes` to a file.
     pub fn append(&mut self, file: &mut File, bytes: u64) {
         let hint = match file.pages.last() {
             Some(last) if self.placed => Hint::Behind(u64::from(*last)),
@@ -167,7 +155,6 @@ impl Volume {
         file.pages.extend(pages.map(|page| page as u32));
     }
 
-    /// Overwrites `bytes` of a file from `offset` on.
     pub fn overwrite(&mut self, file: &File, offset: u64, bytes: u64) {
         let hint = if self.placed { Hint::Overwrite } else { Hint::None };
         let (first, count) = ((offset / PAGE) as usize, bytes.div_ceil(PAGE) as usize);
@@ -199,7 +186,6 @@ impl Volume {
 }
 
 impl File {
-    /// Its size.
     pub fn bytes(&self) -> u64 {
         self.pages.len() as u64 * PAGE
     }

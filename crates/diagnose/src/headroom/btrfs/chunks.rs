@@ -8,16 +8,13 @@ use senesce_layout::space::Profile;
 /// something is unallocated (fs/btrfs/block-group.c, should_alloc_chunk; fs/btrfs/space-info.c, btrfs_can_overcommit).
 const FULL_SHARE: f64 = 0.8;
 const FULL_SLACK: f64 = 2_097_152.0;
-/// The least chunk that the rule counts on.
 const LEAST_CHUNK: u64 = 1 << 20;
 /// Part of what is unallocated that may be promised before a chunk is made of it, once the next chunk of data has its place (fs/btrfs/
 /// space-info.c, calc_available_free_space).
 const OVERCOMMIT: f64 = 1.0 / 8.0;
 
-/// Halvings of an interval of files.
 const HALVINGS: u32 = 64;
 
-/// When metadata take another chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Once most of theirs is used, or what is promised exceeds what may be.
@@ -69,7 +66,6 @@ impl Growing {
         if self.each > 0.0 { ((end - self.used) / self.each).max(0.0) } else { f64::INFINITY }
     }
 
-    /// Files until nothing is left of the chunks.
     fn files_until_full(&self) -> f64 {
         self.files_until(self.total - self.held_back - self.promised)
     }
@@ -83,7 +79,6 @@ impl Growing {
         self.used += files * self.each;
     }
 
-    /// The next chunk, if there is space for one.
     fn next(&self, devices: &Devices) -> Option<Stripes> {
         devices.place(self.profile, self.chunk, self.stripe).filter(|stripes| stripes.bytes >= LEAST_CHUNK)
     }
@@ -116,12 +111,10 @@ pub(super) struct Course {
     pub devices: Devices,
 }
 
-/// How a course ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
     pub files: f64,
     pub ends_by: EndsBy,
-    /// Chunks that data took, or wanted.
     pub data_chunks: u64,
 }
 

@@ -13,10 +13,8 @@ const SMALL: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Devices(pub Vec<Vec<u64>>);
 
-/// A chunk to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes {
-    /// Bytes that it holds.
     pub bytes: u64,
     /// Bytes that it takes of each range, which is one of a device.
     on_device: u64,

@@ -12,7 +12,6 @@ const MOST_LEAVES: usize = 1 << 19;
 /// Capacities of the blocks of a directory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shape {
-    /// Names in a leaf.
     pub names: u64,
     /// Names that a split moves to the new leaf.
     pub moved: u64,
@@ -51,7 +50,6 @@ impl Shape {
 pub(super) struct Growth {
     /// Names when each block was added, ascending.
     added: Vec<f64>,
-    /// Names when the index was full, if it was.
     pub full: Option<f64>,
 }
 
@@ -68,7 +66,6 @@ impl Growth {
         Drawing::new(shape, seed).until(most)
     }
 
-    /// Blocks with so many names.
     pub(super) fn blocks(&self, names: f64) -> f64 {
         let (count, last) = (self.added.len() as f64, self.added.last().copied().unwrap_or(0.0));
         match names > last && self.full.is_none() && last > 0.0 {
@@ -175,7 +172,6 @@ impl Drawing {
 struct Random(u64);
 
 impl Random {
-    /// From (0, 1].
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -18,7 +18,6 @@ pub(super) struct PerName {
     pub most: f64,
     /// Blocks that the directory takes in addition.
     pub partly_full: f64,
-    /// Blocks of a block of the directory.
     in_block: f64,
 }
 

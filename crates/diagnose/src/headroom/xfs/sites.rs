@@ -2,7 +2,6 @@
 
 use senesce_layout::space::{FreeExtent, Xfs};
 
-/// Inodes of a chunk.
 pub(in crate::headroom) const CHUNK: u64 = 64;
 /// Bytes of an inode cluster, the unit in which sparse chunks are made, for inodes of 512 bytes; it grows with the inode
 /// (`sb_spino_align`, M_IGEO(mp)->inode_cluster_size).
@@ -14,9 +13,7 @@ const REFILL: u64 = 2;
 /// Places for chunks of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sites {
-    /// Whole chunks.
     pub whole: u64,
-    /// Sparse ones beside.
     pub sparse: u64,
 }
 
@@ -35,11 +32,9 @@ impl Sites {
     }
 }
 
-/// Blocks of chunks of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub whole: u64,
-    /// What whole ones are aligned to.
     pub align: u64,
     /// Of the least sparse chunk; as many as of a whole one where there are none.
     pub sparse: u64,
@@ -65,12 +60,10 @@ impl Chunk {
     }
 }
 
-/// Sites by how long they last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counted {
     /// In groups that have an extent in which the kernel looks for a place.
     pub usable: Sites,
-    /// In such extents themselves.
     pub lasting: Sites,
     /// In extents that are long enough also while the group has to refill its list of free blocks.
     pub safe: Sites,
@@ -78,7 +71,6 @@ pub(super) struct Counted {
     pub ready: bool,
 }
 
-/// Counts the places of all groups.
 pub(super) fn sites(free: &[FreeExtent], xfs: &Xfs, chunk: Chunk) -> Counted {
     let group_blocks = xfs.group_blocks.max(1);
     let least = chunk.least_extent();

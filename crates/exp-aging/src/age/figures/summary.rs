@@ -6,7 +6,6 @@ use senesce_aging::measure::Measures;
 use senesce_core::Table;
 use serde_json::{Value, json};
 
-/// What an execution reached.
 pub fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     let mut lines = Lines::new("result", "Result", "");
     lines.measures(&rehearsal.summary, &executed.measures);

@@ -67,11 +67,9 @@ fn try_run(command: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Numbers that are the same in every run.
 pub struct Numbers(pub u64);
 
 impl Numbers {
-    /// Below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         // SplitMix64 (Steele et al., OOPSLA 2014).
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -65,7 +65,6 @@ fn table(jobs: &[JobEvent]) -> Table {
     table
 }
 
-/// What the percentiles are of.
 fn latency_name(jobs: &[JobEvent]) -> &'static str {
     let has =
         |of_total: bool| jobs.iter().any(|job| !job.percentiles.is_empty() && job.percentiles_of_total == of_total);

@@ -3,7 +3,6 @@
 use super::format::{Direction, Job, MOST_JOBS, Options, Output, SYNC};
 use std::collections::BTreeMap;
 
-/// One job with all its clones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joined {
     /// Their sum. Its error is the first that one of them ended with.
@@ -73,7 +72,6 @@ pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
     (joined, caveats)
 }
 
-/// How many clones its options ask for.
 fn wanted(job: &Job, global: &Options) -> Option<usize> {
     job.option(global, "numjobs").map_or(Some(1), |text| text.parse().ok())
 }

@@ -29,7 +29,6 @@ impl Concurrency {
         Some(Self { measured, allowed: joined.job.depth(global)? * jobs })
     }
 
-    /// Whether no job can have measured this.
     pub fn is_impossible(self) -> bool {
         self.measured > IMPOSSIBLE * self.allowed
     }

@@ -19,7 +19,6 @@ const NO_CONDITIONS: [&str; 9] = [
     "randseed",
 ];
 
-/// For each job its options that another job of its name has not or has with another value.
 pub fn conditions<'a>(jobs: &'a [Joined], global: &'a Options) -> Vec<BTreeMap<&'a str, &'a str>> {
     let mut of_name: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
     for Joined { job, .. } in jobs {

@@ -74,7 +74,6 @@ pub struct RawDirection {
 }
 
 impl RawDirection {
-    /// The sections of latencies by name.
     pub fn latencies(&self) -> impl Iterator<Item = (&'static str, &RawLatency)> {
         let all = [("slat_ns", &self.slat_ns), ("clat_ns", &self.clat_ns), ("lat_ns", &self.lat_ns)];
         all.into_iter().filter_map(|(name, one)| Some((name, one.as_ref()?)))
@@ -108,7 +107,6 @@ impl RawLatency {
     }
 }
 
-/// Lines of messages that are kept.
 const MOST_MESSAGES: usize = 10;
 
 /// The last complete result, and what is to be said of the others and of messages.

@@ -7,23 +7,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Options by name.
 pub type Options = BTreeMap<String, String>;
 
-/// A whole result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
-    /// `fio-3.33`.
     pub version: String,
-    /// When it was taken, as fio writes it.
     pub time: String,
     /// The same in seconds since 1970, where the file has it.
     pub timestamp: Option<u64>,
-    /// Global options.
     pub options: Options,
-    /// Names of disks below.
     pub disks: Vec<String>,
-    /// Jobs in order.
     pub jobs: Vec<Job>,
     /// Of several clients: fio's own sum over all of them.
     pub all_clients: Option<Job>,
@@ -31,10 +24,8 @@ pub struct Output {
     pub caveats: Vec<String>,
 }
 
-/// One job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its name.
     pub name: String,
     /// The number of its group; jobs of one group ran at the same time.
     pub group: Option<i64>,
@@ -56,12 +47,10 @@ pub struct Job {
 }
 
 impl Job {
-    /// Directions and syncs.
     pub fn all(&self) -> impl Iterator<Item = &Direction> {
         self.directions.iter().chain(&self.sync)
     }
 
-    /// An option of the job, or the global one.
     pub fn option<'a>(&'a self, global: &'a Options, name: &str) -> Option<&'a str> {
         self.options.get(name).or(global.get(name)).map(String::as_str)
     }
@@ -75,14 +64,11 @@ impl Job {
 /// The name of syncs among the directions.
 pub const SYNC: &str = "sync";
 
-/// One direction of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Direction {
     /// `read`, `write`, `trim`, `mixed`, `sync`, `zone reset` or `zone finish`.
     pub name: &'static str,
-    /// Operations done.
     pub operations: f64,
-    /// Bytes of these.
     pub bytes: f64,
     /// How many of their completion latencies were measured, where the file says so.
     pub samples: Option<f64>,
@@ -92,7 +78,6 @@ pub struct Direction {
     pub iops: f64,
     /// Runtime in milliseconds.
     pub runtime_ms: f64,
-    /// Mean completion latency, where fio measured it.
     pub latency_mean_ns: Option<f64>,
     /// Mean latency from submission on; the completion latency where fio gives nothing else. None where it measured neither.
     pub total_mean_ns: Option<f64>,

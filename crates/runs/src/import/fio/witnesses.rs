@@ -12,7 +12,6 @@ const LAST_BIN_NS: f64 = 1.6e10;
 const MOST_COUNT: f64 = 18_446_744_073_709_551_616.0;
 /// fio prints a share of a latency interval that is not zero as 0.01 % at least: so much stands for less.
 const LEAST_PERCENT: f64 = 0.010_001;
-/// The sum of all that is printed so.
 const SHARE_ROUNDING_PERCENT: f64 = 0.5;
 /// Below this share (fraction) of the operations, the intervals do not add up to all.
 const MOST_OPERATIONS: f64 = 0.99;

@@ -56,7 +56,6 @@ const RULES: [Rule<Outcome>; 1] = [Rule {
     },
 }];
 
-/// Names of the rules, for the documentation.
 #[cfg(test)]
 pub(super) fn rules() -> Vec<&'static str> {
     RULES.iter().map(|rule| rule.name).collect()

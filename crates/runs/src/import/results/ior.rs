@@ -28,7 +28,6 @@ struct Test {
     moved_otherwise: bool,
 }
 
-/// One access of one repetition.
 #[derive(Debug, PartialEq)]
 struct Row {
     operation: &'static str,
@@ -51,7 +50,6 @@ struct Total {
     is_stonewalled: bool,
 }
 
-/// Names of the rules, for the documentation.
 #[cfg(test)]
 pub(super) fn rules() -> Vec<&'static str> {
     all_rules().map(|rule| rule.name).to_vec()

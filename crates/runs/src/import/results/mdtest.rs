@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// Largest, least, mean and standard deviation over the iterations.
 type Statistics = [f64; 4];
 
-/// The tables of one invocation.
 #[derive(Debug, Default)]
 struct Launch {
     tasks: String,
@@ -94,7 +93,6 @@ const RULES: [Rule<Launch>; 4] = [
     },
 ];
 
-/// Names of the rules, for the documentation.
 #[cfg(test)]
 pub(super) fn rules() -> Vec<&'static str> {
     RULES.iter().map(|rule| rule.name).collect()

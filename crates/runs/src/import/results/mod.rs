@@ -13,7 +13,6 @@ use senesce_core::{Analysis, Environment, Failure, Measurement};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What a file says.
 #[derive(Debug, Default)]
 struct Found {
     measurements: Vec<Measurement>,
@@ -28,17 +27,13 @@ pub struct Format {
     read: fn(&str) -> Result<Found, String>,
 }
 
-/// `hyperfine --export-json`.
 pub const HYPERFINE: Format =
     Format { name: "hyperfine", about: "what hyperfine --export-json writes", read: hyperfine::read };
 
-/// What IOR prints.
 pub const IOR: Format = Format { name: "ior", about: "what IOR 3 and 4 print", read: ior::read };
 
-/// What mdtest prints.
 pub const MDTEST: Format = Format { name: "mdtest", about: "what mdtest prints", read: mdtest::read };
 
-/// Reads text as each of the imports would.
 pub fn check(text: &str) {
     for format in [&HYPERFINE, &IOR, &MDTEST] {
         drop((format.read)(text));
@@ -75,7 +70,6 @@ fn record(found: Found, source: &Path, text: &str, format: &str, map: Vec<String
     finish(source, out, nothing_counts)
 }
 
-/// The reader of the records.
 pub struct Results;
 
 /// What tells one import from another.

@@ -12,7 +12,6 @@ use senesce_core::{Failure, Measurement};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The format of its records.
 pub const TABLE: &str = "table";
 
 const MOST_ROWS: usize = 100_000;
@@ -25,7 +24,6 @@ pub struct Tables;
 /// The importer before its map is known.
 pub static TABLES: Tables = Tables;
 
-/// A table with its map.
 struct Mapped {
     maps: Vec<Map>,
     texts: Vec<String>,

@@ -22,7 +22,6 @@ enum Column {
     Other,
 }
 
-/// Names of public traces with their patterns.
 pub const FORMATS: [(&str, &str); 5] = [
     // MSR Cambridge (SNIA IOTTA 388): Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime; Windows file times.
     ("msr", "time:100ns,device,device,op,offset,size,latency:100ns"),
@@ -54,9 +53,6 @@ pub struct Pattern {
 
 impl Pattern {
     /// Reads `msr` or `time:us,device,op,offset:sectors,size:sectors,latency:us,-`.
-    ///
-    /// # Errors
-    /// In words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let named = FORMATS.iter().find(|(name, _)| *name == text).map(|(_, columns)| *columns);
         let columns = named.unwrap_or(text);
@@ -112,15 +108,11 @@ impl Pattern {
         Ok(Column::One(field))
     }
 
-    /// Whether it names this column.
     pub fn has(&self, field: Field) -> bool {
         self.columns.contains(&Column::One(field))
     }
 
     /// Whether the first line is a header and no request.
-    ///
-    /// # Errors
-    /// For a log of fio of another version.
     pub fn takes_header(&mut self, line: &str) -> Result<bool, String> {
         if self.is_iolog {
             let columns = match line {
@@ -137,7 +129,6 @@ impl Pattern {
         Ok(numbers.peek().is_some() && numbers.all(|cell| cell.starts_with(char::is_alphabetic)))
     }
 
-    /// The cells of a line by field.
     pub fn cells<'a>(&self, line: &'a str) -> Cells<'a> {
         let mut cells = Cells { found: [None; FIELDS], device: Vec::new() };
         for (column, cell) in self.columns.iter().zip(split(line, self.separator)) {
@@ -151,9 +142,6 @@ impl Pattern {
     }
 
     /// Bytes of an offset or a size.
-    ///
-    /// # Errors
-    /// For what is no whole number, and for more than 64 bits.
     pub fn bytes(&self, cells: &Cells<'_>, field: Field) -> Result<u64, String> {
         let cell = cells.get(field)?;
         let count = Some(cell).filter(|cell| cell.bytes().all(|byte| byte.is_ascii_digit()));
@@ -181,9 +169,6 @@ impl Pattern {
     }
 
     /// Nanoseconds from issue to completion; none where the column is empty or absent.
-    ///
-    /// # Errors
-    /// As [`Pattern::time_ns`].
     pub fn latency_ns(&self, cells: &Cells<'_>) -> Result<Option<u64>, String> {
         match cells.found[Field::Latency as usize] {
             None | Some("") => Ok(None),
@@ -206,7 +191,6 @@ fn split(text: &str, separator: Option<char>) -> Box<dyn Iterator<Item = &str> +
     }
 }
 
-/// The cells of one line.
 pub struct Cells<'a> {
     found: [Option<&'a str>; FIELDS],
     device: Vec<&'a str>,
@@ -214,9 +198,6 @@ pub struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     /// A cell that every request has.
-    ///
-    /// # Errors
-    /// Where the line ends before.
     pub fn get(&self, field: Field) -> Result<&'a str, String> {
         self.found[field as usize].ok_or_else(|| format!("it ends before the column '{}'", name(field)))
     }
@@ -231,9 +212,6 @@ impl<'a> Cells<'a> {
 }
 
 /// The operation of a word; none for an action of a log that moves no data.
-///
-/// # Errors
-/// For an unknown word.
 pub fn operation(word: &str) -> Result<Option<Operation>, String> {
     Ok(Some(match word.to_ascii_lowercase().as_str() {
         "r" | "read" | "rd" | "0" => Operation::Read,

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// tracefs, mounted for the test.
 pub struct TraceFs(tempfile::TempDir);
 
 impl TraceFs {
@@ -17,7 +16,6 @@ impl TraceFs {
         Self(folder)
     }
 
-    /// The instance that records this device.
     pub fn recording(&self, device: &BlockDevice) -> PathBuf {
         let number = u64::from(device.number().0) << 20 | u64::from(device.number().1);
         let instances = fs::read_dir(self.0.path().join("instances")).unwrap().flatten().map(|entry| entry.path());

@@ -113,7 +113,6 @@ fn an_image_is_used_by_its_descriptor() {
     refusal(ClaimedDevice::claim(again.unwrap().path(), None), "a signature of ext2, ext3 or ext4");
 }
 
-/// A directory is listed and marked by its descriptor.
 #[test]
 fn a_link_in_the_place_of_a_directory_gets_no_marker_where_files_are() {
     let directory = temporary_directory();

@@ -18,7 +18,6 @@ fn make(disk: &Path, words: &[&str], start: u64, behind: u64) {
     File::options().write(true).open(disk).unwrap().set_len(SIZE).unwrap();
 }
 
-/// Zeroes the ends of the disk and of the file system.
 fn zero_ends(disk: &Path, start: u64, behind: u64) {
     let file = File::options().write(true).open(disk).unwrap();
     let zeros = vec![0; MIB as usize];

@@ -43,7 +43,6 @@ struct Situation {
     _held: Vec<Box<dyn Any>>,
 }
 
-/// Undoes by a program.
 struct Undo(Vec<String>);
 
 impl Drop for Undo {
@@ -107,7 +106,6 @@ fn claim_device(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     ClaimedDevice::claim(path, erase).map(drop)
 }
 
-/// A hash of what is not a hole, with its places.
 fn hash_of_data(path: &Path) -> String {
     let file = File::open(path).unwrap();
     let mut hasher = blake3::Hasher::new();

@@ -10,7 +10,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A process that is ended when this is dropped.
 pub struct Process(Child);
 
 impl Process {

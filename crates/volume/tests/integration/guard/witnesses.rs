@@ -13,7 +13,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Ways to spoil a source.
 const WAYS: [&str; 4] = ["missing", "empty", "other", "lying"];
 
 /// Files and folders that the guard reads: in shell words, with `$B` the busy loop device's name, `$F` a free one's, `$H` a process
@@ -63,7 +62,6 @@ const SOURCES: [(&str, &str); 42] = [
     ("/run/senesce", "dev"),
 ];
 
-/// The rows of the normal tests.
 const FEW: [&str; 6] = ["/proc", "/proc/$H/fd", "/proc/swaps", "/sys", "/sys/block", "/dev"];
 
 /// Shell functions that spoil a source.

@@ -31,7 +31,6 @@ impl TemporaryTarget {
         &self.claimed
     }
 
-    /// The path of an entry of a file set.
     pub fn entry(&self, path: &str) -> PathBuf {
         self.path().join(path)
     }

@@ -132,7 +132,6 @@ pub fn appends(maker: &Maker) -> Block {
     Block { name: "appends to one zone".into(), constants: names(&["write.appends_per_zone"]), probes: vec![probe] }
 }
 
-/// What reads and programs do to each other.
 pub fn reads_beside_writes(maker: &Maker) -> Block {
     // One read at a time meets one segment of one program: percentiles show its first and its other ones.
     let mut probes = vec![maker.reads_beside(1, 750, "0.mean 0.p50 0.p75 0.p95 0.p99")];

@@ -6,7 +6,6 @@ use crate::job::{Activity, ActorSpec};
 use crate::sim::HostPath;
 use senesce_core::Bytes;
 
-/// All of them.
 pub fn checks(maker: &Maker) -> Vec<Probe> {
     let mut probes = Vec::new();
     for (kib, zones) in [(4, 2), (4, 3), (8, 2), (16, 2), (32, 4), (256, 2)] {

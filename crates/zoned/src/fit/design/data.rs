@@ -30,7 +30,6 @@ impl Maker {
         self.opened(self.alone(&name, HostPath::Direct, actor, kept))
     }
 
-    /// Random reads of filled zones.
     pub(super) fn random_reads(&self, kib: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
         self.random_bytes(&format!("randread {kib} KiB at depth {depth}"), kib << 10, depth, path, kept)
     }
@@ -150,7 +149,6 @@ pub fn host(maker: &Maker, path: HostPath) -> Block {
     Block { name: format!("the path {}", path.name()), constants, probes }
 }
 
-/// Read-ahead of one stream.
 pub fn streams(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let kib = |kib: u64, depth: u32, kept: &str| maker.stream(kib << 10, depth, path, kept);

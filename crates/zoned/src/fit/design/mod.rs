@@ -18,9 +18,7 @@ use std::collections::BTreeMap;
 /// How much is measured at each point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Commands of an actor alone.
     pub commands: u64,
-    /// Seconds of actors beside one another.
     pub seconds: f64,
     /// Rounds of single commands, resets and finishes.
     pub rounds: u32,
@@ -36,7 +34,6 @@ impl Effort {
     }
 }
 
-/// What is measured, and what it tells.
 #[derive(Debug, Clone)]
 pub struct Design {
     /// Constants with the probes that show them, in the order in which they are found.
@@ -48,16 +45,12 @@ pub struct Design {
 }
 
 impl Design {
-    /// All probes that are to be measured, each once.
     pub fn probes(&self) -> impl Iterator<Item = &Probe> {
         self.blocks.iter().flat_map(|block| &block.probes).chain(&self.checks)
     }
 }
 
 /// What must be measured on this drive.
-///
-/// # Errors
-/// When it has no zones, or too few or too small ones.
 pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
     let maker = Maker::new(survey, effort)?;
     let mut blocks =
@@ -146,7 +139,6 @@ pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, 
 
 /// Makes probes that suit a drive.
 struct Maker {
-    /// The first usable zone.
     first: u32,
     /// How many zones are written beside one another, and as many are read.
     half: u32,
@@ -161,9 +153,7 @@ struct Maker {
     effort: Effort,
 }
 
-/// Zones that are written or read at most.
 const MOST_ZONES: u32 = 8;
-/// Zones that are reset beside other commands at most.
 const MOST_RESETS: u32 = 64;
 /// The same of a simulated drive, whose zones are full at once.
 const MOST_SIMULATED_RESETS: u32 = 512;
@@ -207,13 +197,11 @@ impl Maker {
         Zones::Range(self.first, self.first + count.clamp(1, self.half))
     }
 
-    /// The zones that are read.
     fn read(&self, count: u32) -> Zones {
         let first = self.first + self.half;
         Zones::Range(first, first + count.clamp(1, self.half))
     }
 
-    /// Zones that are reset beside other commands.
     fn reset(&self) -> Zones {
         let first = self.first + 2 * self.half;
         Zones::Range(first, first + self.others)

@@ -58,7 +58,6 @@ pub fn resets(maker: &Maker) -> Block {
     Block { name: "resets".into(), constants: constants.map(str::to_string).into(), probes }
 }
 
-/// Finishes by how full a zone is.
 pub fn finishes(maker: &Maker) -> Block {
     let of = |share, kept| maker.commands(Activity::Finish, Some(share), maker.few(), kept);
     // Almost full zones take one of two times, seldom the longer one: simulated ones cost little.

@@ -13,7 +13,6 @@ struct Part {
     due: VecDeque<u64>,
 }
 
-/// The parts that are to leave.
 #[derive(Debug)]
 pub struct Releases {
     parts: Vec<Part>,
@@ -33,7 +32,6 @@ impl Releases {
         Self { parts: (1..parts).map(part).collect(), next: u64::MAX }
     }
 
-    /// A program starts.
     #[inline]
     pub fn begin(&mut self, now: u64) {
         for part in &mut self.parts {

@@ -22,7 +22,6 @@ pub struct FitSource {
     pub errors: u32,
 }
 
-/// The models that come with the program.
 pub const BUILT_IN: [(&str, &str); 2] = [
     ("zn540", include_str!("../../../data/zoned/zn540.toml")),
     ("nvme-a", include_str!("../../../data/zoned/nvme-a.toml")),
@@ -65,18 +64,12 @@ impl Model {
     }
 
     /// This model, if its numbers make sense together.
-    ///
-    /// # Errors
-    /// What does not.
     pub fn checked(self) -> Result<Self, ZonedError> {
         self.check()?;
         Ok(self)
     }
 
     /// The text of a model file.
-    ///
-    /// # Errors
-    /// When it holds what TOML cannot.
     pub fn to_toml(&self) -> Result<String, ZonedError> {
         toml::to_string(self).map_err(|error| ZonedError::Usage(format!("model {}: {error}", self.name)))
     }

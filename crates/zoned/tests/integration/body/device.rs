@@ -217,7 +217,6 @@ fn strangers_between(path: &Path, way: HostPath, submission: Submission) {
     }
 }
 
-/// The body on a simulated drive.
 #[allow(dead_code)]
 pub fn simulated(model: &str) {
     let name = DeviceName::Sim(model.into());

@@ -40,7 +40,6 @@ impl Reference {
         self.states.iter().filter(|state| state.is_active()).count()
     }
 
-    /// The block that is moved, or the fault.
     pub fn apply(&mut self, command: &Command) -> Result<u64, ZoneFault> {
         let zone = command.zone as usize;
         let start = u64::from(command.zone) * self.zone_blocks;

@@ -9,9 +9,7 @@ pub const EXAMPLE: &str = "write --map \"name=benchmark,value=time,unit='ms'\": 
 /// Where a part of a row stands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column {
-    /// The same in all rows.
     Text(String),
-    /// From 0.
     Number(usize),
     /// In the header of a table; a path in JSON.
     Name(String),
@@ -38,16 +36,11 @@ pub enum Separator {
     Blanks,
 }
 
-/// Columns that a map can have.
 const MOST_COLUMNS: usize = 32;
-/// No table has more columns.
 const MOST_NUMBER: usize = 10_000;
 
 impl Map {
     /// Reads it.
-    ///
-    /// # Errors
-    /// In words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut name, mut value, mut unit, mut better) = (None, None, None, None);
         let (mut conditions, mut rows, mut separator) = (Vec::new(), Vec::new(), None);
@@ -83,23 +76,19 @@ impl Map {
         })
     }
 
-    /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether rows of this name are wanted.
     pub fn keeps(&self, name: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|row| row == name.trim())
     }
 
-    /// All columns.
     pub fn columns(&self) -> impl Iterator<Item = &Column> {
         let of_conditions = self.conditions.iter().map(|(_, column)| column);
         [&self.name, &self.value, &self.unit].into_iter().chain(&self.better).chain(of_conditions)
     }
 
-    /// The names of columns in a header.
     pub fn names(&self) -> Vec<&str> {
         fn name(column: &Column) -> Option<&str> {
             match column {

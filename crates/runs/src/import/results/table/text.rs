@@ -9,9 +9,6 @@ const KNOWN: [Separator; 4] =
 
 /// The rows below the header that has the names of the map; without names, all lines that have a number in the column of the
 /// value.
-///
-/// # Errors
-/// With the line, where a row below a header is none.
 pub fn rows(map: &Map, text: &str, extension: &str) -> Result<Rows, String> {
     let names = map.names();
     let (header, separator) = match names.is_empty() {
