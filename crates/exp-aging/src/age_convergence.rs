@@ -37,7 +37,7 @@ pub struct Spec {
     /// profiles that are also played on ext4 in memory (needs root)
     #[arg(long, value_delimiter = ',', value_parser = PROFILES)]
     pub execute: Vec<String>,
-    /// times that the rate of aging is measured on each file system, by one thread and by two (needs root)
+    /// rounds of the speed test on each file system, on one and on two threads (needs root)
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub rates: u32,
     /// size of the volume
@@ -185,8 +185,8 @@ impl Run for AgeConvergence {
             tables: vec![table(&planned, &executed)],
             findings: Vec::new(),
             caveats: vec![format!(
-                "published values count churn that is uniform over the bins of the size histogram; here churn follows the \
-                 profile, and the column 'churn by bins' shows what the other way would take at {size}"
+                "published values are for churn that is uniform over the bins of the size histogram; here churn \
+                 follows the profile, and the column 'churn by bins' has the overwrites of uniform churn at {size}"
             )],
             result: json!({"profiles": planned, "executed": executed}),
         })
@@ -317,8 +317,8 @@ fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Resul
 fn summary(planned: &[PlayedOut]) -> String {
     let worst = planned.iter().map(|one| one.rmse_age.max(one.rmse_size).max(one.rmse_depth) * one.files as f64);
     format!(
-        "{} profiles were played to the least number of operations that gives every file its age. The largest error of a \
-         histogram is {:.2} files.",
+        "{} profiles were played to the minimum number of operations that gives every file its age. The largest \
+         error of a histogram is {:.2} files.",
         planned.len(),
         worst.fold(0.0, f64::max)
     )
@@ -338,7 +338,8 @@ fn course(planned: &[PlayedOut], size: &str) -> Figure {
         y: Axis::linear("Error of the relative ages, RMSE (%)").log10(),
         series: series.collect(),
     };
-    let caption = "Distance of the ages from the profile while the plan is played. Each line ends at its least number of operations.";
+    let caption = "Distance of the ages from the profile while the plan is played. Each line ends at its minimum \
+         number of operations.";
     figure("course", "Ages converge to the profile", caption, size, Better::Lower, kind)
 }
 

@@ -141,7 +141,7 @@ fn read_seconds(summary: &LayoutSummary) -> Result<f64, Failure> {
 fn reference_drive() -> Result<Hdd, Failure> {
     match DeviceModel::reference_hdd()?.parameters {
         Parameters::Hdd(hdd) => Ok(hdd),
-        _ => Err(Failure::new(ExitCode::RunFailed, "the reference disk drive is no disk drive")),
+        _ => Err(Failure::new(ExitCode::RunFailed, "the reference disk drive is not a disk drive")),
     }
 }
 

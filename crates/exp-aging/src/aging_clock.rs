@@ -35,13 +35,13 @@ pub struct Spec {
     /// bytes created over the size
     #[arg(long, value_parser = real(1.0..=10000.0))]
     pub overwrites: f64,
-    /// shares of the free space that are freed between two commits, or none
+    /// shares of the free space freed between two commits; none: the file system decides
     #[arg(long, value_delimiter = ',')]
     pub shares: Vec<CommitShare>,
     /// agings of the same plan at each share
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeats: u32,
-    /// how many times slower one more aging is played without commits, and at the finest share (0: none)
+    /// factor by which one more aging is slowed, without a clock and at the smallest share; 0: no such aging
     #[arg(long, value_parser = real(0.0..=1000.0))]
     pub slowed: f64,
 }
@@ -129,7 +129,7 @@ impl Run for AgingClock {
 }
 
 impl Experiment for AgingClock {
-    const TITLE: &'static str = "Layout of an aged file system against operations per commit";
+    const TITLE: &'static str = "Layout of an aged file system by operations per commit";
     const PAGE: &'static str = include_str!("../docs/experiments/aging-clock.md");
 
     fn defaults(level: Level) -> Spec {

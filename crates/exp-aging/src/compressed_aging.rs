@@ -26,7 +26,7 @@ pub struct Spec {
     /// aging profiles, names or files
     #[arg(long, value_delimiter = ',')]
     pub profiles: Vec<String>,
-    /// ceilings that are tried: how often the live files are replaced in each age class at most
+    /// ceilings to try: maximum turnovers of the live files in each age bin
     #[arg(long, value_delimiter = ',', value_parser = real(0.01..=1000.0))]
     pub turnovers: Vec<f64>,
     /// size of an image (held in memory)
@@ -41,7 +41,7 @@ pub struct Spec {
     /// worker threads of every aging
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: u32,
-    /// overwrites of the reference where its end lies farther off; it must then look the same at half of them
+    /// overwrites of the reference if the full plan takes more; half of them must then give an equal layout
     #[arg(long, value_parser = real(1.0..=100_000.0))]
     pub reference: f64,
 }
@@ -151,7 +151,7 @@ impl Run for CompressedAging {
 }
 
 impl Experiment for CompressedAging {
-    const TITLE: &'static str = "Compressed agings against full ones";
+    const TITLE: &'static str = "Compressed agings compared with full ones";
     const PAGE: &'static str = include_str!("../docs/experiments/compressed-aging.md");
 
     fn defaults(level: Level) -> Spec {

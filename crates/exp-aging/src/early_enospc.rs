@@ -96,7 +96,7 @@ pub struct Spec {
     /// size of the files that are created
     #[arg(long)]
     pub file_size: Size,
-    /// prognoses on the way
+    /// prognoses during a fill
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub marks: u32,
 }
@@ -162,11 +162,13 @@ impl Run for EarlyEnospc {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         if spec.size.0 < Bytes::mib(400) {
             return Err(Failure::usage(
-                "--size: xfs and btrfs need at least 400M for a state that can be told from a fresh one",
+                "--size: xfs and btrfs need at least 400M for a state that differs from a fresh one",
             ));
         }
         if spec.file_size.0 > Bytes::mib(1) {
-            return Err(Failure::usage("--file-size: at most 1M: larger files are limited by bytes everywhere"));
+            return Err(Failure::usage(
+                "--file-size: at most 1M, because bytes limit larger files on every file system",
+            ));
         }
         let each = |fs: &Variant| {
             let fs = *fs;
@@ -201,7 +203,7 @@ impl Run for EarlyEnospc {
 }
 
 impl Experiment for EarlyEnospc {
-    const TITLE: &'static str = "No space left although space is left: free space too short for inodes, foreseen";
+    const TITLE: &'static str = "No space left on a file system that is not full, and its prognosis";
     const PAGE: &'static str = include_str!("../docs/experiments/early-enospc.md");
 
     fn defaults(level: Level) -> Spec {

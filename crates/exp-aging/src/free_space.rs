@@ -43,7 +43,7 @@ pub struct Spec {
     /// independent agings of each state; results are ranges over them
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub agings: u32,
-    /// a file system of your own to look at beside them (read only): directory, image or device
+    /// a file system of your own to compare (read only): directory, image or device
     #[arg(long)]
     pub natural: Option<PathBuf>,
 }
@@ -123,7 +123,7 @@ impl Run for FreeSpaceExperiment {
             if !natural.exists() {
                 return Err(Failure::usage(format!("--natural: {name} does not exist")));
             }
-            steps.push(Planned::new(Step::Natural, "look at its free space, reading only", name));
+            steps.push(Planned::new(Step::Natural, "read its free extents", name));
         }
         Ok(steps)
     }
@@ -180,7 +180,7 @@ impl Run for FreeSpaceExperiment {
         let mut figures: Vec<Figure> = file_systems.filter_map(|fs| figure(&study, &images, &natural, fs)).collect();
         figures.extend(counts(&study, &images));
         Ok(Analysis {
-            title: "Free space of fresh, once written and aged file systems".into(),
+            title: "Free space of fresh, written-once and aged file systems".into(),
             summary: format!(
                 "{} images of {} were made with the profile {} at {:.0} % fullness.",
                 images.len(),
@@ -197,7 +197,7 @@ impl Run for FreeSpaceExperiment {
 }
 
 impl Experiment for FreeSpaceExperiment {
-    const TITLE: &'static str = "Free extents of fresh, once written and aged file systems";
+    const TITLE: &'static str = "Free extents of fresh, written-once and aged file systems";
     const PAGE: &'static str = include_str!("../docs/experiments/free-space.md");
 
     fn defaults(level: Level) -> Spec {

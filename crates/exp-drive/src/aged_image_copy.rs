@@ -36,7 +36,7 @@ pub struct Spec {
     /// size of the image, in memory
     #[arg(long)]
     pub size: Size,
-    /// bytes written in the course of the aging, in multiples of the image
+    /// bytes written while aging, in multiples of the image
     #[arg(long)]
     pub turnover: f64,
     /// reads at a time, separated by commas
@@ -140,9 +140,9 @@ impl Run for AgedImageCopy {
         Ok(Analysis {
             title: "Copies of an aged image on flash".into(),
             summary: format!(
-                "File systems were aged by files that are made, grow, are overwritten and removed, each operation ended by fsync, with \
-                 all requests of the device traced. The requests of a cold read are timed on {}, cut down to the image: after the \
-                 whole history, and after one pass over the blocks in an order.",
+                "Files were created, extended, overwritten and removed, with an fsync after each operation, and all \
+                 requests of the device were traced. The requests of a cold read are timed on {}, cut down to the \
+                 size of the image: after the whole history, and after one pass over the blocks in each order.",
                 spec.model
             ),
             figures: vec![figure(&all, spec)],
@@ -155,7 +155,7 @@ impl Run for AgedImageCopy {
 }
 
 impl Experiment for AgedImageCopy {
-    const TITLE: &'static str = "Copying an aged image to flash: order of addresses against order of last writes";
+    const TITLE: &'static str = "Copying an aged image to flash, in the order of addresses or of last writes";
     const PAGE: &'static str = include_str!("../docs/experiments/aged-image-copy.md");
 
     fn defaults(level: Level) -> Spec {

@@ -90,7 +90,7 @@ impl Spec {
         let bytes = self.file_size.bytes();
         for value in [fragment, distance] {
             if value == 0 || !value.is_multiple_of(4096) {
-                return Err(Failure::usage(format!("steps: {} is no multiple of 4 KiB above zero", Bytes(value))));
+                return Err(Failure::usage(format!("steps: {} is not a multiple of 4 KiB above zero", Bytes(value))));
             }
         }
         if bytes < fragment.max(REQUEST) || !bytes.is_multiple_of(fragment.max(REQUEST)) {
@@ -225,15 +225,15 @@ impl Run for FragmentSizeDistance {
         Ok(Analysis {
             title: "Size and distance of fragments".into(),
             summary: format!(
-                "A file of {} and a dummy grew by turns; the file was then read, or overwritten in place, 128 KiB at a time. Fragments \
-                 of any size lie 1 MiB apart, and distances are those of fragments of 4 KiB.",
+                "A file of {} and a dummy grew in turn; the file was then read, or overwritten in place, 128 KiB at \
+                 a time. Fragments of any size lie 1 MiB apart, and distances are those of fragments of 4 KiB.",
                 spec.file_size.0
             ),
             figures: metrics.iter().map(|metric| figure(&all, metric, &spec.models)).collect(),
             tables: vec![table(&all)],
             caveats: vec![
-                "modelled: no drive was read; what the host spends on a request is left out, so that splitting costs the drive's part \
-                 alone"
+                "modelled: no drive was read; the host's cost of a request is left out, so a split request costs \
+                 only the drive's part"
                     .into(),
                 "the published drives (a 1 TB disk, a microSD card, a Samsung 850 PRO, an Intel 905P) are not among the models".into(),
             ],
@@ -244,7 +244,7 @@ impl Run for FragmentSizeDistance {
 }
 
 impl Experiment for FragmentSizeDistance {
-    const TITLE: &'static str = "Size and distance of fragments against the rate of reads and updates, disk and flash";
+    const TITLE: &'static str = "Read and update rate by size and distance of fragments, on disk and flash";
     const PAGE: &'static str = include_str!("../docs/experiments/fragment-size-distance.md");
 
     fn defaults(level: Level) -> Spec {

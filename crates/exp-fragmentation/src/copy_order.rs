@@ -24,10 +24,10 @@ pub struct Parameters {
     /// directory whose files are copied
     #[arg(long)]
     pub tree: PathBuf,
-    /// files are taken in find order until they have so many bytes
+    /// total bytes of the files, taken in find order
     #[arg(long)]
     pub bytes: Size,
-    /// random orders beside the one of find
+    /// random orders in addition to that of find
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub orders: u64,
 }
@@ -48,7 +48,7 @@ impl Source {
         let without = tree.without(&own.tree);
         for path in tree.files {
             let from = own.tree.join(&path);
-            let length = from.metadata().map_err(failed("look at", &from))?.len();
+            let length = from.metadata().map_err(failed("inspect", &from))?.len();
             bytes += length;
             if bytes > own.bytes.bytes() {
                 break;

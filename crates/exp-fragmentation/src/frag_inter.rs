@@ -26,13 +26,13 @@ pub struct Parameters {
     /// directory whose paths are used; empty: the paths of a released source tree
     #[arg(long)]
     pub tree: String,
-    /// first so many paths of the sorted list; 0: all
+    /// number of paths from the start of the sorted list; 0: all
     #[arg(long, value_parser = value_parser!(u64).range(0..=10_000_000))]
     pub files: u64,
     /// last round; in round n the first n/100 of both permutations exchange places
     #[arg(long, value_parser = value_parser!(u64).range(1..=100))]
     pub rounds: u64,
-    /// rounds from one to the next that is run
+    /// distance between the rounds that are run
     #[arg(long, value_parser = value_parser!(u64).range(1..=100))]
     pub step: u64,
 }
@@ -95,9 +95,9 @@ impl Procedure for Order {
     const STORY: Story = Story {
         title: "Fragmentation between files",
         round: "round",
-        summary: "A source tree of files of 4 KiB was copied in an order that is sorted in round 0 and has n percent of its \
-                  files exchanged in round n; then all files were read cold in directory order. Beside each round stands its \
-                  unaged copy.",
+        summary: "A source tree of files of 4 KiB was copied in sorted order in round 0, and with n percent of its \
+             files exchanged in round n. Then all files were read cold in directory order. Each round has its \
+             unaged copy.",
     };
     type Parameters = Parameters;
     type State = ();

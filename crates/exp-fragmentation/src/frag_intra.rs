@@ -29,16 +29,16 @@ pub struct Parameters {
     /// bytes per append
     #[arg(long)]
     pub chunk: Size,
-    /// last round; in it every chunk of every file is appended in turn, in round 0 none
+    /// last round, in which every chunk of every file is appended in turn
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub rounds: u64,
-    /// rounds from one to the next that is run
+    /// distance between the rounds that are run
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub step: u64,
-    /// appends to a file from fsync to fsync; 0: only at the end
+    /// appends to a file between two fsyncs; 0: only at the end
     #[arg(long, value_parser = value_parser!(u64).range(0..=1_000_000))]
     pub fsync_every: u64,
-    /// wait after every append (5s lets write-back come instead of fsync)
+    /// wait after every append (5s: write-back instead of fsync)
     #[arg(long)]
     pub pause: Span,
 }
@@ -76,8 +76,9 @@ impl Procedure for InTurn {
     const STORY: Story = Story {
         title: "Fragmentation inside files",
         round: "round",
-        summary: "In round r the last r parts of a hundred of every file were appended in turn, 4 KiB at a time, each append \
-                  ended by fsync; then all files were read cold in directory order. Beside each round stands its unaged copy.",
+        summary: "In round r, the last r of the hundred parts of every file were appended in turn, 4 KiB at a time, \
+             with an fsync after each append. Then all files were read cold in directory order. Each round has its \
+             unaged copy.",
     };
     type Parameters = Parameters;
     type State = ();

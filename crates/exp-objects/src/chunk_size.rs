@@ -28,7 +28,7 @@ pub struct Spec {
     /// divisors of the rolling sum, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = above_zero)]
     pub divisor: Vec<Size>,
-    /// empty the window of the rolling sum after every chunk (with 'all' both ways are tried)
+    /// empty the window of the rolling sum after every chunk (with 'all', both are tried)
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     pub reset: bool,
     /// mean of FastCDC and size of fixed chunks in bytes, separated by commas
@@ -40,13 +40,13 @@ pub struct Spec {
     /// bytes after which a trial gives up
     #[arg(long)]
     pub give_up: Size,
-    /// directories that are versions of one thing, oldest first: --data A --data B, or a made-up history
+    /// directories with the versions of one project, oldest first: --data A --data B, or a generated history
     #[arg(long, value_delimiter = ',')]
     pub data: Vec<String>,
-    /// versions of the made-up history
+    /// versions of the generated history
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub versions: u64,
-    /// bytes of each large file of the made-up history
+    /// bytes of each large file of the generated history
     #[arg(long)]
     pub large: Size,
 }
@@ -253,7 +253,7 @@ impl Spec {
 
     fn history_name(&self) -> String {
         match self.directories().is_empty() {
-            true => format!("{} versions of a made-up project", self.versions),
+            true => format!("{} versions of a generated project", self.versions),
             false => self.data.join(", "),
         }
     }

@@ -63,7 +63,7 @@ pub struct Spec {
     /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
     #[arg(long)]
     pub disk: Disk,
-    /// time between two looks of the evictor
+    /// time between two passes of the evictor
     #[arg(long)]
     pub period: Span,
     /// threads of a tier file system that answer the kernel
@@ -179,7 +179,7 @@ impl Run for Coldness {
             "Reads by the share that was cold at the start",
             &[
                 "file system",
-                "asked cold (%)",
+                "requested cold (%)",
                 "round",
                 "fetched (%)",
                 "missed (%)",

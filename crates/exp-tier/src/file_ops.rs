@@ -39,7 +39,7 @@ pub struct Spec {
     /// operations by name, or all
     #[arg(long)]
     pub operations: Operations,
-    /// timed time per operation, file system and round, at least
+    /// minimum timed time per operation, file system and round
     #[arg(long)]
     pub time: Span,
     /// without fsync after every operation, with it, or each in turn
@@ -60,7 +60,7 @@ pub struct Spec {
     /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
     #[arg(long)]
     pub disk: Disk,
-    /// time between two looks of the evictor
+    /// time between two passes of the evictor
     #[arg(long)]
     pub period: Span,
     /// threads of a tier file system that answer the kernel
@@ -119,7 +119,7 @@ impl FromStr for Operations {
         match chosen.iter().find(|name| !known.contains(name)) {
             Some(name) => {
                 let hint = suggest(name, known.iter().map(String::as_str));
-                Err(format!("there is no operation '{name}'{hint}; there are {}", known.join(", ")))
+                Err(format!("unknown operation '{name}'{hint}; operations: {}", known.join(", ")))
             }
             None => Ok(Self(chosen)),
         }
@@ -297,8 +297,8 @@ fn ratio_figure(costs: &Costs, published: &[PublishedValue]) -> Figure {
         id: "ratio".into(),
         title: "Cost of anti-caching".into(),
         caption:
-            "Time with anti-caching over that without: median of the ratio within a round, with its 95 % interval from 5 rounds on. 1: no \
-                  cost. Bpfs mode against itself shows what this machine cannot tell apart."
+            "Time with anti-caching over that without: median of the ratio within a round, with its 95 % interval \
+             from 5 rounds on. 1: no cost. Bpfs mode against itself shows the noise of this machine."
                 .into(),
         device: "memory".into(),
         better: Better::Lower,

@@ -26,16 +26,16 @@ pub struct F2fsBandwidth(Vec<PathBuf>);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// capacity of each drive in the lab
+    /// capacity of each drive in the guest
     #[arg(long)]
     pub size: Size,
-    /// times that all files are written over
+    /// times that all files are overwritten
     #[arg(long, value_parser = real(0.01..=1000.0))]
     pub overwrites: f64,
     /// size of all files over that of the drive
     #[arg(long, value_parser = real(0.01..=0.9))]
     pub fullness: f64,
-    /// threads, each of which writes over ten files of its own
+    /// threads, each of which overwrites ten files of its own
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub writers: u32,
     /// conventional drive of this machine, or lab to boot the guest
@@ -44,22 +44,21 @@ pub struct Spec {
     /// zoned drive of this machine, or lab
     #[arg(long)]
     pub zoned: String,
-    /// small conventional drive beside the zoned one, or lab
+    /// small conventional drive for the metadata, or lab
     #[arg(long)]
     pub metadata: String,
-    /// memory of the lab's guest: what its cleaner finds in the cache it need not read
+    /// memory of the guest; its cleaner need not read cached blocks
     #[arg(long)]
     pub guest_memory: Size,
-    /// what each request to the lab's drives takes at least: so long that what F2FS has in flight together is not done before the emulated
-    /// processor asks for the next
+    /// minimum time of a request to the guest's drives, so that concurrent requests overlap in spite of the emulated processor
     #[arg(long)]
     #[serde(default)]
     pub guest_latency: Span,
-    /// times that each drive is made anew and written; claims need five
+    /// repetitions, each on new file systems; claims need five
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     #[serde(default = "once")]
     pub repeats: u32,
-    /// ends the guest
+    /// time after which the guest is ended
     #[arg(long)]
     pub time_limit: Span,
 }
@@ -164,7 +163,7 @@ impl Run for F2fsBandwidth {
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let words = format!(
-            "make f2fs, lay out files on {:.0} % of it and write {} times over them",
+            "make f2fs, lay out files on {:.0} % of it and overwrite them {} times",
             spec.fullness * 100.0,
             spec.overwrites
         );
@@ -179,7 +178,7 @@ impl Run for F2fsBandwidth {
             let bytes = Bytes(2 * on_drive(spec.size.0).0 * u64::from(spec.repeats));
             let seconds = 10.0 + bytes.0 as f64 / 25e6;
             let target = "a conventional and a zoned drive of the guest";
-            let models = "time what the drives of the guest were given";
+            let models = "time the requests of the guest's drives on models";
             return Ok(vec![
                 Planned::new(Step::Guest, words, target).costing(bytes, seconds),
                 // The simulator does some 100,000 commands of 128 KiB in a second.

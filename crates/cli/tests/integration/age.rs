@@ -63,7 +63,7 @@ fn compression_is_refused_where_it_is_not_certified_or_contradicted() {
         assert_eq!(ended.status.code(), Some(2), "{words:?}");
         String::from_utf8_lossy(&ended.stderr).into_owned()
     };
-    assert!(refused(&["--fs", "nilfs2", "--profile", "dabre"]).contains("not found to settle"));
+    assert!(refused(&["--fs", "nilfs2", "--profile", "dabre"]).contains("not certified"));
     assert!(refused(&["--fs", "ext4", "--commit-share", "none"]).contains("default clock"));
     assert!(refused(&["--profile", "agrawal"]).contains("--fs"));
     for limit in ["--overwrites=3", "--max-operations=9", "--max-overwrites=3", "--until=confidence=0.9"] {

@@ -24,7 +24,8 @@ pub(super) fn analyse(results: &Results, variant: &str, csv: &str) -> Result<Ana
     analysis.caveats.insert(
         0,
         format!(
-            "the images are of {} and lie in memory where there is room; the published volumes were drives of 64 to 500 GB",
+            "the images have {} and lie in memory if there is space; the published volumes were drives of 64 to 500 \
+             GB",
             spec.size
         ),
     );
@@ -117,7 +118,8 @@ fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         id: format!("normalised-{}", slug(&cells[0].what.metric)),
         title: format!("{} relative to fresh {first}", senesce_study::capitalised(&cells[0].what.metric)),
         caption: format!(
-            "Geometric means, with the 95 % interval of each alone from 5 values on; the words on the bars are the values in {}.",
+            "Geometric means, with the 95 % interval of each bar from 5 values on. The labels on the bars are the \
+             values in {}.",
             cells[0].what.unit
         ),
         device: device(results, cells[0]),
@@ -186,13 +188,12 @@ fn percent(ratio: f64) -> f64 {
 }
 
 fn change_caption(published: &Published<'_>) -> String {
-    let mut text =
-        String::from("Against the same file system when fresh, with intervals that hold together with 95 %.");
+    let mut text = String::from("Against the same file system when fresh, with simultaneous 95 % intervals.");
     if !published.drives.is_empty() {
         text += " Grey: published, the whisker spans the published range over profiles.";
     }
     if !published.drives.is_empty() && published.inverse {
-        text += " Published is throughput: shown is the time of an operation that it means.";
+        text += " The published change of throughput is converted to the time of an operation.";
     }
     text
 }

@@ -128,10 +128,10 @@ const PUBLISHED_VOLUMES: [(Variant, Drive, Bytes, f64); 4] = [
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// the comparison that is repeated
+    /// published comparison to repeat
     #[arg(long)]
     pub variant: Variant,
-    /// whose published size and fullness are taken (f2fs-paper has ssd and ssd-120 only)
+    /// published drive whose size and fullness are used (f2fs-paper: ssd and ssd-120 only)
     #[arg(long)]
     pub drive: Drive,
     /// size of an image, or published
@@ -146,16 +146,16 @@ pub struct Spec {
     /// bytes created while aging, over the size; 0: until convergence
     #[arg(long, value_parser = real(0.0..=100_000.0))]
     pub overwrites: f64,
-    /// shares of the free space that are freed between two commits while aging, one state each; published agings had none
+    /// shares of the free space freed between two commits while aging, one state each; none: as published
     #[arg(long, value_delimiter = ',')]
     pub commit_shares: Vec<CommitShare>,
-    /// independent agings of each state: the units of what is said about age
+    /// independent agings of each state, the samples for verdicts about age
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub images: u32,
     /// length of a run
     #[arg(long)]
     pub time: Span,
-    /// runs of every cell on each image (published: 3; 5 values of a cell are the least that can be judged)
+    /// runs of every cell on each image (published: 3; a verdict needs 5 values of a cell)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
     /// factor for the number of files of the workload

@@ -131,7 +131,8 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
         tables: vec![table(&cells)],
         findings: Vec::new(),
         caveats: vec![
-            "agings with commit share 'none' have no clock: freed blocks came free when the file system committed by itself".into(),
+            "agings with commit share 'none' have no clock: the file system freed blocks when it committed by itself"
+                .into(),
         ],
         result: json!({"cells": cells}),
     }
@@ -150,8 +151,8 @@ fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
         Figure {
             id: format!("{id}-{profile}"),
             title: format!("{title}, {profile}"),
-            caption: "Means of agings of the same plan. The rightmost points have no clock: all operations are one commit there, or as \
-                      many as the file system makes by itself."
+            caption: "Means of agings of the same plan. The rightmost points have no clock: all operations share \
+                 one commit, or the commits that the file system makes by itself."
                 .into(),
             device: format!("images of {} in memory", spec.size),
             better: Better::Neither,
@@ -185,9 +186,9 @@ fn table(cells: &[Cell]) -> Table {
         "identical",
         "CPU (s)",
         "times without clock",
-        "equal to the finest",
+        "equal to the smallest share",
     ];
-    let mut table = Table::new("cells", "Layout by time scale", &columns);
+    let mut table = Table::new("cells", "Layout by commit share", &columns);
     for cell in cells {
         let share = cell.commit_share.map_or(json!("none"), |share| json!(format!("{}%", share * 100.0)));
         table.row(vec![
@@ -259,6 +260,6 @@ mod tests {
     #[test]
     fn the_finest_share_is_not_proven_equal_to_itself() {
         let agings: Vec<Aged> = (0..8).map(|repeat| aged(CommitShare::DEFAULT, repeat, 50)).collect();
-        assert_eq!(told(&agings, "equal to the finest"), Value::Null);
+        assert_eq!(told(&agings, "equal to the smallest share"), Value::Null);
     }
 }

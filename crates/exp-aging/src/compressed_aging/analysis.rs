@@ -88,7 +88,7 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     let cells = cells(spec, agings);
     let certified = cells.iter().filter(|cell| cell.certified).count();
     Analysis {
-        title: "Compressed agings against full ones".into(),
+        title: "Compressed agings compared with full ones".into(),
         summary: format!(
             "{} agings of {} at {:.0} % fullness by {}. {certified} of {} compressions left a layout that is proven equal to the full one's.",
             agings.len(),
@@ -135,7 +135,7 @@ fn table(cells: &[Cell]) -> Table {
     let columns = [
         "profile",
         "file system",
-        "turnovers a class",
+        "turnovers per bin",
         "times fewer operations",
         "agings",
         "equal",
@@ -162,7 +162,7 @@ fn table(cells: &[Cell]) -> Table {
 
 fn numbers(cells: &[Cell]) -> Table {
     let columns =
-        ["profile", "file system", "turnovers a class", "number", "compressed", "full", "margin", "p", "equal"];
+        ["profile", "file system", "turnovers per bin", "number", "compressed", "full", "margin", "p", "equal"];
     let mut table = Table::new("numbers", "Each number", &columns);
     for cell in cells {
         for number in &cell.numbers {

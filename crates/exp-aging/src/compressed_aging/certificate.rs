@@ -67,7 +67,7 @@ fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     let (profile, fs) = (wanted.profile, wanted.file_system);
     let refuse = |why: String| Err(Failure::usage(format!("--compress: {profile} on {fs} {why}; age it in full")));
     if Profile::builtin(profile).is_err() {
-        return refuse("was not found to settle: only built-in profiles were measured".into());
+        return refuse("is not certified: only built-in profiles were measured".into());
     }
     if !wanted.as_measured {
         return refuse(
@@ -79,7 +79,7 @@ fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     let own: Vec<&Cell> =
         cells.iter().filter(|cell| cell.profile == profile && cell.file_system == fs.name()).collect();
     if own.is_empty() {
-        return refuse("was not found to settle: it was not measured".into());
+        return refuse("is not certified: it was not measured".into());
     }
     let near = |cell: &&&Cell| {
         cell.threads == wanted.threads
@@ -103,7 +103,7 @@ fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     let best = near.into_iter().filter(|cell| Some(cell.size) == largest && cell.certified);
     match best.max_by(|a, b| a.saved_factor.total_cmp(&b.saved_factor)) {
         Some(cell) => Ok(Compression { turnovers: cell.turnovers }),
-        None => refuse("was not found to settle: no compressed aging that was tried left an equal layout".into()),
+        None => refuse("is not certified: no compressed aging that was tried left an equal layout".into()),
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     fn what_was_not_measured_is_refused_with_the_reason() {
         let cells = [cell(512, 4.0, 2.9, true), cell(2048, 4.0, 2.9, false)];
         let refused = |wanted: Wanted<'_>| choose(&cells, &wanted).unwrap_err().to_string();
-        assert!(refused(wanted()).contains("not found to settle"));
+        assert!(refused(wanted()).contains("not certified"));
         assert!(refused(Wanted { file_system: FileSystem::Xfs, ..wanted() }).contains("not measured"));
         assert!(refused(Wanted { fullness: 0.6, ..wanted() }).contains("fullness"));
         assert!(refused(Wanted { size: Bytes::mib(100), ..wanted() }).contains("larger volumes"));

@@ -11,10 +11,11 @@ pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
     let marks: usize = fills.iter().map(|fill| fill.marks.len()).sum();
     let same = fills.iter().filter(|fill| fill.twin_files == fill.files && fill.twin_ends_by == fill.ends_by).count();
     Analysis {
-        title: "No space left although space is left".into(),
+        title: "No space left on a file system that is not full".into(),
         summary: format!(
-            "{} volumes of {} were filled with files of {}; {early} of them failed with more than 5 % of their blocks free. {held} of \
-             {marks} prognoses held what came; the twin said the very number and what ended it of {same}.",
+            "{} volumes of {} were filled with files of {}; {early} of them failed with more than 5 % of their \
+             blocks free. {held} of {marks} prognoses included the true number. The twin predicted the exact number \
+             and the cause of the failure for {same}.",
             fills.len(),
             spec.size,
             spec.file_size
@@ -42,7 +43,7 @@ fn table(fills: &[Fill]) -> Table {
         "error (%) of the twin",
     ];
     let mut table =
-        Table::new("fills", "Files until the first failure, and what was said before the first file", &columns);
+        Table::new("fills", "Files until the first failure, and the predictions before the first file", &columns);
     for fill in fills {
         let Some(first) = fill.marks.first() else { continue };
         table.row(vec![
@@ -65,7 +66,7 @@ fn table(fills: &[Fill]) -> Table {
 
 fn marks_table(fills: &[Fill]) -> Table {
     let columns = ["file system", "punched out", "used (%)", "still came", "rule", "from", "to", "ends by", "held"];
-    let mut table = Table::new("marks", "What the rule said at every fullness", &columns);
+    let mut table = Table::new("marks", "Predictions of the rule at every fullness", &columns);
     for fill in fills {
         for mark in &fill.marks {
             table.row(vec![
@@ -98,7 +99,7 @@ fn figure(fill: &Fill) -> Figure {
     Figure {
         id: format!("fill-{}-{}", fill.step.fs.name(), fill.step.punched.name().replace(' ', "-")),
         title: format!("{}, {} blocks punched out", fill.step.fs.name(), fill.step.punched.name()),
-        caption: "Files that could still be created at every fullness, and what the rule said of them then.".into(),
+        caption: "Files that could still be created at every fullness, and the prediction of the rule.".into(),
         device: "image in memory".into(),
         better: Better::Neither,
         kind: FigureKind::Lines {

@@ -75,7 +75,7 @@ fn watch(
 fn mark(root: &Path, created: u64, size: u64) -> Result<Mark, Failure> {
     let space = FileSystemSpace::of(root)?;
     let said = headroom::one(&space, NewFiles::of(size), User::Root)
-        .ok_or_else(|| Failure::usage("--fs: nothing is known of this file system"))?;
+        .ok_or_else(|| Failure::usage("--fs: no rule exists for this file system"))?;
     Ok(Mark { created, used_share: used_share(&space), said })
 }
 

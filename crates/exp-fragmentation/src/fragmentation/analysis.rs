@@ -107,7 +107,8 @@ pub fn analyse<P: Procedure>(
     let seen = Seen { models: spec.common.models(), ..Seen::of(recorded.events(), P::STORY.round) };
     let published = published_of::<P>(&spec.own)?;
     let mut caveats = vec![format!(
-        "modelled: seconds on {} and {}; the flash drive was given the requests that were traced while the files were written",
+        "modelled: seconds on {} and {}; the flash drive first replayed the requests that were traced while the \
+         files were written",
         spec.common.disk, spec.common.flash
     )];
     caveats.extend(by_bytes_read(&seen));
@@ -130,8 +131,8 @@ fn by_bytes_read(seen: &Seen) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
     systems_with(seen, is_one).map(|names| {
         format!(
-            "s/GiB counts the bytes read, not the allocated ones, in rounds of {names}: it claims to have allocated less than \
-             half of them (not accounted yet, compressed, or sparse)"
+            "s/GiB counts the bytes read, not the allocated ones, in rounds of {names}: it reports less than half \
+             of them as allocated (not accounted yet, compressed, or sparse)"
         )
     })
 }
@@ -140,8 +141,8 @@ fn by_bytes_read(seen: &Seen) -> Option<String> {
 fn under_emulation(seen: &Seen) -> Option<String> {
     systems_with(seen, |point| point.emulated).map(|names| {
         format!(
-            "{names}: read in the lab's guest under emulation (TCG); layouts, requests and the times that are modelled from them \
-             hold and are judged, the seconds of the volume itself are the emulator's and left out"
+            "{names}: read in the guest under emulation (TCG); layouts, requests and the times modelled from them \
+             count, the seconds of the volume itself are those of the emulator and are left out"
         )
     })
 }

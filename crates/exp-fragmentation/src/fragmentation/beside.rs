@@ -10,7 +10,7 @@ use serde_json::json;
 
 pub fn table(seen: &Seen, published: &[PublishedValue]) -> Table {
     let columns = ["metric", "condition", "published", "here, modelled", "unit", "source", "note"];
-    let mut table = Table::new("published", "Published values, and ours beside them", &columns);
+    let mut table = Table::new("published", "Published and measured values", &columns);
     for one in published {
         table.row(vec![
             json!(one.metric),

@@ -91,7 +91,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
             let action = format!("the same on {fs}, {} rounds", rounds.len());
             // Emulation is slower by a factor of ten to thirty.
             let seconds = 20.0 + 20.0 * rounds.iter().map(|round| seconds(common, round)).sum::<f64>();
-            steps.push(Planned::new(Step::Guest(*fs), action, "the lab guest").costing(Bytes(0), seconds));
+            steps.push(Planned::new(Step::Guest(*fs), action, "the guest").costing(Bytes(0), seconds));
         }
         Ok(steps)
     }
@@ -110,7 +110,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
             Step::Guest(fs) => match in_guest(spec, *fs, context) {
                 // One that fails there loses no other's points.
                 Err(failure) if failure.exit_code() != ExitCode::Interrupted && !context.interrupt.requested() => {
-                    context.caveat(format!("measured without {fs}: skipped in the lab: {failure}"));
+                    context.caveat(format!("measured without {fs}: skipped in the guest: {failure}"));
                     Ok(())
                 }
                 other => other,

@@ -143,10 +143,7 @@ fn cost(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     Some(figure(
         format!("cost-{id}"),
         format!("Cost of the cold read over {}s: {title}", seen.round),
-        format!(
-            "Read-ahead {}. The dashed line is what the device needs for one run over as many bytes.",
-            read_ahead_text(setting)
-        ),
+        format!("Read-ahead {}. The dashed line is a sequential read of as many bytes.", read_ahead_text(setting)),
         device_text(seen, clock),
         Better::Lower,
         FigureKind::Lines { x: rounds(seen), y: Axis::linear("Cost (s/GiB)").log10(), series },
@@ -249,8 +246,8 @@ fn requests(seen: &Seen, fs: &str) -> Option<Figure> {
         format!("requests-{fs}"),
         format!("{fs}: address against order of requests"),
         format!(
-            "Read requests of the cold read, read-ahead {}; of many requests every so many-th. Stretches of the address space \
-             that no request touches are left out. One rising line is one run.",
+            "Read requests of the cold read, read-ahead {}; a sample if there are many. Stretches of the address \
+             space that no request touches are left out. One rising line is a sequential read.",
             read_ahead_text(setting)
         ),
         seen.device.clone(),

@@ -41,16 +41,16 @@ pub struct Common {
     /// pause between mount and cold read
     #[arg(long)]
     pub settle: Span,
-    /// seed of ext4's order of listing: drawn for every volume, as mkfs does, or one for all of them
+    /// seed of ext4's listing order: drawn for each volume, as mkfs does, or one for all
     #[arg(long)]
     pub directory_hash: DirectoryHash,
-    /// model of a disk drive that reads are timed on, from `senesce device list`
+    /// model of the disk drive that times the reads, from `senesce device list`
     #[arg(long)]
     pub disk: String,
-    /// model of a solid-state drive; one with a flash translation layer is given the traced writes of the files before
+    /// model of the solid-state drive; one with a flash translation layer first replays the traced writes
     #[arg(long)]
     pub flash: String,
-    /// file systems to run in the lab guest as well, f2fs,nilfs2; empty: none
+    /// file systems to run in the guest in addition, f2fs,nilfs2; empty: none
     #[arg(long)]
     pub lab: Lab,
 }

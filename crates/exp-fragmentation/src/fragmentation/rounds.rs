@@ -68,7 +68,7 @@ impl<P: Procedure> Fragmentation<P> {
             }
             (Err(reason), _) => context.caveat(format!("measured without the sequential bandwidth of {fs}: {reason}")),
             (Ok(_), None) => {
-                context.caveat(format!("measured without the sequential bandwidth of {fs}: it tells no allocation"));
+                context.caveat(format!("measured without the sequential bandwidth of {fs}: it reports no allocation"));
             }
         }
         for (clock, cost) in costs {
@@ -141,7 +141,7 @@ impl<P: Procedure> Fragmentation<P> {
         match &self.invalid {
             Some(reason) if !is_any && is_end && common.lab.0.is_empty() => Err(Failure::new(
                 ExitCode::RunFailed,
-                format!("no cold read of this run counts; of the last one: {reason}"),
+                format!("no cold read of this run counts; reason of the last one: {reason}"),
             )),
             _ => Ok(()),
         }

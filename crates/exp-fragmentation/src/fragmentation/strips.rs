@@ -56,9 +56,9 @@ pub fn strips(seen: &Seen) -> Option<Figure> {
         "blocks".into(),
         "Where the blocks lie".into(),
         format!(
-            "A strip is the address space with the stretches left out that never hold a block; a cell shows one of every \
-             {blocks} blocks of 4 KiB, taken at random, coloured by its file in the order of reading. A volume that is read \
-             in one run shows each colour once."
+            "A strip is the address space without the stretches that never hold a block. A cell shows one random \
+             block of every {blocks} blocks of 4 KiB, coloured by its file in reading order. A volume that is read \
+             sequentially shows each colour once."
         ),
         seen.device.clone(),
         Better::Neither,

@@ -171,7 +171,7 @@ impl Volume {
         Ok(match self.target.remount()? {
             Remounted::Yes => None,
             Remounted::CachesDropped => {
-                Some("measured without remounting: a directory cannot be unmounted by us, its caches were dropped")
+                Some("measured without remounting: senesce cannot unmount a directory, so its caches were dropped")
             }
         })
     }

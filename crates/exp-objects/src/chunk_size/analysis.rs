@@ -208,8 +208,10 @@ fn device(cells: &[&Cell]) -> String {
 }
 
 fn caption(with_reset: bool) -> String {
-    let flat = "One line per window w. Where a line turns flat, larger divisors have only one multiple within reach of the sum: the one that every smaller power of two divides too.";
-    let after_reset = "The law lies low for large divisors: after a reset the sum starts anywhere, not beside the multiple it has just left.";
+    let flat = "One line per window w. A line is flat if larger divisors have only one multiple within reach of the \
+         sum: the one that every smaller power of two divides too.";
+    let after_reset = "The law is too low for large divisors: after a reset the sum starts anywhere, not next to \
+         the multiple that it has just left.";
     if with_reset { format!("{flat} {after_reset}") } else { flat.into() }
 }
 
@@ -230,7 +232,8 @@ fn distribution_figure(cells: &[Cell]) -> Option<Figure> {
     (!series.is_empty()).then(|| Figure {
         id: "distribution".into(),
         title: "Chunk sizes of FastCDC".into(),
-        caption: "Share of chunks per quarter octave. The limits are a quarter and four times the wanted mean.".into(),
+        caption: "Share of chunks per quarter octave. The limits are a quarter and four times the requested mean."
+            .into(),
         device: "xorshift bytes".into(),
         better: Better::Neither,
         kind: FigureKind::Lines {
@@ -284,7 +287,7 @@ fn history_figure(history: &[Deduplicated]) -> Figure {
     Figure {
         id: "deduplication".into(),
         title: "What chunks save on versioned data".into(),
-        caption: "Bytes of all versions over bytes kept, by the mean chunk size that really came out.".into(),
+        caption: "Bytes of all versions over bytes kept, by the measured mean chunk size.".into(),
         device: history.first().map_or_else(String::new, |one| one.data.clone()),
         better: Better::Higher,
         kind: FigureKind::Lines {

@@ -95,7 +95,7 @@ impl Costs {
             "interval again",
             "verdict again",
         ];
-        let mut table = Table::new("ratio", "Ratios within a round, judged together", &columns);
+        let mut table = Table::new("ratio", "Ratios within a round, compared together", &columns);
         for cost in &self.all {
             let cells = |ratio: &Option<Middle>, decision: &Decision| {
                 let interval = decision.interval.map(|one| format!("{:.2} to {:.2}", one.low, one.high));

@@ -41,7 +41,7 @@ impl fmt::Display for Disk {
 impl Disk {
     /// Whether it is there and lies on a disk.
     pub fn check(&self) -> Result<(), Failure> {
-        let found = statfs(&self.0).map_err(|error| failed("look at", &self.0)(error.into()))?;
+        let found = statfs(&self.0).map_err(|error| failed("inspect", &self.0)(error.into()))?;
         if IN_MEMORY.contains(&found.f_type) {
             let words = format!("--disk {self} lies in memory; name a directory on a disk");
             return Err(Failure::new(ExitCode::Missing, words));

@@ -77,7 +77,7 @@ impl ColdLatency {
     pub fn caveats(&self, disk: &Disk) -> Vec<String> {
         vec![
             format!("modelled: latency of the cold store of anticache-model and of the disk of ext4-model: {self}"),
-            format!("the disk is that of {disk}; what else uses it is in the times"),
+            format!("the disk is that of {disk}; its other users affect the times"),
         ]
     }
 }

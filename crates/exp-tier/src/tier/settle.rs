@@ -23,19 +23,19 @@ const WARMINGS: usize = 4;
 /// It did not get down to its threshold, or the share stays another one: the file system's own map then contradicts what
 /// is to be measured.
 pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, Failure> {
-    let metadata = path.metadata().map_err(failed("look at", path))?;
+    let metadata = path.metadata().map_err(failed("inspect", path))?;
     let nominal = nominal_share(Bytes(metadata.len()), threshold);
     let settled = settle_inode(fs, metadata.ino() as u32, nominal);
-    let settled = settled.map_err(|error| failed("look at the blocks of", path)(error.into()))?;
+    let settled = settled.map_err(|error| failed("inspect the blocks of", path)(error.into()))?;
     settled.map_err(|message| unsettled(&format!("{}: {message}", path.display())))
 }
 
 /// The share of a file that the evictor leaves cold once it has nothing left to do, whatever it should be.
 pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
-    let metadata = path.metadata().map_err(failed("look at", path))?;
+    let metadata = path.metadata().map_err(failed("inspect", path))?;
     wait_for_evictor(fs).map_err(|message| unsettled(&message))?;
     let map = fs.cold_blocks_of(metadata.ino() as u32);
-    Ok(cold_share(&map.map_err(|error| failed("look at the blocks of", path)(error.into()))?))
+    Ok(cold_share(&map.map_err(|error| failed("inspect the blocks of", path)(error.into()))?))
 }
 
 /// As [`settle`], by inode number; words where it does not settle.

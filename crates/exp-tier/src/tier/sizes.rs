@@ -62,7 +62,7 @@ pub struct Spec {
     /// size of the memory region, and of ext4's image
     #[arg(long)]
     pub memory: Size,
-    /// time between two looks of the evictor
+    /// time between two passes of the evictor
     #[arg(long)]
     pub period: Span,
     /// threads of a tier file system that answer the kernel
@@ -282,7 +282,7 @@ fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
         "peak in memory (us)",
         "peak of fetches (us)",
     ];
-    let title = "Fetches by the counter and by the latency, medians over the rounds; peaks where both agree";
+    let title = "Fetches by the counter and by the latency, medians over the rounds; peaks if both agree";
     let mut table = Table::new("tiers", title, &columns);
     let metrics = [peaks::COLD_AT_START, peaks::FETCHED, peaks::SLOW].map(|name| Medians::new(&values(recorded, name)));
     let peak = |word: &str| {

@@ -8,8 +8,8 @@ use senesce_runs::run::{Recorded, Run};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-const SUMMARY: &str = "Several writers write over their files in blocks of 4 KiB in random order, with a sync of data after every 32, on F2FS over a \
-                       conventional and over a zoned drive, so often that the cleaner runs.";
+const SUMMARY: &str = "Several writers overwrite their files in blocks of 4 KiB in random order, with an fdatasync \
+     after every 32, on F2FS on a conventional and on a zoned drive, until the cleaner must run.";
 
 pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
     let (mut samples, mut results, mut modelled) = (Vec::new(), Vec::new(), Vec::new());
@@ -22,7 +22,7 @@ pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
         }
     }
     let emulated = recorded.environment.0.contains_key("lab.accelerator");
-    let device = if emulated { "drives emulated by QEMU in the lab guest" } else { "drives of this machine" };
+    let device = if emulated { "drives emulated by QEMU in the guest" } else { "drives of this machine" };
     let mut tables = vec![means(&results, emulated)];
     let mut figures = Vec::new();
     if !modelled.is_empty() {

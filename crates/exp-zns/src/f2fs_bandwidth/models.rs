@@ -46,7 +46,7 @@ pub fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure>
             _ => None,
         });
         let (bytes, laid_bytes) =
-            bytes.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it wrote"))?;
+            bytes.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not report its writes"))?;
         for timed in time(&recorded.traced, &folder, &hosts, &ends, context.seed)? {
             timed
                 .problems

@@ -145,7 +145,7 @@ pub fn run(
                 outcome = Err(failure);
             }
         }
-        let ended = || Failure::new(ExitCode::RunFailed, "a writer ended without a word");
+        let ended = || Failure::new(ExitCode::RunFailed, "a writer ended without a result");
         let written = handles.into_iter().try_for_each(|handle| handle.join().map_err(|_| ended())?);
         outcome.and(written)
     })

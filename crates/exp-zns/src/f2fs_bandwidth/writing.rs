@@ -62,11 +62,12 @@ fn overwrite(
 ) -> Result<(u64, u64), Failure> {
     let root = target.directory().path().to_path_buf();
     let shape = Shape::of(spec, drive_size);
-    let stat = rustix::fs::statvfs(&root).map_err(|errno| failed("look at", &root)(errno.into()))?;
+    let stat = rustix::fs::statvfs(&root).map_err(|errno| failed("inspect", &root)(errno.into()))?;
     let available = Bytes(stat.f_bavail * stat.f_frsize);
     if shape.bytes() > available {
         let words = format!(
-            "files of {} do not fit on the {name} drive, where F2FS has {available} for them: lower fullness ({}) or raise size",
+            "files of {} do not fit on the {name} drive, on which F2FS has {available} for them: lower fullness \
+             ({}) or raise size",
             shape.bytes(),
             spec.fullness
         );
