@@ -91,7 +91,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     if let Some(drive) = &claim.drive
         && !facts.drives.contains(drive)
     {
-        return not_testable(format!("it speaks of {drive}; this run used {}", listed(&facts.drives)));
+        return not_testable(format!("the claim is about {drive}; this run used {}", listed(&facts.drives)));
     }
     let (measurements, emulators) = &told_by_real_clocks(measurements, facts);
     let published = claim.published.numbers(&set.rows);
@@ -104,14 +104,12 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let emulators: Vec<&Measurement> = emulators.iter().filter(|one| speaks_of(claim, set, one)).collect();
     // The rest of a table is another table.
     if matches!(claim.rule, Rule::Table { .. }) && !emulators.is_empty() {
-        return not_testable(
-            "rows of the table are times under an emulated processor, which are the emulator's".into(),
-        );
+        return not_testable("rows of the table are times under an emulated processor, which decide nothing".into());
     }
     let Some(truth) = combine(&cases, &claim.holds) else {
         return not_testable(match emulators.is_empty() {
             true => unmeasured(claim, measurements, facts),
-            false => "times under an emulated processor are the emulator's".into(),
+            false => "times under an emulated processor decide nothing".into(),
         });
     };
     let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are left out" };
@@ -139,23 +137,24 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     let rule = Rule::Ratio { of: of.clone(), to: to.clone(), within: *within };
     let found = cases(&rule, context);
     match combine(&found, &Holds::Every) {
-        None => (truth, format!("[{of}] was not measured, so that nobody knows what the machine alone does")),
+        None => (truth, format!("[{of}] was not measured, so the noise of the machine is unknown")),
         Some(Truth::No) => {
-            let why = format!("what was measured twice differs: {}; it takes a quieter machine", text(&found));
+            let why =
+                format!("the same condition measured twice differs: {}; repeat it on a quieter machine", text(&found));
             (Truth::Open(why), String::new())
         }
-        Some(_) if text(&found).is_empty() => (truth, "the same measured twice: too few values to tell".into()),
-        Some(_) => (truth, format!("the same measured twice: {}", text(&found))),
+        Some(_) if text(&found).is_empty() => (truth, "the same condition measured twice: too few values".into()),
+        Some(_) => (truth, format!("the same condition measured twice: {}", text(&found))),
     }
 }
 
 /// Why what the model says of a claim is no evidence; `None` where it is.
 fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
     if let (None, Some(own)) = (&claim.drive, &facts.own_model) {
-        return Some(format!("{own} is a model of your own: what it was fitted to or told is not known here"));
+        return Some(format!("{own} is a model of your own: its fit and its inputs are not known here"));
     }
     let model = facts.model.as_deref()?;
-    claim.fitted.then(|| format!("{model} was fitted to this or told it"))
+    claim.fitted.then(|| format!("{model} was fitted to this value or has it as an input"))
 }
 
 /// The values that say something, and those that the clock of an emulated processor told.
@@ -225,7 +224,11 @@ fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
         .iter()
         .flat_map(|selection| selection.of(measurements).into_iter().map(|one| one.image).collect::<Vec<_>>())
         .collect();
-    if facts.images && images.len() == 1 { "one image speaks for itself alone".into() } else { String::new() }
+    if facts.images && images.len() == 1 {
+        "one image: the verdict is valid for this image only".into()
+    } else {
+        String::new()
+    }
 }
 
 /// At most this many cases are told one by one.

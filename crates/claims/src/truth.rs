@@ -71,7 +71,7 @@ impl Truth {
     pub fn lacking(lack: Lack) -> Self {
         Self::Open(match lack {
             Lack::TooFew(count) => {
-                format!("{count} value(s) do not show the noise; it takes {LEAST_VALUES} repetitions at least")
+                format!("{count} value(s) do not show the noise: at least {LEAST_VALUES} repetitions are needed")
             }
             Lack::NotPositive => "a ratio needs values above zero; it takes a longer measurement".into(),
         })
@@ -82,10 +82,10 @@ impl Truth {
 /// of their number.
 fn straddles(found: &Interval, bound: f64) -> String {
     let near = number_of_repetitions(found, bound);
-    let takes = near.map_or("nearer to the bound than repetitions can tell".into(), |count| {
+    let takes = near.map_or("too close to the bound for any number of repetitions".into(), |count| {
         format!("it would take about {count} independent values")
     });
-    format!("the interval reaches over {}; {takes}", crate::text::number(bound))
+    format!("the interval crosses {}; {takes}", crate::text::number(bound))
 }
 
 fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {

@@ -82,7 +82,7 @@ impl Run for SsdAlignment {
         match seen.stripe_bytes {
             Some(found) => context.measure(measured(FOUND, "bytes", Better::Neither, found as f64, &under)?),
             None => context.caveat(format!(
-                "no alignment of {name} stands out: its stripe of {} is beyond {}, or its dies are not what is waited for",
+                "no alignment of {name} stands out: its stripe of {} is beyond {}, or reads wait for something other than dies",
                 Bytes(stripe),
                 Bytes(GREATEST_BYTES)
             )),
@@ -99,11 +99,13 @@ impl Run for SsdAlignment {
             title: "Alignment of random reads on flash".into(),
             summary: format!(
                 "A drive is written in order and then read at random, 4 KiB at a time and {DEPTH} at once, at multiples of an \
-                 alignment. Where that is a multiple of the stripe, all reads meet one die."
+                 alignment. If that is a multiple of the stripe, all reads go to one die."
             ),
             figures: vec![figure(&all, &spec.models)],
             tables: vec![table(&all, &spec.models)],
-            caveats: vec!["modelled: no drive was read; `senesce device measure --alignment` reads a real one".into()],
+            caveats: vec![
+                "modelled: no drive was read; use `senesce device measure --alignment` for a real one".into(),
+            ],
             result: json!({"models": spec.models, "measured": all}),
             ..Analysis::default()
         })
@@ -128,7 +130,7 @@ impl Experiment for SsdAlignment {
 
 fn table(all: &[&Measurement], models: &[String]) -> Table {
     let columns = ["model", "stripe of the geometry (bytes)", "stripe found (bytes)", "die granularity found (bytes)"];
-    let mut table = Table::new("found", "What the alignments tell", &columns);
+    let mut table = Table::new("found", "Stripe and die found by alignment", &columns);
     for model in models {
         let of = |metric| values(all, metric).find(|one| word(one, "model") == model).map(|one| one.value);
         table.row(vec![json!(model), json!(of(TRUE)), json!(of(FOUND)), json!(of("die granularity found"))]);
@@ -144,7 +146,7 @@ fn figure(all: &[&Measurement], models: &[String]) -> Figure {
     Figure {
         id: "alignment".into(),
         title: "Random reads by alignment".into(),
-        caption: "Dips are multiples of the stripe, lesser ones of half of it and so on.".into(),
+        caption: "Dips are at multiples of the stripe, smaller ones at multiples of its half and quarter.".into(),
         device: format!("modelled: {}", models.join(", ")),
         better: Better::Higher,
         kind: FigureKind::Lines {

@@ -25,7 +25,7 @@ pub struct Spec {
     /// fileserver-small
     #[arg(long, value_delimiter = ',')]
     pub workloads: Vec<String>,
-    /// start positions of the write pointer, spread evenly over the 16 that make a difference
+    /// start positions of the write pointer, spread evenly over the 16 different ones
     #[arg(long, value_parser = value_parser!(u32).range(1..=i64::from(OFFSETS)))]
     pub offsets: u32,
 }
@@ -33,7 +33,7 @@ pub struct Spec {
 fn named(name: &str) -> Result<Workload, Failure> {
     WORKLOADS.into_iter().find(|workload| workload.name() == name).ok_or_else(|| {
         let all: Vec<&str> = WORKLOADS.iter().map(|workload| workload.name()).collect();
-        Failure::usage(format!("workloads: there is no '{name}'; choose among {}", all.join(", ")))
+        Failure::usage(format!("workloads: unknown workload '{name}'; choose among {}", all.join(", ")))
     })
 }
 
@@ -103,7 +103,7 @@ impl Run for DieCollision {
         Ok(Analysis {
             title: "Die collisions on flash".into(),
             summary: format!(
-                "Files were written at once, in pieces, and in pieces with the study's placement, and read from the modelled drive \
+                "Files were written contiguously, fragmented, and fragmented with the study's placement, and read from the modelled drive \
                  of the study. Rates are means over {} start positions of the write pointer, which the study does not give; one \
                  constant of the host is fitted for each program on its contiguous file.",
                 spec.offsets
@@ -114,7 +114,7 @@ impl Run for DieCollision {
                 format!(
                     "modelled: every rate is that of {MODEL}, which follows the emulator's parameters; no drive was read"
                 ),
-                "fileserver: how large the files are after 30 s, and the order of their appends, are assumed".into(),
+                "fileserver: file sizes after 30 s and the order of appends are assumed".into(),
             ],
             result: json!({"model": MODEL, "offsets": spec.offsets, "cells": cells}),
             ..Analysis::default()
@@ -123,7 +123,7 @@ impl Run for DieCollision {
 }
 
 impl Experiment for DieCollision {
-    const TITLE: &'static str = "Die collisions: what pieces of a file cost on flash, by the order of writing";
+    const TITLE: &'static str = "Die collisions: cost of fragmented files on flash, by order of writing";
     const PAGE: &'static str = include_str!("../docs/experiments/ssd-die-collision.md");
 
     fn defaults(level: Level) -> Spec {
@@ -218,7 +218,7 @@ fn figure(spec: &Spec, cells: &[Cell]) -> Figure {
     Figure {
         id: "rates".into(),
         title: "Read rate by how the file was written".into(),
-        caption: "Pieces that were written at different times lie on few dies and wait for each other.".into(),
+        caption: "Fragments written at different times share few dies, and their reads queue.".into(),
         device: format!("modelled: {MODEL}"),
         better: Better::Higher,
         kind: FigureKind::Bars {

@@ -32,7 +32,7 @@ pub struct Spec {
     /// pages of the flash
     #[arg(long, value_parser = value_parser!(u32).range(1024..=1 << 26))]
     pub pages: u32,
-    /// times that the capacity is overwritten before the measurement and in it: BEFORE,DURING
+    /// overwrites of the capacity before and during the measurement: BEFORE,DURING
     #[arg(long, value_delimiter = ',', num_args = 1, value_parser = value_parser!(u32).range(1..=100))]
     pub rounds: Vec<u32>,
 }
@@ -60,7 +60,7 @@ fn policy_word(policy: Policy) -> &'static str {
 impl Spec {
     fn check(&self) -> Result<(u32, u32), Failure> {
         let [before, during] = self.rounds[..] else {
-            return Err(Failure::usage("rounds: two numbers are needed, BEFORE,DURING, for example 3,2"));
+            return Err(Failure::usage("rounds: expected two numbers BEFORE,DURING, for example 3,2"));
         };
         for spare in &self.spare {
             if !(1.0..=400.0).contains(spare) {
@@ -145,8 +145,8 @@ impl Run for WriteAmplification {
             values(&all, FORMULA).map(|one| (word(one, "spare"), one.value.get())).collect();
         Ok(Analysis {
             title: "Write amplification of random writes".into(),
-            summary: "A drive is filled in order and then overwritten at uniformly random pages. Moved pages go where the host's go. \
-                      First-in-first-out cleaning has a formula; greedy cleaning lies below it, the more so the smaller the blocks."
+            summary: "A drive is filled in order and then overwritten at uniformly random pages. Moved pages join the host's. \
+                      First-in-first-out cleaning has a formula; greedy cleaning is below it, more so with small blocks."
                 .into(),
             figures: vec![figure(&all)],
             tables: vec![table(&all, &formula)],

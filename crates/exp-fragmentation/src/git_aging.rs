@@ -18,20 +18,20 @@ use std::path::{Path, PathBuf};
 
 pub type GitAging = Fragmentation<Source>;
 
-/// What is pulled, and how often.
+/// Parameters of the history and of the pulls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {
-    /// local repository whose history is pulled; empty: one is made up
+    /// local repository whose history is pulled; empty: generate one
     #[arg(long)]
     pub repository: String,
-    /// files that the made-up repository begins with
+    /// files at the start of the generated repository
     #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub files: u64,
     /// pulls after the first, one commit each
     #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub pulls: u64,
-    /// pulls from one cold read to the next
+    /// pulls between two cold reads
     #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub read_every: u64,
     /// git's own garbage collection, in the foreground
@@ -56,15 +56,15 @@ impl Switch {
 }
 
 impl Parameters {
-    /// Bytes at the end: of a made-up history those of the work tree and its objects at most, a file having 10 KiB on average; of
-    /// a user's those of the work tree alone, as nobody knows how its objects will be packed.
+    /// Bytes at the end. For a generated history, an upper bound for work tree and objects, with 10 KiB per file. For a user's
+    /// history, only the work tree, because the packed size of its objects is unknown.
     fn bytes(&self) -> Result<Bytes, Failure> {
         if self.repository.is_empty() {
             return Ok(Bytes((self.files + self.pulls * 4) * 20_000));
         }
         let repository = Path::new(&self.repository);
         if !repository.is_dir() {
-            return Err(Failure::usage(format!("repository: {} is no directory", repository.display())));
+            return Err(Failure::usage(format!("repository: {} is not a directory", repository.display())));
         }
         let git = Git::at_home(Path::new("/nonexistent"));
         let commits = git.commits(repository, "HEAD", self.pulls, &Interrupt::new())?;
@@ -81,7 +81,7 @@ pub struct Source {
 
 impl Source {
     fn pull(&self, folder: &Path, commit: &str, interrupt: &Interrupt) -> Result<(), Failure> {
-        // A commit that is no branch's head may be asked for only where the other side allows it.
+        // The other side must allow requests for commits that are not the head of a branch.
         let serve = "--upload-pack=git -c safe.directory=* -c uploadpack.allowReachableSHA1InWant=true upload-pack";
         let repository = self.repository.to_string_lossy();
         let mut arguments = vec!["-c", "gc.autoDetach=false"];
@@ -105,8 +105,8 @@ impl Procedure for Source {
     const STORY: Story = Story {
         title: "Aging by version control",
         round: "pull",
-        summary: "A repository's history was pulled commit by commit; every so many pulls all files were read cold, and so was \
-                  a copy of them on a fresh volume.",
+        summary: "A repository's history was pulled commit by commit; every few pulls all files were read cold, and so was a \
+                  copy of them on a fresh volume.",
     };
     const AGES_ON: bool = true;
     type Parameters = Parameters;
@@ -141,7 +141,7 @@ impl Procedure for Source {
         Ok(numbers.iter().enumerate().map(round).collect())
     }
 
-    /// The user's repository, or a made-up one in `scratch`.
+    /// The user's repository, or a generated one in `scratch`.
     fn begin(own: &Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
         let (git, wanted) = (Git::at_home(&scratch.join("home")), own.pulls + 1);
         let (repository, branch) = match own.repository.as_str() {

@@ -24,7 +24,7 @@ pub struct Parameters {
     /// boxes of each user
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub boxes: u64,
-    /// messages that a box begins with
+    /// messages in each box at the start
     #[arg(long, value_parser = value_parser!(u64).range(1..=100_000))]
     pub messages: u64,
     /// longest message; lengths are uniform from 1
@@ -36,7 +36,7 @@ pub struct Parameters {
     /// cycles
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub cycles: u64,
-    /// cycles from one cold read to the next
+    /// cycles between two cold reads
     #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
     pub read_every: u64,
 }
@@ -59,7 +59,7 @@ pub struct Load {
 
 impl Procedure for Load {
     const ID: &'static str = "mail-aging";
-    const TITLE: &'static str = "Aging by a mail server: appends to and expunges from Maildirs";
+    const TITLE: &'static str = "Aging by a mail server: appends and expunges in Maildirs";
     const PAGE: &'static str = include_str!("../docs/experiments/mail-aging.md");
     const PUBLISHED: &'static str = include_str!("../data/published/mail-aging.csv");
     const CLAIMS: &'static str = include_str!("../data/published/mail-aging.claims.toml");
@@ -86,7 +86,7 @@ impl Procedure for Load {
 
     fn rounds(own: &Parameters, _seed: Seed) -> Result<Vec<Round>, Failure> {
         if own.longest.bytes() == 0 {
-            return Err(Failure::usage("longest: a message has at least one byte"));
+            return Err(Failure::usage("longest: must be at least 1 byte"));
         }
         let numbers = numbers(own.cycles, own.read_every);
         let round = |(index, number): (usize, &u64)| {
@@ -147,7 +147,7 @@ impl Store {
         Self { random: load.seed.stream("operations"), load, boxes, cycle: 0 }
     }
 
-    /// Where a box lies: the inbox is the Maildir itself, other boxes are folders that begin with a dot (Maildir++).
+    /// Directory of a box: the Maildir for the inbox, a folder that begins with a dot for other boxes (Maildir++).
     fn folder(&self, number: u64) -> PathBuf {
         let (user, own) = (number / self.load.own.boxes, number % self.load.own.boxes);
         let maildir = PathBuf::from(format!("user{}/Maildir", user + 1));

@@ -22,7 +22,7 @@ pub struct IoScheduler;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// schedulers to compare; the first is measured twice to know the noise
+    /// schedulers to compare; the first is measured twice, as a noise control
     #[arg(long, value_delimiter = ',', value_parser = SCHEDULERS)]
     pub schedulers: Vec<String>,
     /// numbers of files of 1 KiB, separated by commas; those that do not fit on the target are left out
@@ -31,22 +31,22 @@ pub struct Spec {
     /// threads of the store, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: Vec<u64>,
-    /// commits per scheduler and condition; fewer than 6 cannot tell four schedulers apart
+    /// commits per scheduler and condition; four schedulers need at least 6
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub repeats: u64,
-    /// how objects are laid down
+    /// layout of objects
     #[arg(long)]
     pub layout: ObjectLayout,
     /// directory scheme of loose objects
     #[arg(long)]
     pub scheme: Scheme,
-    /// bytes per second the device is slowed down to, for reads and writes each; 0: not
+    /// limit of the device in bytes per second, for reads and writes each; 0: no limit
     #[arg(long)]
     pub rate_limit: Size,
-    /// requests per second the device is slowed down to; 0: not
+    /// limit of the device in requests per second; 0: no limit
     #[arg(long)]
     pub request_limit: u64,
-    /// where; made anew for every commit: memory:SIZE, image:FILE,size=SIZE, a block device
+    /// target with a new file system for each commit: memory:SIZE, image:FILE,size=SIZE, a block device
     #[arg(long)]
     pub target: TargetSpec,
     /// file system
@@ -124,7 +124,7 @@ impl Run for IoScheduler {
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Arm>>, Failure> {
         if matches!(spec.target, TargetSpec::Directory(_)) {
             return Err(Failure::usage(
-                "a directory has no scheduler of its own: give memory:SIZE, image:FILE,size=SIZE or a block device",
+                "a directory has no scheduler: use memory:SIZE, image:FILE,size=SIZE or a block device",
             ));
         }
         let planned = |arm: Arm| {
@@ -271,10 +271,10 @@ impl Spec {
             return Ok(());
         };
         let words = if known.is_empty() {
-            format!("the device of {} takes requests without any scheduler: name a device that has them", self.target)
+            format!("the device of {} has no schedulers; use another --target", self.target)
         } else {
             format!(
-                "the device of {} has no scheduler {missing}; it has {}: choose among them with --schedulers, or load the module ({missing}-iosched)",
+                "the device of {} has no scheduler {missing}; it has {}: select one of them with --schedulers, or load the module ({missing}-iosched)",
                 self.target,
                 known.join(", ")
             )

@@ -30,19 +30,19 @@ pub struct Spec {
     /// directory schemes, DIGITSxDEPTH separated by commas, or 'published' for all of the study
     #[arg(long)]
     pub schemes: Schemes,
-    /// what is filled, made anew for every scheme: memory:SIZE, image:FILE,size=SIZE, a block device
+    /// target with a new file system for each scheme: memory:SIZE, image:FILE,size=SIZE, a block device
     #[arg(long)]
     pub target: TargetSpec,
     /// file system
     #[arg(long)]
     pub fs: FileSystem,
-    /// options of mkfs; 'published' is -I 128 -m 0 on ext4 and nothing elsewhere
+    /// options of mkfs; 'published' is -I 128 -m 0 on ext4 and none on others
     #[arg(long, allow_hyphen_values = true)]
     pub mkfs_options: String,
     /// bytes of an object
     #[arg(long)]
     pub object_size: Size,
-    /// fills of every scheme, each on a file system made anew; times need five to decide a claim
+    /// fills of each scheme, each on a new file system; claims about times need five
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[serde(default = "once")]
     pub repeats: u32,
@@ -79,7 +79,7 @@ impl FromStr for Schemes {
         let mut seen = BTreeSet::new();
         schemes.retain(|scheme| seen.insert(*scheme));
         if schemes.is_empty() {
-            return Err("no scheme is given: write for example --schemes 2x1,2x2".into());
+            return Err("no scheme given; example: --schemes 2x1,2x2".into());
         }
         Ok(Self(schemes))
     }
@@ -156,7 +156,7 @@ impl Run for ObjectDirs {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Fill>>, Failure> {
         if matches!(spec.target, TargetSpec::Directory(_)) {
             return Err(Failure::usage(
-                "a directory cannot be made anew for every scheme: give memory:SIZE, image:FILE,size=SIZE or a block device",
+                "a directory cannot get a new file system for each scheme: use memory:SIZE, image:FILE,size=SIZE or a block device",
             ));
         }
         let capacity = spec.capacity();
@@ -194,7 +194,7 @@ impl Run for ObjectDirs {
         heartbeat.end().check()?;
         if full.files == 0 {
             return Err(Failure::usage(format!(
-                "{} does not hold one object of {} under {scheme} ({} failed): make it larger",
+                "{} does not hold one object of {} under {scheme} ({} failed); use a larger target",
                 spec.target, spec.object_size.0, full.failed_call
             )));
         }
@@ -216,7 +216,7 @@ impl Run for ObjectDirs {
 }
 
 impl Experiment for ObjectDirs {
-    const TITLE: &'static str = "How many objects fit under a scheme of directories, and what ends it?";
+    const TITLE: &'static str = "How many objects fit under a scheme of directories: out of bytes or of inodes?";
     const PAGE: &'static str = include_str!("../docs/experiments/object-dirs.md");
 
     fn defaults(level: Level) -> Spec {
@@ -233,7 +233,7 @@ impl Experiment for ObjectDirs {
 }
 
 impl Spec {
-    /// Size of what is filled; 0: a device, which is not looked at to plan.
+    /// Size of what is filled; 0: a device, which planning does not open.
     fn capacity(&self) -> Bytes {
         match self.target {
             TargetSpec::Memory { size } | TargetSpec::Image { size: Some(size), .. } => size,

@@ -22,7 +22,7 @@ pub struct VcsScaling;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// systems; one whose program is missing is skipped and said
+    /// systems; those with a missing program are skipped and reported
     #[arg(long, value_delimiter = ',', value_parser = SYSTEMS)]
     pub systems: Vec<String>,
     /// numbers of files of 1 KiB, separated by commas
@@ -31,13 +31,13 @@ pub struct Spec {
     /// sizes of the large file, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
-    /// times every cell is measured, on a fresh file system each
+    /// measurements of each cell, each on a fresh file system
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub repeats: u64,
-    /// ends a single command
+    /// time limit of a single command
     #[arg(long)]
     pub time_limit: Span,
-    /// where; made anew for every cell: memory:SIZE, image:FILE,size=SIZE, a block device
+    /// target with a new file system for each cell: memory:SIZE, image:FILE,size=SIZE, a block device
     #[arg(long)]
     pub target: TargetSpec,
     /// file system
@@ -90,14 +90,14 @@ impl Run for VcsScaling {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Cell>>, Failure> {
         if spec.files.is_empty() && spec.sizes.is_empty() {
-            return Err(Failure::usage("neither --files nor --sizes names anything to measure"));
+            return Err(Failure::usage("nothing to measure: --files and --sizes are empty"));
         }
         if spec.sizes.iter().any(|size| size.bytes() == 0) {
-            return Err(Failure::usage("--sizes: '0' is not a number above zero"));
+            return Err(Failure::usage("--sizes: must be above 0"));
         }
         if matches!(spec.target, TargetSpec::Directory(_)) {
             return Err(Failure::usage(
-                "a directory cannot be made anew for every cell: give memory:SIZE, image:FILE,size=SIZE or a block device",
+                "a directory cannot get a new file system for each cell: use memory:SIZE, image:FILE,size=SIZE or a block device",
             ));
         }
         let planned = |cell: Cell| {
@@ -157,7 +157,7 @@ impl Run for VcsScaling {
 }
 
 impl Experiment for VcsScaling {
-    const TITLE: &'static str = "How do version-control and backup systems bear many files and a large one?";
+    const TITLE: &'static str = "How do version-control and backup systems scale with many files and a large file?";
     const PAGE: &'static str = include_str!("../docs/experiments/vcs-scaling.md");
 
     fn defaults(level: Level) -> Spec {

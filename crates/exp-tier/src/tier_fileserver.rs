@@ -31,7 +31,7 @@ pub struct Spec {
     /// thresholds in percent of the workload's bytes, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = real(0.001..=1000.0))]
     pub threshold_percent: Vec<f64>,
-    /// file systems beside it
+    /// file systems to compare with
     #[arg(long, value_delimiter = ',', value_parser = SubjectKind::among(BASELINES))]
     pub baselines: Vec<SubjectKind>,
     /// files of the file set; the personality has 10000
@@ -55,7 +55,7 @@ pub struct Spec {
     /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
     #[arg(long)]
     pub disk: Disk,
-    /// time between two looks of the evictor
+    /// time between two passes of the evictor
     #[arg(long)]
     pub period: Span,
     /// threads of a tier file system that answer the kernel
@@ -232,7 +232,7 @@ impl Run for TierFileserver {
 }
 
 impl Experiment for TierFileserver {
-    const TITLE: &'static str = "How does a file server fare when only a part of its data stays in memory?";
+    const TITLE: &'static str = "How fast is a file server when only a part of its data stays in memory?";
     const PAGE: &'static str = include_str!("../docs/experiments/tier-fileserver.md");
 
     fn defaults(level: Level) -> Spec {

@@ -37,7 +37,7 @@ const AGAIN: &str = "anticache again";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// times between two looks of the evictor, separated by commas
+    /// times between two passes of the evictor, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub periods: Vec<Span>,
     /// bytes of files in memory above which blocks are evicted, separated by commas

@@ -16,10 +16,10 @@ pub struct LabSelftest;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// what to try in the guest
+    /// file systems to test in the guest
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(file_systems()))]
     pub file_systems: Vec<String>,
-    /// ends the guest
+    /// time limit of the guest
     #[arg(long)]
     pub time_limit: Span,
 }
@@ -50,7 +50,7 @@ pub enum Event {
 pub struct Tried {
     file_system: String,
     works: bool,
-    /// None: the guest said nothing of it.
+    /// None: the guest did not report it.
     seconds: Option<f64>,
     said: String,
 }
@@ -110,7 +110,7 @@ impl Run for LabSelftest {
             format!("Kernel {} under {}: booted in {:.1} s. ", boot.kernel, boot.accelerator, boot.boot_seconds)
         });
         Ok(Analysis {
-            title: "Self-test of the lab".into(),
+            title: "Self-test of the guest".into(),
             summary: format!("{boot}{working} of {} file systems work.", tried.len()),
             tables: vec![table],
             result: json!({"file_systems": tried, "boot": booted, "working": working, "tried": tried.len()}),
@@ -124,8 +124,8 @@ impl Run for LabSelftest {
 fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Tried> {
     let told: Vec<Tried> = out.lines().filter_map(parse).collect();
     let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
-        (0, _) => "the guest said nothing of it".to_string(),
-        (status, None) => format!("the guest ended with status {status} before it said anything of it"),
+        (0, _) => "the guest did not report it".to_string(),
+        (status, None) => format!("the guest ended with status {status} before it reported it"),
         (status, Some(line)) => format!("the guest ended with status {status}: {}", line.trim()),
     };
     let of = |name: &String| {
@@ -145,7 +145,7 @@ fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried
             file_system: name.clone(),
             works: false,
             seconds: None,
-            said: "the record says nothing of it".into(),
+            said: "the record does not contain it".into(),
         };
         found.map_or_else(silent, |tried| (*tried).clone())
     };

@@ -34,10 +34,10 @@ fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<S
     let writing = if geometry.zoned { zones(drive, 0, jobs) } else { half_to_write };
     let mut adapted = Vec::new();
     if bs < 1 << 20 {
-        adapted.push(format!("writes of {} instead of 1 MiB: the drive takes no larger ones", Bytes(bs)));
+        adapted.push(format!("writes of {} instead of 1 MiB: the maximum of the drive", Bytes(bs)));
     }
     if jobs < WRITERS {
-        adapted.push(format!("{jobs} writers instead of {WRITERS}: the drive has no more zones to be open"));
+        adapted.push(format!("{jobs} writers instead of {WRITERS}: the drive allows no more open zones"));
     }
     let reader =
         ActorSpec { qd: spec.read_depth, zones: reading, jobs: Some(1), time, ..ActorSpec::new(Activity::RandomRead) };
@@ -72,7 +72,7 @@ pub struct Spec {
     /// drives, grid, times
     #[command(flatten)]
     pub load: LoadSpec,
-    /// queue depth of the reader of 4 KiB beside the writers
+    /// queue depth of the reader of 4 KiB
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub read_depth: u32,
 }
@@ -96,7 +96,7 @@ impl Parameters for Spec {
 impl ZnsStudy for ZnsHeavy {
     const ID: &'static str = "zns-heavy";
     const TITLE: &'static str = "Zoned and conventional drive: bandwidth over time under heavy writes";
-    const SUMMARY: &'static str = "Four writers with 1 MiB requests at depth 32, limited or not, beside random reads: how steady the bandwidth is when the \
+    const SUMMARY: &'static str = "Four writers with 1 MiB requests at depth 32, limited or not, next to random reads: how steady the bandwidth is when the \
          drive has nothing left to clean, and when it has.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-heavy.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-heavy.csv");

@@ -27,13 +27,13 @@ pub struct Spec {
     /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
     #[arg(long)]
     pub device: String,
-    /// zones that are opened, one after the other
+    /// zones to open, one after the other
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub zones: u32,
-    /// how often each zone is opened in each way
+    /// openings of each zone in each way
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub rounds: u64,
-    /// how often every point is measured; a real drive needs 5 for verdicts
+    /// measurements of each point; verdicts on a real drive need 5
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[serde(default = "once")]
     pub repetitions: u32,
@@ -57,7 +57,7 @@ impl ZnsStudy for ZnsOpenClose {
     const ID: &'static str = "zns-open-close";
     const TITLE: &'static str = "Zoned drive: cost of opening and closing zones";
     const SUMMARY: &'static str = "Each zone is opened by command or by its first write or append, written up to its last block, closed, and written \
-         again; every single command is timed.";
+         again; each command is timed.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-open-close.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-open-close.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-open-close.claims.toml");
@@ -88,10 +88,7 @@ impl ZnsStudy for ZnsOpenClose {
     ) -> Result<Vec<Values>, Failure> {
         let (usable, zones) = (survey.usable(), zones(spec, survey));
         if zones == 0 || device.geometry().capacity_blocks < 3 {
-            return Err(Failure::usage(format!(
-                "{} has no zone of at least three blocks that can be used",
-                survey.name
-            )));
+            return Err(Failure::usage(format!("{} has no usable zone of at least three blocks", survey.name)));
         }
         let openings: Vec<Opening> = openings(device.geometry()).collect();
         let mut timed = Timed::new();

@@ -96,7 +96,7 @@ impl ZnsStudy for ZnsReadInterference {
             let chart = Chart {
                 id,
                 title,
-                caption: "Random reads of 4 KiB beside sequential requests of 128 KiB at the given rate.",
+                caption: "Random reads of 4 KiB next to sequential requests of 128 KiB at the given rate.",
                 metric: "lat_mean_us",
                 axes: (
                     Axis::linear("queue depth of the reader").log2(),

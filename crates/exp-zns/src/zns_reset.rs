@@ -21,16 +21,16 @@ pub struct FillSpec {
     /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
     #[arg(long)]
     pub device: String,
-    /// points: few, figure (those of the study's figure), study (all that were published) or wide (beyond them)
+    /// points: few, figure (the study's figure), study (all published ones) or wide (beyond them)
     #[arg(long)]
     pub grid: Grid,
-    /// zones that are used, one after the other
+    /// zones to use, one after the other
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub zones: u32,
-    /// how often every zone is used per point
+    /// uses of each zone per point
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// how often every point is measured; a real drive needs 5 for verdicts
+    /// measurements of each point; verdicts on a real drive need 5
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[serde(default = "once")]
     pub repetitions: u32,
@@ -98,7 +98,7 @@ pub fn adapted(spec: &FillSpec, drive: &Survey) -> Vec<String> {
         format!("blocks are shares of a published zone of {PUBLISHED_CAPACITY}: all of a zone are {own} here")
     });
     let fewer = (usable < spec.zones)
-        .then(|| format!("{usable} zones instead of {}: the drive has no more that can be used", spec.zones));
+        .then(|| format!("{usable} zones instead of {}: the drive has no more usable ones", spec.zones));
     smaller.into_iter().chain(fewer).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Resets beside reads, writes and appends: who disturbs whom.
+//! Resets next to reads, writes and appends, and the effect of each on the other.
 
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, halves, zones};
@@ -54,13 +54,13 @@ pub struct Spec {
     /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
     #[arg(long)]
     pub device: String,
-    /// how long each point is measured
+    /// measured time of each point
     #[arg(long)]
     pub time: Span,
-    /// how long each point runs before counting begins
+    /// warm-up of each point, not counted
     #[arg(long)]
     pub ramp: Span,
-    /// how often every point is measured; a real drive needs 5 for verdicts
+    /// measurements of each point; verdicts on a real drive need 5
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[serde(default = "once")]
     pub repetitions: u32,
@@ -87,8 +87,9 @@ impl Parameters for Spec {
 
 impl ZnsStudy for ZnsResetInterference {
     const ID: &'static str = "zns-reset-interference";
-    const TITLE: &'static str = "Zoned drive: resets beside reads, writes and appends";
-    const SUMMARY: &'static str = "Full zones are reset back to back while somebody else reads, writes or appends, each on a processor of its own.";
+    const TITLE: &'static str = "Zoned drive: resets next to reads, writes and appends";
+    const SUMMARY: &'static str =
+        "Full zones are reset back to back while another actor reads, writes or appends, each on its own processor.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-reset-interference.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-reset-interference.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-reset-interference.claims.toml");
@@ -148,8 +149,8 @@ impl ZnsStudy for ZnsResetInterference {
         let all = vec![series("lat_mean_us", "mean"), series("lat_p95_us", "95th percentile")];
         vec![Figure {
             id: "resets".into(),
-            title: "Resets of full zones beside others".into(),
-            caption: "Latency of a reset, alone and beside one other activity.".into(),
+            title: "Resets of full zones next to other I/O".into(),
+            caption: "Latency of a reset, alone and next to one other activity.".into(),
             device: measured.device.clone(),
             better: Better::Lower,
             kind: FigureKind::Bars {

@@ -42,7 +42,7 @@ pub struct Spec {
     /// file systems and drives to compare
     #[arg(long, value_delimiter = ',', value_parser = SETUPS)]
     pub setups: Vec<String>,
-    /// which of db_bench's benchmarks; in the published order, fillrandom among them
+    /// benchmarks of db_bench, in the published order; must include fillrandom
     #[arg(long, value_delimiter = ',', value_parser = BENCHMARKS)]
     pub benchmarks: Vec<String>,
     /// keys of 20 bytes with values of 800 bytes
@@ -66,7 +66,7 @@ pub struct Spec {
     /// RocksDB's files on zoned drives
     #[arg(long)]
     pub zoned_file_size: Size,
-    /// capacity of each drive in the lab
+    /// capacity of each drive of the guest
     #[arg(long)]
     pub size: Size,
     /// conventional drive of this machine, or lab to boot the guest
@@ -75,22 +75,22 @@ pub struct Spec {
     /// zoned drive of this machine, or lab
     #[arg(long)]
     pub zoned: String,
-    /// small conventional drive beside the zoned one, or lab
+    /// small conventional drive for the metadata of the zoned one, or lab
     #[arg(long)]
     pub metadata: String,
-    /// what each request to the lab's drives takes at least: so long that what RocksDB has in flight together is not done before the
-    /// emulated processor asks for the next
+    /// minimum time of a request to the guest's drives, so that requests in flight overlap on the slow
+    /// emulated processor
     #[arg(long)]
     #[serde(default)]
     pub guest_latency: Span,
     /// RocksDB's db_bench; one with the ZenFS plugin adds ZenFS
     #[arg(long)]
     pub db_bench: String,
-    /// times that every setup is made and measured; claims need five
+    /// measurements of each setup; claims need five
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     #[serde(default = "once")]
     pub repeats: u32,
-    /// ends a guest, which does all setups once
+    /// time limit of a guest, which runs all setups once
     #[arg(long)]
     pub time_limit: Span,
 }
@@ -333,20 +333,18 @@ impl Spec {
             return Err(Failure::usage(format!("{name} must be above 0")));
         }
         if !bench::chosen(self).contains(&"fillrandom") {
-            return Err(Failure::usage(
-                "benchmarks: every other one needs the database that fillrandom makes; name it too",
-            ));
+            return Err(Failure::usage("benchmarks: must include fillrandom, which makes the database"));
         }
         let places = [&self.conventional, &self.zoned, &self.metadata].map(|name| name == LAB);
         if places.contains(&true) && places.contains(&false) {
             return Err(Failure::usage(
-                "conventional, zoned and metadata are either all in the lab or all drives of this machine",
+                "conventional, zoned and metadata must be either all lab or all drives of this machine",
             ));
         }
         // Space amplification, the log and what compaction has not yet deleted.
         if self.is_in_lab() && self.database_bytes() * 3 > self.size.bytes() {
             return Err(Failure::usage(format!(
-                "{} keys make {}, which with space for compaction needs drives of three times that: raise size ({}) or lower keys",
+                "{} keys make {}, and drives need three times that for compaction: raise size ({}) or lower keys",
                 self.keys,
                 Bytes(self.database_bytes()),
                 self.size

@@ -46,7 +46,8 @@ pub fn correlation(
 
 fn coefficient(key: Condition, x: &[f64], y: &[f64], bounds: (f64, f64), published: Option<&[f64]>) -> Case {
     let Some(found) = pearson(x, y).filter(|found| found.count > LEAST_PAIRS - 1) else {
-        let why = format!("{} pairs, or values that do not vary; it takes {LEAST_PAIRS} that do", x.len());
+        let why =
+            format!("{} pairs, or values that do not vary; it takes at least {LEAST_PAIRS} varying pairs", x.len());
         return Case { key, truth: Truth::Open(why), measured: String::new() };
     };
     let interval = of_correlation(&found);

@@ -164,7 +164,7 @@ pub fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context:
     let line = |(key, series): (Condition, Series)| {
         let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
         if x.len() < LEAST_PAIRS {
-            let why = format!("{} places; it takes {LEAST_PAIRS}", x.len());
+            let why = format!("{} points; it takes at least {LEAST_PAIRS}", x.len());
             return Case { key, truth: Truth::Open(why), measured: String::new() };
         }
         let Some(found) = pearson(&x, &y) else {

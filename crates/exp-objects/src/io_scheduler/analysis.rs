@@ -56,7 +56,7 @@ pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec)
         if spec.layout == ObjectLayout::Pack { "pack" } else { "loose" }
     );
     Ok(Analysis {
-        title: "I/O schedulers under a store of many small objects".into(),
+        title: "I/O schedulers and a store of many small objects".into(),
         summary: format!("{} commits; {told} of {} pairs of schedulers differ.", measured.len(), pairs.len()),
         figures: conditions
             .iter()
@@ -67,7 +67,7 @@ pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec)
             .collect(),
         tables: vec![
             cell_table(&cells),
-            pair_table("pairs", "Every pair of schedulers, judged together", &pairs),
+            pair_table("pairs", "All pairs of schedulers, decided together", &pairs),
             pair_table("again", "The first scheduler measured again, against itself", &again),
         ],
         findings: Vec::new(),
@@ -83,18 +83,18 @@ pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec)
 
 fn caveats(spec: &Spec, no_space: Option<u64>, again: &[Pair]) -> Vec<String> {
     let mut caveats = vec![
-        "Published times are of a hard disk and of a store that did not sync; only the order of the schedulers can be compared.".to_string(),
+        "Published times come from a hard disk and a store that did not sync; compare only the order of the schedulers.".to_string(),
     ];
     let limit = spec.limit();
     let bytes = limit.bytes_per_second.map(|bytes| format!("{bytes}"));
     let requests = limit.requests_per_second.map(|requests| format!("{requests} requests"));
     for text in bytes.into_iter().chain(requests) {
-        caveats.push(format!("The device was slowed down to {text} per second."));
+        caveats.push(format!("The device was limited to {text} per second."));
     }
     caveats
         .extend(no_space.map(|files| format!("{files} files and more did not fit on the target and were left out.")));
     if again.iter().any(|pair| pair.decision.verdict.is_difference()) {
-        let text = "The same scheduler measured twice differs from itself: trust no difference. Measure again on a quiet machine.";
+        let text = "The same scheduler measured twice differs from itself: ignore all differences, and measure again on a quiet machine.";
         caveats.push(text.into());
     }
     caveats
@@ -117,7 +117,7 @@ fn cell((condition, scheduler): &(Condition, String), sample: &BTreeMap<u64, f64
     })
 }
 
-/// All pairs of schedulers under each condition, judged as one family.
+/// All pairs of schedulers under each condition, decided as one family.
 fn pairs(samples: &Samples) -> Vec<Pair> {
     let mut wanted = Vec::with_capacity(pairs_of(samples.len()));
     for ((condition, first), ours) in samples {

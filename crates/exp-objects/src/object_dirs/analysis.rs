@@ -17,7 +17,7 @@ pub(super) fn analyse(recorded: &Recorded<ObjectDirs>) -> Result<Analysis, Failu
     let written: u64 = rows.iter().map(|row| row.filled.full.files).sum();
     Ok(Analysis {
         title: "Directory schemes of an object store on a small file system".into(),
-        summary: format!("{} schemes were filled with {written} objects until nothing more fitted.", rows.len()),
+        summary: format!("{} schemes were filled with {written} objects until the file system was full.", rows.len()),
         figures: figures(recorded, &rows, &device),
         tables: vec![table(&rows)],
         findings: Vec::new(),
@@ -198,7 +198,7 @@ fn figures(recorded: &Recorded<ObjectDirs>, rows: &[Row], device: &str) -> Vec<F
         figure(
             "directories-when-full",
             "Directories when full",
-            "Where inodes end the fill, files and directories share them: what directories take, objects lose.",
+            "If inodes end the fill, files and directories share them: each directory costs an object.",
             Better::Lower,
             by_depth(
                 rows,
@@ -211,14 +211,14 @@ fn figures(recorded: &Recorded<ObjectDirs>, rows: &[Row], device: &str) -> Vec<F
         figure(
             "limits",
             "What ends a fill",
-            "Share of bytes and of inodes in use when nothing more fitted: the one at 100 % ended the fill.",
+            "Share of bytes and of inodes in use when full: the one at 100 % ended the fill.",
             Better::Neither,
             limits(rows),
         ),
         figure(
             "unusual-writes",
             "Writes of 1 ms and longer",
-            "Each mark is one write, at the number of files and directories present; its colour is its time. Nothing is synced, so these are stalls of the page cache and the journal.",
+            "Each mark is one write, at the number of files and directories present; its colour is its time. Nothing is synced, so the page cache and the journal cause these stalls.",
             Better::Neither,
             unusual(recorded),
         ),

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &str) -> Result<Analysis, Failure> {
     let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
     let mut caveats = vec![
-        "git's background repacking is turned off (gc.auto=0). Each system syncs what it chooses to within the measured time; what it left to the page cache is the time of the sync afterwards.".to_string(),
-        "Published times are of a hard disk in 2016, and the harness rounded most up to 0.1 s per command.".to_string(),
+        "git's background repacking is turned off (gc.auto=0). The measured time includes only the syncs of the system itself; the sync afterwards writes the rest of the page cache.".to_string(),
+        "Published times come from a hard disk in 2016, and the harness rounded most up to 0.1 s per command.".to_string(),
     ];
     caveats.extend(skipped.iter().map(Skipped::text));
     let problems = measured
@@ -20,7 +20,7 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
     let lost = measured.iter().filter(|cell| !cell.is_valid()).count();
     if lost > 0 {
         caveats.push(format!(
-            "{lost} of {} cells do not hold what was committed: their times and sizes are in no figure and no claim.",
+            "{lost} of {} cells do not hold the committed data: their times and sizes are left out of figures and claims.",
             measured.len()
         ));
     }
@@ -95,7 +95,7 @@ fn table(measured: &[Measured]) -> Table {
             json!(match (cell.verified, &cell.problem) {
                 (Some(true), _) => "yes",
                 (Some(false), _) => "no",
-                (None, _) => "did not come so far",
+                (None, _) => "not reached",
             }),
         ]);
     }
@@ -121,7 +121,7 @@ fn figures(measured: &[&Measured], published: &[PublishedValue]) -> Vec<Figure> 
         id: id.into(),
         title: title.into(),
         caption:
-            "Mean over the repeats. Published values are of a hard disk in 2016, with commands rounded up to 0.1 s."
+            "Mean over the repeats. Published values come from a hard disk in 2016, with commands rounded up to 0.1 s."
                 .into(),
         device: "fresh file system for every cell".into(),
         better: Better::Lower,

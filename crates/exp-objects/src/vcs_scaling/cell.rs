@@ -198,7 +198,7 @@ impl Cell {
         let difference = files::difference(&tree, &place.restored_tree(self.system))?;
         measured.verified = Some(difference.is_none());
         difference.map_or(Ok(()), |message| {
-            Err(Stop::Problem(format!("the restored version is not the tree: {message}"), Ended::Failed))
+            Err(Stop::Problem(format!("the restored version differs from the tree: {message}"), Ended::Failed))
         })
     }
 

@@ -47,7 +47,7 @@ pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
 /// A share of the speed up to which anti-caching costs nothing.
 const NO_COST: f64 = 0.03;
 
-/// Every condition against bpfs mode in the same round, judged together; bpfs mode against itself is among them.
+/// Every condition against bpfs mode in the same round, decided together; bpfs mode against itself is among them.
 fn judged(runs: &[Played]) -> Vec<(String, Decision)> {
     let names: Vec<String> = names(runs).into_iter().filter(|name| name != SubjectKind::Bpfs.name()).collect();
     let rule = Rule { direction: Direction::HigherIsBetter, margin: NO_COST };

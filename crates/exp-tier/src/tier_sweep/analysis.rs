@@ -43,7 +43,7 @@ pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
         )
     });
     Analysis {
-        title: "How often to look, and how much to keep".into(),
+        title: "Period and threshold of the evictor".into(),
         summary: format!(
             "One thread reads and writes blocks; four fifths of the accesses go to one fifth of the file.{reference}"
         ),

@@ -187,8 +187,8 @@ pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
     let context = comparison.iter().any(|point| point.context);
     let last = if context { "difference (%)" } else { "error (%)" };
     let title = match context {
-        true => format!("Values published of another drive beside those of {}, as context", measured.device),
-        false => format!("Published values beside ours ({})", measured.device),
+        true => format!("Published values of another drive, as context for {}", measured.device),
+        false => format!("Published values and values of this run ({})", measured.device),
     };
     let columns = ["metric", "condition", "published", "ours", last];
     let mut table = Table::new("values", &title, &columns);

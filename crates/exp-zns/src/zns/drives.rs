@@ -40,7 +40,7 @@ impl Drives {
             && (other.nature == Nature::Simulated) != (zoned.nature == Nature::Simulated)
         {
             return Err(Failure::usage(format!(
-                "{} is {} and {} is {}: their times do not compare; name another --conventional, or none",
+                "{} is {} and {} is {}: their times are not comparable; use another --conventional, or none",
                 zoned.name,
                 zoned.nature.name(),
                 other.name,
@@ -134,7 +134,7 @@ impl Fitting {
 
 /// Why a drive cannot run a point.
 fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
-    let Some(drive) = drives.named(&point.device) else { return Ok(Some(format!("there is no {}", point.device))) };
+    let Some(drive) = drives.named(&point.device) else { return Ok(Some(format!("{} not found", point.device))) };
     if !drive.ways.contains(&point.job.path) {
         return Ok(Some(format!("{} cannot be reached by path {}", drive.name, point.job.path.name())));
     }

@@ -116,7 +116,7 @@ pub fn run_on(
 /// No point asks for what its drive refuses: somebody else changed the zones, or a zone was lost.
 fn disturbed(key: &str, actor: &ActorResult) -> Failure {
     let words = format!(
-        "point {key}: the drive refused {} commands of {} ({}); see that no other program uses it, look at its zones with `senesce zoned list \
+        "point {key}: the drive refused {} commands of {} ({}); make sure that no other program uses it, inspect its zones with `senesce zoned list \
          DEVICE list`, and give the same command again",
         actor.tally.error_count(),
         actor.name,
@@ -202,7 +202,7 @@ impl Measured {
         }
         if self.repetitions > 1 {
             let words =
-                "rates, means and percentiles are the means of those of each, maxima are the greatest, counts the sums";
+                "rates, means and percentiles are the means of those of each, maxima are the largest, counts the sums";
             caveats.push(format!("{} repetitions: {words}", self.repetitions));
         }
         let of = |nature: &str| -> Vec<&str> {
@@ -210,10 +210,10 @@ impl Measured {
         };
         if !of("emulated").is_empty() {
             let names = of("emulated").join(", ");
-            caveats.push(format!("{names}: emulated, its times are those of this machine and are not judged"));
+            caveats.push(format!("{names}: emulated; its times are those of this machine and decide nothing"));
         }
         if !self.is_of_published_drive("") {
-            let words = "it is not the published drive nor its model: published values stand beside its own as context";
+            let words = "it is neither the published drive nor its model: published values are context";
             caveats.push(format!("{}: {words}", self.device));
         }
         caveats.extend(self.warnings.iter().map(|(text, count)| format!("{text} ({count} points)")));

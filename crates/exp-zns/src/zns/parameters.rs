@@ -29,16 +29,16 @@ pub struct GridSpec {
     /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
     #[arg(long)]
     pub device: String,
-    /// points: few, figure (those of the study's figure), study (all that were published) or wide (beyond them)
+    /// points: few, figure (the study's figure), study (all published ones) or wide (beyond them)
     #[arg(long)]
     pub grid: Grid,
-    /// how long each point is measured
+    /// measured time of each point
     #[arg(long)]
     pub time: Span,
-    /// how long each point runs before counting begins
+    /// warm-up of each point, not counted
     #[arg(long)]
     pub ramp: Span,
-    /// how often every point is measured; a real drive needs 5 for verdicts
+    /// measurements of each point; verdicts on a real drive need 5
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[serde(default = "once")]
     pub repetitions: u32,

@@ -160,7 +160,7 @@ impl<S: ZnsStudy> Run for Zns<S> {
             Ok(left) => left.into_iter().for_each(|(device, zones)| context.record(Event::Left { device, zones })),
             // What was measured stays measured; a later part of the run asks before it writes.
             Err(failure) => context.caveat(format!(
-                "after point {key} the drive did not tell what is left on it, so that this run cannot go on there without --erase: {failure}"
+                "after point {key} the drive did not report what is left on it, so this run needs --erase to continue: {failure}"
             )),
         }
         Ok(())

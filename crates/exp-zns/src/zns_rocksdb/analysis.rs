@@ -8,7 +8,7 @@ use senesce_core::{Analysis, Failure, Table};
 use senesce_runs::run::Run;
 use serde_json::{Value, json};
 
-const EMULATED: &str = "drives emulated by QEMU in the lab guest";
+const EMULATED: &str = "drives emulated by QEMU in the guest";
 
 pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
     let measured = last_of_each(measured);
@@ -129,7 +129,7 @@ fn figures(measured: &[Measured], amplification: &[Amplification], device: &str)
         Figure {
             id: "rates".into(),
             title: "Operations of RocksDB".into(),
-            caption: "Keys written or read per second; beside a writer, those of the readers alone.".into(),
+            caption: "Keys written or read per second; with a writer, only those of the readers.".into(),
             device: device.into(),
             better: Better::Higher,
             kind: bars(
@@ -143,7 +143,7 @@ fn figures(measured: &[Measured], amplification: &[Amplification], device: &str)
             id: "amplification".into(),
             title: "Write amplification and space".into(),
             caption: "Over the first fill and overwrite. RocksDB: log, flushes and compactions over keys and values, which it \
-                      compresses to about half. File system: what the drives were given over what RocksDB wrote. Space: in use \
+                      compresses to about half. File system: bytes written to the drives over bytes written by RocksDB. Space: in use \
                       after the overwrite over live keys and values."
                 .into(),
             device: device.into(),

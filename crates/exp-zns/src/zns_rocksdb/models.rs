@@ -17,7 +17,7 @@ pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'
     });
     let recordings: Vec<&Recorded> = recordings.collect();
     if recordings.is_empty() {
-        let words = format!("the guest recorded nothing of {setup}, so that its drives cannot be timed");
+        let words = format!("the guest recorded nothing of {setup}, so its drives cannot be timed");
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     let speeds = speeds(&events, spec, context)?;
@@ -57,7 +57,7 @@ fn time_one(
         _ => None,
     });
     let operations =
-        operations.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not tell what it did"))?;
+        operations.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the guest did not report its operations"))?;
     let hosts = hosts(HostSpeed::share(speeds, bench::work_of(benchmark)));
     for timed in time(traced, &traced.folder(guest_records(context))?, &hosts, &[], context.seed)? {
         timed
@@ -150,7 +150,7 @@ fn figure(found: &[&OnModel]) -> Figure {
     Figure {
         id: "modelled-rates".into(),
         title: "Operations of RocksDB on simulated drives".into(),
-        caption: "What the drives of the guest were given, timed on models of the published ones; the host's own time is the guest's, \
+        caption: "The requests to the drives of the guest, timed on models of the published ones; the host's own time is the guest's, \
                   divided by how much faster this machine is."
             .into(),
         device: NAMES.into(),

@@ -151,7 +151,7 @@ fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Datab
     command.args(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = guardian::output(&mut command).map_err(|error| {
         let words = senesce_core::failure::errno_message(&error);
-        let remedy = "ZenFS's own program zenfs must lie beside the db_bench given with --db-bench";
+        let remedy = "ZenFS's program zenfs must be in the directory of the db_bench given with --db-bench";
         Failure::new(ExitCode::Missing, format!("run {}: {words}; {remedy}", program.display()))
     })?;
     if !output.status.success() {
@@ -169,7 +169,7 @@ fn sectors_written(device: &BlockDevice) -> Option<u64> {
 fn used(path: &Path) -> Result<u64, Failure> {
     let stat = rustix::fs::statvfs(path).map_err(|errno| {
         let words = senesce_core::failure::errno_message(&errno.into());
-        Failure::new(ExitCode::RunFailed, format!("look at {}: {words}", path.display()))
+        Failure::new(ExitCode::RunFailed, format!("inspect {}: {words}", path.display()))
     })?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
 }
