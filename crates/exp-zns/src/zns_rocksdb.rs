@@ -292,12 +292,12 @@ impl Spec {
             true => (5 + 2 * chosen.len()) as f64 + reading + bytes.0 as f64 / 30e6,
             false => reading + bytes.0 as f64 / 300e6,
         };
-        let words = format!("make it anew; {}", chosen.join(", "));
+        let words = format!("make the file system; {}", chosen.join(", "));
         Planned::new(Step::Setup(name.into(), repeat), words, name).costing(bytes, seconds)
     }
 
     fn planned_on_models(&self, name: &str, repeat: u32) -> Planned<Step> {
-        let words = format!("time what the drives of the guest were given by {name}");
+        let words = format!("time the requests of {name} to the drives of the guest");
         let seconds = self.database_bytes() as f64 / 160e6;
         Planned::new(Step::OnModels(name.into(), repeat), words, crate::on_model::NAMES).costing(Bytes(0), seconds)
     }

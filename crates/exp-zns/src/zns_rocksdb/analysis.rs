@@ -28,7 +28,7 @@ pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Ana
     })
 }
 
-/// A setup that was interrupted starts anew: its last values count.
+/// An interrupted setup starts again: its last values count.
 fn last_of_each(all: Vec<Measured>) -> Vec<Measured> {
     let mut kept: Vec<Measured> = Vec::new();
     for one in all {
