@@ -138,8 +138,8 @@ pub enum Work {
     Park2021,
     /// Write amplification.
     Desnoyers2012,
-    /// What the lab guest does on machines like this one.
-    LabFacts,
+    /// What the guest does on machines like this one.
+    GuestFacts,
     /// Users whose xfs was full early.
     EnospcReports,
 }
@@ -166,7 +166,7 @@ impl Work {
             Self::EnospcReports => {
                 "Reports of full file systems with free space: SUSE knowledge base 7014320, amazon-eks-ami issue 1224, XFS list 2016"
             }
-            Self::LabFacts => "Measurements of the lab guest on 2 cores and Linux 6.18",
+            Self::GuestFacts => "Measurements of the guest on 2 cores and Linux 6.18",
         }
     }
 }

@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_guest::{Keep, LabRun};
+use senesce_guest::{GuestRun, Keep};
 use shares::Shares;
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let shares = Shares::of(verb, arguments, &here)?;
-    let lab = LabRun {
+    let guest = GuestRun {
         kernel: senesce_guest::kernel::choose(None)?,
         drives: Vec::new(),
         keep: Keep::default(),
@@ -32,7 +32,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         time_limit: None,
     };
     session.clear();
-    let outcome = lab.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
+    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
     Ok(Exit::Command(outcome.exit_status))
 }
 

@@ -37,9 +37,9 @@ impl Environment {
         facts.put_file("cgroup.memory_max", "/sys/fs/cgroup/memory.max");
         facts.put_file("cgroup.cpu_max", "/sys/fs/cgroup/cpu.max");
         facts.0.insert("process.root".into(), is_root().into());
-        // The lab sets it in its guest: numbers taken under emulation must say so.
-        if let Some(accelerator) = crate::machine::lab_accelerator() {
-            facts.put("lab.accelerator", accelerator);
+        // The guest sets it in its guest: numbers taken under emulation must say so.
+        if let Some(accelerator) = crate::machine::guest_accelerator() {
+            facts.put("vm.accelerator", accelerator);
         }
         facts
     }
@@ -51,12 +51,12 @@ impl Environment {
 
     /// The same before what no clock told: how busy the machine was is no matter.
     pub fn of_guest(&self) -> Option<String> {
-        match self.0.get("lab.accelerator").and_then(Value::as_str) {
+        match self.0.get("vm.accelerator").and_then(Value::as_str) {
             Some("tcg") => Some(
-                "taken in the lab guest under emulation (TCG): order, limits and layout hold, times are the emulator's"
+                "taken in the guest under emulation (TCG): order, limits and layout hold, times are the emulator's"
                     .into(),
             ),
-            Some(other) => Some(format!("taken in the lab guest ({other})")),
+            Some(other) => Some(format!("taken in the guest ({other})")),
             None => None,
         }
     }

@@ -1,4 +1,4 @@
-//! What this machine is: its memory, as a size with its unit, and whether it is the lab's guest.
+//! What this machine is: its memory, as a size with its unit, and whether it is the guest.
 
 use crate::units::Bytes;
 use senesce_sys::memory;
@@ -15,17 +15,17 @@ pub fn memory_available() -> Option<Bytes> {
     memory::available_bytes().map(Bytes)
 }
 
-/// The variable in which the lab tells its guest how it runs, `kvm` or `tcg`. Proof of a guest it is not: anybody can set it.
-pub const LAB: &str = "SENESCE_LAB";
+/// The variable in which the guest tells its guest how it runs, `kvm` or `tcg`. Proof of a guest it is not: anybody can set it.
+pub const GUEST: &str = "SENESCE_VM";
 
-/// How the lab's guest runs that this is, `kvm` or `tcg`; none outside of the lab.
-pub fn lab_accelerator() -> Option<String> {
-    std::env::var(LAB).ok()
+/// How the guest runs that this is, `kvm` or `tcg`; none outside of the guest.
+pub fn guest_accelerator() -> Option<String> {
+    std::env::var(GUEST).ok()
 }
 
 /// Whether the processor is emulated: clocks then tell the emulator's time.
 pub fn is_emulated() -> bool {
-    lab_accelerator().is_some_and(|word| word == EMULATION)
+    guest_accelerator().is_some_and(|word| word == EMULATION)
 }
 
 /// Whether this is a virtual machine, as far as it can be told: by the processor's flag (x86), or by what the hypervisor shows
@@ -41,7 +41,7 @@ fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     flags.is_some_and(|line| line.split_whitespace().any(|word| word == flag))
 }
 
-/// The word of [`lab_accelerator`] for emulation.
+/// The word of [`guest_accelerator`] for emulation.
 pub const EMULATION: &str = "tcg";
 
 #[cfg(test)]

@@ -38,13 +38,13 @@ pub struct Spec {
     /// threads, each of which overwrites ten files of its own
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub writers: u32,
-    /// conventional drive of this machine, or lab to boot the guest
+    /// conventional drive of this machine, or vm to boot the guest
     #[arg(long)]
     pub conventional: String,
-    /// zoned drive of this machine, or lab
+    /// zoned drive of this machine, or vm
     #[arg(long)]
     pub zoned: String,
-    /// small conventional drive for the metadata, or lab
+    /// small conventional drive for the metadata, or vm
     #[arg(long)]
     pub metadata: String,
     /// memory of the guest; its cleaner need not read cached blocks
@@ -154,7 +154,7 @@ impl Run for F2fsBandwidth {
     type Step = Step;
 
     fn facts(_spec: &Spec, recorded: &run::Recorded<Self>, facts: Facts) -> Facts {
-        let facts = crate::lab_drives::facts(&recorded.environment, facts);
+        let facts = crate::guest_drives::facts(&recorded.environment, facts);
         match recorded.events().any(|event| matches!(event, Event::OnModel(_))) {
             true => crate::on_model::facts(facts),
             false => facts,
@@ -168,7 +168,7 @@ impl Run for F2fsBandwidth {
             spec.overwrites
         );
         let on_drive = |size: Bytes| Bytes((size.0 as f64 * spec.fullness * (1.0 + spec.overwrites)) as u64);
-        if spec.conventional == LAB {
+        if spec.conventional == GUEST {
             // Zones of less than a segment of 2 MiB end mkfs.f2fs with a signal.
             if spec.size.0 < LEAST_SIZE {
                 return Err(Failure::usage(format!("size {}: F2FS needs drives of {LEAST_SIZE} and more", spec.size)));
@@ -228,7 +228,7 @@ impl Run for F2fsBandwidth {
                 write_on(("conventional", *repeat), &drive, None, spec, &mut self.0, context)
             }
             Step::Zoned(repeat) => {
-                context.add_environment(&crate::lab_drives::zoned(&spec.zoned)?)?;
+                context.add_environment(&crate::guest_drives::zoned(&spec.zoned)?)?;
                 let zoned = find(&spec.zoned, Wanted::Zoned)?;
                 let metadata = find(&spec.metadata, Wanted::Smallest)?;
                 write_on(("zoned", *repeat), &metadata, Some(&zoned), spec, &mut self.0, context)
@@ -241,7 +241,7 @@ impl Run for F2fsBandwidth {
     }
 
     fn measurements(_spec: &Spec, recorded: &run::Recorded<Self>) -> Vec<Measurement> {
-        let emulated = recorded.environment.0.contains_key("lab.accelerator");
+        let emulated = recorded.environment.0.contains_key("vm.accelerator");
         recorded.events().filter_map(|event| measurement(event, emulated)).collect()
     }
 }
@@ -283,9 +283,9 @@ impl Experiment for F2fsBandwidth {
             // Less than the files take: no host keeps 720 GiB in its cache.
             guest_memory: Size(Bytes::mib(512)),
             guest_latency: Span::from_millis(2),
-            conventional: LAB.into(),
-            zoned: LAB.into(),
-            metadata: LAB.into(),
+            conventional: GUEST.into(),
+            zoned: GUEST.into(),
+            metadata: GUEST.into(),
             repeats: level.of([1, 5, 5]),
             time_limit: Span::from_millis(level.of([300_000, 7_200_000, 43_200_000])),
         }
@@ -295,7 +295,7 @@ impl Experiment for F2fsBandwidth {
 /// Zones of an emulated drive: fewer would leave F2FS, which keeps whole ones free, less room than the files take.
 const ZONES: u64 = 256;
 const LEAST_SIZE: Bytes = Bytes(ZONES * (2 << 20));
-const LAB: &str = "lab";
+const GUEST: &str = "vm";
 
 #[cfg(test)]
 mod tests {
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(verdict(1, &real), Verdict::Undecided);
         assert_eq!(verdict(5, &real), Verdict::Supported);
         let mut environment = senesce_core::Environment::default();
-        environment.put("lab.accelerator", "kvm");
-        assert_eq!(verdict(5, &crate::lab_drives::facts(&environment, real)), Verdict::NotTestable);
+        environment.put("vm.accelerator", "kvm");
+        assert_eq!(verdict(5, &crate::guest_drives::facts(&environment, real)), Verdict::NotTestable);
     }
 }

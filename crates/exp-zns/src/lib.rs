@@ -1,10 +1,10 @@
-//! Zoned drives: the verb `zns`, the published experiments, and the lab that emulates such drives.
+//! Zoned drives: the verb `zns`, the published experiments, and the guest that emulates such drives.
 
 pub mod f2fs_bandwidth;
+mod guest_drives;
 pub mod job;
-mod lab_drives;
-pub mod lab_selftest;
 pub mod on_model;
+pub mod vm_selftest;
 pub mod zns;
 pub mod zns_bandwidth;
 pub mod zns_finish;
@@ -26,7 +26,7 @@ use zns::Zns;
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
-    experiment::<lab_selftest::LabSelftest>(),
+    experiment::<vm_selftest::VmSelftest>(),
     experiment::<f2fs_bandwidth::F2fsBandwidth>(),
     experiment::<zns_rocksdb::ZnsRocksdb>(),
     experiment::<Zns<zns_request_size::ZnsRequestSize>>(),

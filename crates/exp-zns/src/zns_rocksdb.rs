@@ -15,7 +15,7 @@ use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::drives;
 use senesce_runs::run::{self, Context, Experiment, Guest, NotDone, Planned, Run, steps_in_guest};
-use senesce_volume::guest::Guest as Lab;
+use senesce_volume::guest::Guest as InsideGuest;
 use serde::{Deserialize, Serialize};
 use setup::{SETUPS, ZENFS};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct ZnsRocksdb {
 
 /// The program of Debian's rocksdb-tools.
 const DB_BENCH: &str = "db_bench";
-const LAB: &str = "lab";
+const GUEST: &str = "vm";
 
 /// What is run, and on which drives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -69,13 +69,13 @@ pub struct Spec {
     /// capacity of each drive of the guest
     #[arg(long)]
     pub size: Size,
-    /// conventional drive of this machine, or lab to boot the guest
+    /// conventional drive of this machine, or vm to boot the guest
     #[arg(long)]
     pub conventional: String,
-    /// zoned drive of this machine, or lab
+    /// zoned drive of this machine, or vm
     #[arg(long)]
     pub zoned: String,
-    /// small conventional drive for the metadata of the zoned one, or lab
+    /// small conventional drive for the metadata of the zoned one, or vm
     #[arg(long)]
     pub metadata: String,
     /// minimum time of a request to the guest's drives, so that requests in flight overlap on the slow
@@ -155,7 +155,7 @@ impl Run for ZnsRocksdb {
     type Step = Step;
 
     fn facts(_spec: &Spec, recorded: &run::Recorded<Self>, facts: Facts) -> Facts {
-        let facts = crate::lab_drives::facts(&recorded.environment, facts);
+        let facts = crate::guest_drives::facts(&recorded.environment, facts);
         match recorded.events().any(|event| matches!(event, Event::OnModel(_))) {
             true => crate::on_model::facts(facts),
             false => facts,
@@ -165,7 +165,7 @@ impl Run for ZnsRocksdb {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         spec.check()?;
         bench::find_program(&spec.db_bench)?;
-        if spec.is_in_lab() {
+        if spec.is_in_guest() {
             senesce_guest::kernel::choose(None)?;
         }
         Ok(spec.rounds())
@@ -178,13 +178,13 @@ impl Run for ZnsRocksdb {
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let (name, repeat) = match step {
             Step::OnModels(name, repeat) => return models::time_setup(name, *repeat, spec, context),
-            Step::Setup(_, repeat) if spec.is_in_lab() => return self.in_guest(step, *repeat, spec, context),
+            Step::Setup(_, repeat) if spec.is_in_guest() => return self.in_guest(step, *repeat, spec, context),
             Step::Setup(name, repeat) => (name, *repeat),
         };
         if name.ends_with("-zns") {
-            context.add_environment(&crate::lab_drives::zoned(&spec.zoned)?)?;
+            context.add_environment(&crate::guest_drives::zoned(&spec.zoned)?)?;
         }
-        if Lab::here().is_some() {
+        if InsideGuest::here().is_some() {
             let speeds = bench::speeds(Place::Guest, spec, context)?;
             speeds.into_iter().for_each(|speed| context.record(Event::Speed(speed)));
         }
@@ -192,7 +192,7 @@ impl Run for ZnsRocksdb {
     }
 
     fn measurements(_spec: &Spec, recorded: &run::Recorded<Self>) -> Vec<Measurement> {
-        let emulated = recorded.environment.0.contains_key("lab.accelerator");
+        let emulated = recorded.environment.0.contains_key("vm.accelerator");
         recorded.events().flat_map(|event| measurements::of(event, emulated)).collect()
     }
 
@@ -201,7 +201,7 @@ impl Run for ZnsRocksdb {
             Event::Measured(measured) => Some(measured.clone()),
             _ => None,
         });
-        let emulated = recorded.environment.0.contains_key("lab.accelerator");
+        let emulated = recorded.environment.0.contains_key("vm.accelerator");
         let mut analysis = analysis::analyse(measured.collect(), spec.keys, emulated)?;
         models::show(recorded, &mut analysis);
         Ok(analysis)
@@ -226,9 +226,9 @@ impl Experiment for ZnsRocksdb {
             // The study: 95 % of two zone capacities of 1077 MiB.
             zoned_file_size: Size(level.of([mib(1), mib(15), mib(2046)])),
             size: Size(level.of([mib(512), mib(512), gib(4096)])),
-            conventional: LAB.into(),
-            zoned: LAB.into(),
-            metadata: LAB.into(),
+            conventional: GUEST.into(),
+            zoned: GUEST.into(),
+            metadata: GUEST.into(),
             guest_latency: Span::from_millis(2),
             db_bench: DB_BENCH.into(),
             repeats: level.of([1, 1, 5]),
@@ -275,7 +275,7 @@ impl Spec {
         let round = |repeat| {
             let own = setups.iter().map(move |name| self.planned(name, repeat));
             let timed =
-                setups.iter().filter(|_| self.is_in_lab()).map(move |name| self.planned_on_models(name, repeat));
+                setups.iter().filter(|_| self.is_in_guest()).map(move |name| self.planned_on_models(name, repeat));
             own.chain(timed)
         };
         (0..self.repeats).flat_map(round).collect()
@@ -287,7 +287,7 @@ impl Spec {
         let bytes = Bytes(12 * self.database_bytes());
         let readings = chosen.iter().filter(|name| name.starts_with("read")).count() as f64;
         let reading = readings * self.read_time.seconds();
-        let seconds = match self.is_in_lab() {
+        let seconds = match self.is_in_guest() {
             // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
             true => (5 + 2 * chosen.len()) as f64 + reading + bytes.0 as f64 / 30e6,
             false => reading + bytes.0 as f64 / 300e6,
@@ -302,8 +302,8 @@ impl Spec {
         Planned::new(Step::OnModels(name.into(), repeat), words, crate::on_model::NAMES).costing(Bytes(0), seconds)
     }
 
-    fn is_in_lab(&self) -> bool {
-        self.conventional == LAB
+    fn is_in_guest(&self) -> bool {
+        self.conventional == GUEST
     }
 
     fn database_bytes(&self) -> u64 {
@@ -335,14 +335,14 @@ impl Spec {
         if !bench::chosen(self).contains(&"fillrandom") {
             return Err(Failure::usage("benchmarks: must include fillrandom, which makes the database"));
         }
-        let places = [&self.conventional, &self.zoned, &self.metadata].map(|name| name == LAB);
+        let places = [&self.conventional, &self.zoned, &self.metadata].map(|name| name == GUEST);
         if places.contains(&true) && places.contains(&false) {
             return Err(Failure::usage(
                 "conventional, zoned and metadata must be either all lab or all drives of this machine",
             ));
         }
         // Space amplification, the log and what compaction has not yet deleted.
-        if self.is_in_lab() && self.database_bytes() * 3 > self.size.bytes() {
+        if self.is_in_guest() && self.database_bytes() * 3 > self.size.bytes() {
             return Err(Failure::usage(format!(
                 "{} keys make {}, and drives need three times that for compaction: raise size ({}) or lower keys",
                 self.keys,
@@ -359,22 +359,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setup_of_the_lab_fails_alone_and_is_timed_before_the_next_guest() {
+    fn a_setup_of_the_guest_fails_alone_and_is_timed_before_the_next_guest() {
         let small =
             Spec { setups: names(&["xfs-conventional", "f2fs-zns"]), repeats: 2, ..ZnsRocksdb::defaults(Level::Smoke) };
-        let in_lab: Vec<Step> = small.rounds().into_iter().map(|planned| planned.step).collect();
+        let in_guest: Vec<Step> = small.rounds().into_iter().map(|planned| planned.step).collect();
         let expected = (0..2).flat_map(|repeat| {
             let own = |name: &str| Step::Setup(name.into(), repeat);
             let timed = |name: &str| Step::OnModels(name.into(), repeat);
             [own("xfs-conventional"), own("f2fs-zns"), timed("xfs-conventional"), timed("f2fs-zns")]
         });
-        assert_eq!(in_lab, expected.collect::<Vec<_>>());
+        assert_eq!(in_guest, expected.collect::<Vec<_>>());
         let auto = || drives::AUTO.to_string();
         let here = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..small };
         assert!(
             here.rounds()
                 .iter()
-                .all(|planned| matches!(planned.step, Step::Setup(..)) && in_lab.contains(&planned.step))
+                .all(|planned| matches!(planned.step, Step::Setup(..)) && in_guest.contains(&planned.step))
         );
         assert_eq!(here.rounds().len(), 4);
     }

@@ -1,6 +1,6 @@
 //! Emulated drives: `zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096` and `nvme,size=2G`.
 
-use crate::error::LabError;
+use crate::error::GuestError;
 use senesce_core::parameter::suggest;
 use senesce_core::units::UnitError;
 use senesce_core::{Bytes, Span};
@@ -50,8 +50,8 @@ const LONGEST_LATENCY: Duration = Duration::from_millis(100);
 
 impl Drive {
     /// Reads one `--drive` value and checks that its numbers fit each other.
-    pub fn parse(text: &str) -> Result<Self, LabError> {
-        let wrong = |problem: String| LabError::Usage(format!("--drive {text}: {problem}"));
+    pub fn parse(text: &str) -> Result<Self, GuestError> {
+        let wrong = |problem: String| GuestError::Usage(format!("--drive {text}: {problem}"));
         let mut words = text.split(',');
         let kind = words.next().unwrap_or_default();
         if !["nvme", "zns"].contains(&kind) {

@@ -1,4 +1,4 @@
-//! What can go wrong in the lab itself.
+//! What can go wrong in the guest itself.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
-pub enum LabError {
+pub enum GuestError {
     /// A word of the command line is wrong.
     #[error("{0}")]
     Usage(String),
@@ -16,7 +16,7 @@ pub enum LabError {
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A program that the lab uses failed.
+    /// A program that the guest uses failed.
     #[error("{program} failed ({status}): {output}")]
     Program { program: String, status: String, output: String },
     /// A kernel image or module could not be read.
@@ -48,7 +48,7 @@ pub enum GuestEnd {
     Other,
 }
 
-impl Classify for LabError {
+impl Classify for GuestError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::Usage,
@@ -61,13 +61,13 @@ impl Classify for LabError {
 }
 
 /// Names the operation and the path of a failed host file operation.
-pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
+pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| IoFailure::new(operation, path, source).into()
 }
 
 /// The same for files of a run, which lie in `$TMPDIR`.
-pub fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
+pub fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| {
         let is_full = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);

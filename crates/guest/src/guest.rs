@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// The description of the job inside the initramfs.
-pub const JOB: &str = "/lab/job.json";
+pub const JOB: &str = "/guest/job.json";
 
 /// What the guest is to do.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ fn serve() -> Result<(), String> {
 }
 
 fn load_boot_modules() -> Result<(), String> {
-    let mut files: Vec<PathBuf> = fs::read_dir("/lab/modules")
+    let mut files: Vec<PathBuf> = fs::read_dir("/guest/modules")
         .map_err(|error| format!("list modules: {error}"))?
         .flatten()
         .map(|e| e.path())

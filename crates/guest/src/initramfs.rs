@@ -1,7 +1,7 @@
 //! A minimal initramfs, this very program as its first process: an uncompressed cpio archive in `newc` form (Documentation/driver-api/early-userspace/
 //! buffer-format.rst of the kernel).
 
-use crate::error::{LabError, io_error, scratch_error};
+use crate::error::{GuestError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::kernel::Kernel;
 use crate::modules::BOOT;
@@ -95,17 +95,17 @@ impl<W: Write> Archive<W> {
 ///
 /// # Errors
 /// When a program, library or module of it cannot be read, or the archive cannot be written.
-pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), LabError> {
+pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), GuestError> {
     let wrong = || scratch_error("write initramfs", path);
     let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
     let mut archive = Archive::new(file);
-    for folder in ["dev", "lab", "lab/modules"] {
+    for folder in ["dev", "guest", "guest/modules"] {
         archive.directory(folder).map_err(wrong())?;
     }
     archive.character_device("dev/console", 5, 1).map_err(wrong())?;
     let program = fs::read("/proc/self/exe").map_err(io_error("read", "/proc/self/exe"))?;
     archive.file("init", loaded_part(&program)).map_err(wrong())?;
-    let mut folders: Vec<PathBuf> = vec!["dev".into(), "lab".into(), "lab/modules".into()];
+    let mut folders: Vec<PathBuf> = vec!["dev".into(), "guest".into(), "guest/modules".into()];
     for library in own_libraries()? {
         let inside = library.strip_prefix("/").unwrap_or(&library).to_path_buf();
         for parent in inside.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
@@ -120,10 +120,10 @@ pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), LabError> {
     for (number, module) in kernel.index()?.files(BOOT).iter().enumerate() {
         let source = kernel.modules().join(module);
         let bytes = fs::read(&source).map_err(io_error("read module", &source))?;
-        archive.file(&format!("lab/modules/{number:02}.ko"), &bytes).map_err(wrong())?;
+        archive.file(&format!("guest/modules/{number:02}.ko"), &bytes).map_err(wrong())?;
     }
     let text = serde_json::to_vec(job).unwrap_or_default();
-    archive.file("lab/job.json", &text).map_err(wrong())?;
+    archive.file("guest/job.json", &text).map_err(wrong())?;
     archive.finish().and_then(|mut file| file.flush()).map_err(wrong())
 }
 
@@ -148,7 +148,7 @@ fn loaded_part(program: &[u8]) -> &[u8] {
 }
 
 /// The shared libraries and the loader that this process runs with, by the paths the loader looks for.
-fn own_libraries() -> Result<Vec<PathBuf>, LabError> {
+fn own_libraries() -> Result<Vec<PathBuf>, GuestError> {
     let maps = fs::read_to_string("/proc/self/maps").map_err(io_error("read", "/proc/self/maps"))?;
     let program = std::env::current_exe().unwrap_or_default();
     let mut libraries: Vec<PathBuf> = Vec::new();

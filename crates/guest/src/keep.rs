@@ -1,7 +1,7 @@
 //! Drives that stay when the guest ends.
 
 use crate::drive::{Drive, DriveKind};
-use crate::error::LabError;
+use crate::error::GuestError;
 use senesce_volume::KeptDrive;
 use senesce_volume::kept_drive::{Wanted, growth};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default)]
 pub struct Keep {
     pub files: Vec<PathBuf>,
-    /// Also files that the lab did not make are used as drives.
+    /// Also files that the guest did not make are used as drives.
     pub foreign: bool,
 }
 
@@ -23,7 +23,7 @@ impl Keep {
     ///
     /// # Errors
     /// When there is no conventional drive for one of them, no folder, or something else has its name.
-    pub fn open(&self, drives: &[Drive]) -> Result<Kept, LabError> {
+    pub fn open(&self, drives: &[Drive]) -> Result<Kept, GuestError> {
         let open = |(number, path): (usize, &Path)| {
             let drive = &drives[number];
             let kind = format!("lba={}", drive.lba);
@@ -34,18 +34,18 @@ impl Keep {
     }
 
     /// By how many bytes each file may grow.
-    pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, LabError> {
+    pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, GuestError> {
         let of = |(number, path): (usize, &Path)| (folder(path).to_path_buf(), growth(path, drives[number].size).0);
         Ok(self.of(drives)?.into_iter().map(of).collect())
     }
 
-    fn of(&self, drives: &[Drive]) -> Result<Vec<(usize, &Path)>, LabError> {
+    fn of(&self, drives: &[Drive]) -> Result<Vec<(usize, &Path)>, GuestError> {
         let mut conventional = drives.iter().enumerate().filter(|(_, drive)| drive.kind == DriveKind::Nvme);
         let drive_of = |path: &PathBuf| match conventional.next() {
             None => Err(no_drive(path)),
             Some(_) if !folder(path).is_dir() => {
                 let (file, folder) = (path.display(), folder(path).display());
-                Err(LabError::Usage(format!("--keep-drive {file}: there is no folder {folder}; make it first")))
+                Err(GuestError::Usage(format!("--keep-drive {file}: there is no folder {folder}; make it first")))
             }
             Some((number, _)) => Ok(number),
         };
@@ -54,8 +54,8 @@ impl Keep {
     }
 }
 
-fn no_drive(path: &Path) -> LabError {
-    LabError::Usage(format!(
+fn no_drive(path: &Path) -> GuestError {
+    GuestError::Usage(format!(
         "--keep-drive {}: there is no conventional drive for it, give one with --drive nvme,size=2G; a zoned one cannot be kept, because \
          QEMU forgets the state of its zones when the guest ends: do in one run what needs it",
         path.display()

@@ -1,6 +1,6 @@
 //! The guest's kernel: fetched once from Debian without installing anything, or given as files; kept in the cache.
 
-use crate::error::{LabError, io_error};
+use crate::error::{GuestError, io_error};
 use crate::image;
 use crate::modules::{ModuleIndex, read_module};
 use senesce_volume::ScratchDirectory;
@@ -37,25 +37,25 @@ impl Kernel {
     }
 
     /// Which modules there are and in which order they load.
-    pub fn index(&self) -> Result<ModuleIndex, LabError> {
+    pub fn index(&self) -> Result<ModuleIndex, GuestError> {
         let path = self.folder.join("modules.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
-        serde_json::from_slice(&text).map_err(|error| LabError::Kernel { path, problem: error.to_string() })
+        serde_json::from_slice(&text).map_err(|error| GuestError::Kernel { path, problem: error.to_string() })
     }
 }
 
-/// `$XDG_CACHE_HOME/senesce/lab`, else `~/.cache/senesce/lab`.
-pub fn cache_folder() -> Result<PathBuf, LabError> {
+/// `$XDG_CACHE_HOME/senesce/vm`, else `~/.cache/senesce/vm`.
+pub fn cache_folder() -> Result<PathBuf, GuestError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
-    base.map(|base| base.join("senesce/lab")).ok_or_else(|| LabError::Missing {
-        what: "no place for the lab's kernel".into(),
+    base.map(|base| base.join("senesce/vm")).ok_or_else(|| GuestError::Missing {
+        what: "no place for the guest's kernel".into(),
         remedy: "set HOME or XDG_CACHE_HOME".into(),
     })
 }
 
 /// The kernels in the cache, newest release first.
-pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
+pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
     let folder = cache_folder()?.join("kernels");
     let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
         .into_iter()
@@ -69,24 +69,24 @@ pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
 }
 
 /// A cached kernel by release, or the newest.
-pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
+pub fn choose(release: Option<&str>) -> Result<Kernel, GuestError> {
     let kernels = cached_kernels()?;
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
     let found = kernels.into_iter().find(|kernel| release.is_none_or(|wanted| kernel.version == wanted));
     found.ok_or_else(|| match release {
         Some(wanted) if !names.is_empty() => {
-            LabError::Usage(format!("there is no kernel {wanted} in the cache; there are {}", names.join(", ")))
+            GuestError::Usage(format!("there is no kernel {wanted} in the cache; there are {}", names.join(", ")))
         }
-        _ => LabError::Missing { what: "the lab has no kernel yet".into(), remedy: "senesce vm setup".into() },
+        _ => GuestError::Missing { what: "the guest has no kernel yet".into(), remedy: "senesce vm setup".into() },
     })
 }
 
-/// Puts a kernel into the cache with the modules that the lab knows, those `wanted`, and those that were wanted before; one that is
+/// Puts a kernel into the cache with the modules that the guest knows, those `wanted`, and those that were wanted before; one that is
 /// there already with all of these is kept unless `again`.
 ///
 /// # Errors
 /// When the kernel cannot be fetched, unpacked or put into the cache, or lacks a module.
-pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, LabError> {
+pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
     let kernels = cache_folder()?.join("kernels");
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
     if let (KernelSource::Debian, false) = (source, again)
@@ -106,7 +106,7 @@ fn fetch_and_unpack(
     kernels: &Path,
     work: &Path,
     tell: &dyn Fn(&str),
-) -> Result<Kernel, LabError> {
+) -> Result<Kernel, GuestError> {
     let (image, modules) = match source {
         KernelSource::Files { image, modules } => (image.clone(), modules.clone()),
         KernelSource::Debian => unpack_debian(work, tell)?,
@@ -136,12 +136,17 @@ fn version_of(modules: &Path) -> String {
 }
 
 /// Writes `vmlinux`, the modules that the guest may need (unpacked, flat) and their index.
-fn stage(image: &Path, modules: &Path, wanted: (&[String], &BTreeSet<String>), staged: &Path) -> Result<(), LabError> {
+fn stage(
+    image: &Path,
+    modules: &Path,
+    wanted: (&[String], &BTreeSet<String>),
+    staged: &Path,
+) -> Result<(), GuestError> {
     let target = staged.join("modules");
     fs::create_dir_all(&target).map_err(io_error("make folder", &target))?;
     let bytes = fs::read(image).map_err(io_error("read kernel image", image))?;
     let major = release_key(&version_of(modules)).first().copied();
-    let kernel = image::bootable(bytes, major).map_err(|problem| LabError::Kernel { path: image.into(), problem })?;
+    let kernel = image::bootable(bytes, major).map_err(|problem| GuestError::Kernel { path: image.into(), problem })?;
     let path = staged.join("vmlinux");
     fs::write(&path, kernel).map_err(io_error("write", &path))?;
     let mut index = ModuleIndex::resolve(modules, wanted.0, wanted.1)?;
@@ -161,12 +166,12 @@ fn stage(image: &Path, modules: &Path, wanted: (&[String], &BTreeSet<String>), s
     fs::write(&path, text).map_err(io_error("write", &path))
 }
 
-fn unpack_debian(work: &Path, tell: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf), LabError> {
+fn unpack_debian(work: &Path, tell: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf), GuestError> {
     let apt = Apt::prepare(work)?;
     tell("fetching package lists");
     apt.run("apt-get", &["update", "-qq"])?;
     let listing = apt.run("apt-cache", &["show", "linux-image-amd64"])?;
-    let package = choose_package(&listing).ok_or_else(|| LabError::Missing {
+    let package = choose_package(&listing).ok_or_else(|| GuestError::Missing {
         what: "no linux-image package in the package lists".into(),
         remedy: "give a kernel with --kernel FILE --modules DIR".into(),
     })?;
@@ -177,7 +182,10 @@ fn unpack_debian(work: &Path, tell: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf),
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension() == Some(OsStr::new("deb")))
-        .ok_or_else(|| LabError::Missing { what: format!("{package} was not fetched"), remedy: "try again".into() })?;
+        .ok_or_else(|| GuestError::Missing {
+            what: format!("{package} was not fetched"),
+            remedy: "try again".into(),
+        })?;
     let root = work.join("root");
     run_program(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&root))?;
     let version = package.trim_start_matches("linux-image-").to_string();
@@ -193,7 +201,7 @@ struct Apt {
 }
 
 impl Apt {
-    fn prepare(work: &Path) -> Result<Self, LabError> {
+    fn prepare(work: &Path) -> Result<Self, GuestError> {
         for name in ["state/lists/partial", "cache/archives/partial", "etc"] {
             let path = work.join(name);
             fs::create_dir_all(&path).map_err(io_error("make folder", &path))?;
@@ -214,7 +222,7 @@ impl Apt {
         Ok(Self { work: work.into(), options })
     }
 
-    fn run(&self, program: &str, words: &[&str]) -> Result<String, LabError> {
+    fn run(&self, program: &str, words: &[&str]) -> Result<String, GuestError> {
         let mut command = Command::new(program);
         for option in &self.options {
             command.args(["-o", option]);
@@ -223,9 +231,9 @@ impl Apt {
     }
 }
 
-fn run_program(command: &mut Command) -> Result<String, LabError> {
+fn run_program(command: &mut Command) -> Result<String, GuestError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| LabError::Missing {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| GuestError::Missing {
         what: format!("{program} cannot be run ({error})"),
         remedy: "on a system other than Debian give a kernel with --kernel FILE --modules DIR".into(),
     })?;
@@ -233,15 +241,15 @@ fn run_program(command: &mut Command) -> Result<String, LabError> {
         let said = String::from_utf8_lossy(&output.stderr);
         let tail: Vec<&str> = said.lines().rev().take(6).collect();
         let output_tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return Err(LabError::Program { program, status: output.status.to_string(), output: output_tail });
+        return Err(GuestError::Program { program, status: output.status.to_string(), output: output_tail });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The host's own mirror with its release and that release's backports.
-fn private_sources() -> Result<String, LabError> {
+fn private_sources() -> Result<String, GuestError> {
     let missing =
-        |what: String| LabError::Missing { what, remedy: "give a kernel with --kernel FILE --modules DIR".into() };
+        |what: String| GuestError::Missing { what, remedy: "give a kernel with --kernel FILE --modules DIR".into() };
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let codename = release
         .lines()

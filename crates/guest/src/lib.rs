@@ -1,4 +1,4 @@
-//! The lab: a QEMU guest that boots in seconds on the host's own files, with emulated NVMe and ZNS drives, and runs a
+//! The guest: a QEMU guest that boots in seconds on the host's own files, with emulated NVMe and ZNS drives, and runs a
 //! command in it. The host's root is seen read-only under an overlay; one folder of results is shared back.
 
 pub mod drive;
@@ -20,8 +20,8 @@ mod space;
 mod watch;
 
 pub use drive::{Drive, DriveKind};
-pub use error::LabError;
+pub use error::GuestError;
 pub use keep::Keep;
 pub use kernel::{Kernel, KernelSource, cached_kernels, setup};
 pub use qemu::{Accelerator, probe_accelerator};
-pub use run::{LabOutcome, LabRun};
+pub use run::{GuestOutcome, GuestRun};

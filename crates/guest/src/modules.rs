@@ -1,6 +1,6 @@
 //! Kernel modules in the order in which they must be loaded, resolved from their own `.modinfo`.
 
-use crate::error::{LabError, io_error};
+use crate::error::{GuestError, io_error};
 use crate::payload::{unpack_gzip, unpack_xz, unpack_zstd};
 use object::{Object, ObjectSection};
 use senesce_volume::FileSystem;
@@ -67,7 +67,7 @@ impl ModuleIndex {
     ///
     /// # Errors
     /// When a module or its list of dependencies cannot be read; when the kernel lacks one that is wanted or needed to boot.
-    pub fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, LabError> {
+    pub fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, GuestError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
         let wanted: Vec<String> = wanted.iter().map(|name| canonical(name)).collect();
@@ -129,7 +129,7 @@ impl ModuleIndex {
     }
 }
 
-fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> bool) -> Result<(), LabError> {
+fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> bool) -> Result<(), GuestError> {
     let lacks = |names: &[&str]| {
         let lacks: Vec<&str> = names.iter().copied().filter(|name| !is_there(name)).collect();
         (!lacks.is_empty()).then(|| lacks.join(", "))
@@ -137,13 +137,13 @@ fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> boo
     let nowhere = "neither as a file nor in modules.builtin";
     if let Some(names) = lacks(BOOT) {
         let problem = format!("{nowhere} is there {names}, without which no guest boots");
-        return Err(LabError::Kernel { path: folder.into(), problem });
+        return Err(GuestError::Kernel { path: folder.into(), problem });
     }
     match lacks(wanted) {
         None => Ok(()),
         Some(names) => {
             let release = folder.file_name().unwrap_or_default().to_string_lossy();
-            Err(LabError::Usage(format!("--module: the kernel {release} has, {nowhere}, no {names}")))
+            Err(GuestError::Usage(format!("--module: the kernel {release} has, {nowhere}, no {names}")))
         }
     }
 }
@@ -161,7 +161,7 @@ struct Resolver {
 }
 
 impl Resolver {
-    fn order(&mut self, name: &str, order: &mut Vec<String>) -> Result<(), LabError> {
+    fn order(&mut self, name: &str, order: &mut Vec<String>) -> Result<(), GuestError> {
         if order.iter().any(|done| done == name) {
             return Ok(());
         }
@@ -186,7 +186,7 @@ fn built_in(folder: &Path) -> BTreeSet<String> {
     text.lines().filter_map(name).collect()
 }
 
-fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), LabError> {
+fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), GuestError> {
     for entry in fs::read_dir(folder).map_err(io_error("list modules in", folder))?.flatten() {
         let path = entry.path();
         if path.is_dir() && !path.is_symlink() {
@@ -209,9 +209,9 @@ pub fn canonical(name: &str) -> String {
 ///
 /// # Errors
 /// When the file cannot be read, or its compression is not known here.
-pub fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
+pub fn read_module(path: &Path) -> Result<Vec<u8>, GuestError> {
     let bytes = fs::read(path).map_err(io_error("read module", path))?;
-    let damaged = |problem: String| LabError::Kernel { path: path.into(), problem };
+    let damaged = |problem: String| GuestError::Kernel { path: path.into(), problem };
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => unpack_xz(&bytes).map_err(damaged),
         Some("zst") => unpack_zstd(&bytes).map_err(damaged),
@@ -220,9 +220,9 @@ pub fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
     }
 }
 
-fn read_info(path: &Path) -> Result<ModuleInfo, LabError> {
+fn read_info(path: &Path) -> Result<ModuleInfo, GuestError> {
     let bytes = read_module(path)?;
-    parse_info(&bytes).map_err(|problem| LabError::Kernel { path: path.into(), problem })
+    parse_info(&bytes).map_err(|problem| GuestError::Kernel { path: path.into(), problem })
 }
 
 fn parse_info(bytes: &[u8]) -> Result<ModuleInfo, String> {

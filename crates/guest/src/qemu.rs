@@ -1,7 +1,7 @@
 //! The QEMU process: its arguments, and whether KVM really boots.
 
 use crate::drive::{Drive, DriveKind};
-use crate::error::{LabError, io_error, scratch_error};
+use crate::error::{GuestError, io_error, scratch_error};
 use crate::kernel::{Kernel, cache_folder};
 use crate::slow_drive::SlowDrive;
 use senesce_core::output::NewFile;
@@ -86,7 +86,7 @@ impl Image {
 
 impl Machine<'_> {
     /// Starts QEMU. It is killed by the kernel when this process' calling thread ends, so call it from the main thread.
-    pub fn start(&self) -> Result<Child, LabError> {
+    pub fn start(&self) -> Result<Child, GuestError> {
         let errors = self.console.with_extension("qemu");
         let log = File::create(&errors).map_err(scratch_error("create", &errors))?;
         let mut command = Command::new(QEMU);
@@ -108,7 +108,7 @@ impl Machine<'_> {
                 Ok(())
             });
         }
-        command.spawn().map_err(|error| LabError::Missing {
+        command.spawn().map_err(|error| GuestError::Missing {
             what: format!("{QEMU} cannot be run ({error})"),
             remedy: "apt-get install qemu-system-x86, or as root: senesce vm setup".into(),
         })
@@ -217,7 +217,7 @@ pub fn probe_accelerator(
     initramfs: &Path,
     work: &Path,
     tell: &mut dyn FnMut(&str),
-) -> Result<Accelerator, LabError> {
+) -> Result<Accelerator, GuestError> {
     if !Path::new(KVM).exists() {
         return Ok(Accelerator::Tcg);
     }
@@ -286,12 +286,12 @@ pub fn version() -> Option<String> {
 ///
 /// # Errors
 /// When this is no Debian system, the user is not root, or apt fails.
-pub fn install(tell: &dyn Fn(&str)) -> Result<(), LabError> {
+pub fn install(tell: &dyn Fn(&str)) -> Result<(), GuestError> {
     if version().is_some() {
         return Ok(());
     }
     let missing =
-        |what: &str| LabError::Missing { what: what.into(), remedy: "apt-get install qemu-system-x86".into() };
+        |what: &str| GuestError::Missing { what: what.into(), remedy: "apt-get install qemu-system-x86".into() };
     if !senesce_core::environment::is_root() {
         return Err(missing("QEMU is not installed"));
     }

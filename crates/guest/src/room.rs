@@ -1,7 +1,7 @@
 //! Room for what a guest writes, while it runs.
 
-use crate::error::{GuestEnd, LabError};
-use crate::run::LabOutcome;
+use crate::error::{GuestEnd, GuestError};
+use crate::run::GuestOutcome;
 use crate::space;
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ pub struct Room<'a> {
 /// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive, or could not write
 /// what it had to say.
 pub fn with_full_place(
-    ended: Result<LabOutcome, LabError>,
+    ended: Result<GuestOutcome, GuestError>,
     room: &Room<'_>,
     errors: &mut dyn Write,
-) -> Result<LabOutcome, LabError> {
+) -> Result<GuestOutcome, GuestError> {
     let now = || space::full(room.places.iter().map(PathBuf::as_path));
     let Some(place) = room.was_full.as_deref().or_else(now) else { return ended };
     let told = format!(
@@ -27,8 +27,10 @@ pub fn with_full_place(
         place.display()
     );
     match ended {
-        Err(LabError::Guest { end, what, console, .. }) => Err(LabError::Guest { end, what, console, remedy: told }),
-        Ok(outcome) if outcome.exit_status == 0 => Err(LabError::Guest {
+        Err(GuestError::Guest { end, what, console, .. }) => {
+            Err(GuestError::Guest { end, what, console, remedy: told })
+        }
+        Ok(outcome) if outcome.exit_status == 0 => Err(GuestError::Guest {
             end: GuestEnd::Other,
             what: "may not have been able to write all that its command said, which ended with 0".into(),
             console: String::new(),
@@ -53,7 +55,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let places = [folder.path().to_path_buf()];
         let ended = |exit_status, was_full: Option<&Path>| {
-            let outcome = LabOutcome {
+            let outcome = GuestOutcome {
                 boot_seconds: 1.0,
                 total_seconds: 2.0,
                 exit_status,

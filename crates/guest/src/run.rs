@@ -1,7 +1,7 @@
 //! One run of a command in a guest, from boot to exit status.
 
 use crate::drive::{Drive, DriveKind};
-use crate::error::{GuestEnd, LabError, io_error, scratch_error};
+use crate::error::{GuestEnd, GuestError, io_error, scratch_error};
 use crate::guest::Job;
 use crate::initramfs;
 use crate::keep::{Keep, Kept};
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const PROGRAMS: &str = "programs";
 
 #[derive(Debug, Clone)]
-pub struct LabRun {
+pub struct GuestRun {
     pub kernel: Kernel,
     pub drives: Vec<Drive>,
     pub keep: Keep,
@@ -44,7 +44,7 @@ pub struct LabRun {
 
 /// What came of it.
 #[derive(Debug, Clone, Serialize)]
-pub struct LabOutcome {
+pub struct GuestOutcome {
     /// Seconds from start to the command's first instruction.
     pub boot_seconds: f64,
     /// Seconds from start to the end of the guest.
@@ -79,7 +79,7 @@ fn may_boot_again(end: GuestEnd, accelerator: Accelerator, command_started: bool
 /// What a shell reports of a command whose reader is gone: 128 and the number of SIGPIPE.
 const READER_GONE: u8 = 141;
 
-impl LabRun {
+impl GuestRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl LabRun {
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
-    ) -> Result<LabOutcome, LabError> {
+    ) -> Result<GuestOutcome, GuestError> {
         self.check()?;
         // What killed processes left goes first.
         senesce_volume::guardian::sweep();
@@ -116,11 +116,11 @@ impl LabRun {
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
-    ) -> Result<LabOutcome, LabError> {
+    ) -> Result<GuestOutcome, GuestError> {
         let mut boots = 1;
         loop {
             match self.boot(prepared, limit, room, interrupt, out, errors) {
-                Err(LabError::Guest { end, what, .. })
+                Err(GuestError::Guest { end, what, .. })
                     if boots < BOOTS
                         && may_boot_again(end, prepared.accelerator, started(&prepared.scratch.control())) =>
                 {
@@ -140,7 +140,7 @@ impl LabRun {
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
-    ) -> Result<LabOutcome, LabError> {
+    ) -> Result<GuestOutcome, GuestError> {
         let Prepared { scratch, accelerator, .. } = prepared;
         let control = scratch.control();
         self.prepare_control(&control)?;
@@ -164,7 +164,7 @@ impl LabRun {
             Ended::ByItself => read_exit(&control, machine.console)?,
             Ended::ReaderGone => READER_GONE,
         };
-        Ok(LabOutcome {
+        Ok(GuestOutcome {
             boot_seconds: watched.boot_seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64()),
             total_seconds: begin.elapsed().as_secs_f64(),
             exit_status,
@@ -175,19 +175,19 @@ impl LabRun {
         })
     }
 
-    fn check(&self) -> Result<(), LabError> {
+    fn check(&self) -> Result<(), GuestError> {
         if self.command.is_empty() {
-            return Err(LabError::Usage("name a command after `--`: senesce vm run -- uname -r".into()));
+            return Err(GuestError::Usage("name a command after `--`: senesce vm run -- uname -r".into()));
         }
         if self.memory < Bytes::mib(256) {
-            return Err(LabError::Usage(format!(
+            return Err(GuestError::Usage(format!(
                 "--memory {} is too small for a guest; give at least 256M",
                 self.memory
             )));
         }
         let available = machine::memory_available().unwrap_or(Bytes(u64::MAX / 2));
         if self.memory.0 + Bytes::mib(300).0 > available.0 {
-            return Err(LabError::Missing {
+            return Err(GuestError::Missing {
                 what: format!(
                     "the guest needs {} and 300 MiB for QEMU, the host has {available} available",
                     self.memory
@@ -198,21 +198,21 @@ impl LabRun {
         if self.accelerator == Some(Accelerator::Kvm)
             && let Some(what) = kvm_refused()
         {
-            return Err(LabError::Missing { what, remedy: "or leave out --accelerator kvm".into() });
+            return Err(GuestError::Missing { what, remedy: "or leave out --accelerator kvm".into() });
         }
         if let Some(share) = self.shares.iter().find(|share| !share.is_dir()) {
-            return Err(LabError::Usage(format!("there is no folder {} for what the guest writes", share.display())));
+            return Err(GuestError::Usage(format!("there is no folder {} for what the guest writes", share.display())));
         }
         if self.drives.first().is_some_and(|drive| drive.same_controller) {
             let message =
                 "--drive: the first one has a controller of its own; controller=same belongs to those behind it";
-            return Err(LabError::Usage(message.into()));
+            return Err(GuestError::Usage(message.into()));
         }
         space::check(&self.growth()?)
     }
 
     /// By how much the images of the drives may grow, and where.
-    fn growth(&self) -> Result<Vec<Growth>, LabError> {
+    fn growth(&self) -> Result<Vec<Growth>, GuestError> {
         let kept = self.keep.growth(&self.drives)?;
         // Of the conventional drives the first ones are kept.
         let mut to_keep = kept.len();
@@ -227,7 +227,7 @@ impl LabRun {
         Ok(std::iter::once(temporary).chain(kept.into_iter().map(of_kept)).collect())
     }
 
-    fn probe(&self, work: &Path, errors: &mut dyn Write) -> Result<Accelerator, LabError> {
+    fn probe(&self, work: &Path, errors: &mut dyn Write) -> Result<Accelerator, GuestError> {
         let initramfs = work.join("probe.initramfs");
         initramfs::write(&initramfs, &self.kernel, &Job { probe: true, ..Job::default() })?;
         probe_accelerator(&self.kernel, &initramfs, work, &mut |message| {
@@ -242,7 +242,7 @@ impl LabRun {
             .filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value)))
             .collect();
         environment.push(("PATH".into(), format!("{CONTROL}/{PROGRAMS}:{path}")));
-        environment.push((machine::LAB.into(), accelerator.word().into()));
+        environment.push((machine::GUEST.into(), accelerator.word().into()));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
         Job {
             probe: false,
@@ -255,7 +255,7 @@ impl LabRun {
         }
     }
 
-    fn prepare_control(&self, control: &Path) -> Result<(), LabError> {
+    fn prepare_control(&self, control: &Path) -> Result<(), GuestError> {
         let _ = fs::remove_dir_all(control);
         fs::create_dir_all(control).map_err(scratch_error("make folder", control))?;
         let link = |target: &Path, name: &str| {
@@ -277,7 +277,7 @@ impl LabRun {
         prepared: &'a Prepared,
         initramfs: &'a Path,
         control: &Path,
-    ) -> Result<Machine<'a>, LabError> {
+    ) -> Result<Machine<'a>, GuestError> {
         let Prepared { scratch, accelerator, kept } = prepared;
         let mut drives = Vec::new();
         for (number, drive) in self.drives.iter().enumerate() {
@@ -301,7 +301,7 @@ impl LabRun {
     }
 }
 
-fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<PathBuf, LabError> {
+fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<PathBuf, GuestError> {
     let file = scratch.path().join(format!("drive{number}"));
     let open = File::create(&file).map_err(scratch_error("create drive", &file))?;
     open.set_len(drive.size.0).map_err(scratch_error("size drive", &file))?;
@@ -309,7 +309,7 @@ fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<Path
 }
 
 /// What holds a drive's content; served with a time for each request where the drive is to have one.
-fn image(scratch: &Scratch, number: usize, drive: &Drive, kept: Option<&KeptDrive>) -> Result<Image, LabError> {
+fn image(scratch: &Scratch, number: usize, drive: &Drive, kept: Option<&KeptDrive>) -> Result<Image, GuestError> {
     let scratch = || scratch_image(scratch, number, drive);
     let Some(latency) = drive.latency else {
         return Ok(match kept {

@@ -1,6 +1,6 @@
 //! The folder of one run on the host: initramfs, drives, console, control share.
 
-use crate::error::LabError;
+use crate::error::GuestError;
 use senesce_volume::ScratchDirectory;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes it in `$TMPDIR`: drives are large.
-    pub fn new() -> Result<Self, LabError> {
-        let folder = ScratchDirectory::large("lab")?;
+    pub fn new() -> Result<Self, GuestError> {
+        let folder = ScratchDirectory::large("vm")?;
         let console = folder.path().join("console");
         Ok(Self { folder, console })
     }

@@ -1,22 +1,22 @@
 //! Folders of the host that the guest may write.
 
-use crate::error::LabError;
+use crate::error::GuestError;
 use std::path::{Path, PathBuf};
 
 /// The folders that the user named, as absolute paths. They must be there: none is made.
-pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, LabError> {
+pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, GuestError> {
     named.iter().map(|share| existing_folder(share, here)).collect()
 }
 
-fn existing_folder(share: &Path, here: &Path) -> Result<PathBuf, LabError> {
+fn existing_folder(share: &Path, here: &Path) -> Result<PathBuf, GuestError> {
     let path = here.join(share);
     match path.canonicalize() {
         Ok(real) if real == Path::new("/") => {
-            Err(LabError::Usage(format!("--share {}: the guest may not write the whole tree", share.display())))
+            Err(GuestError::Usage(format!("--share {}: the guest may not write the whole tree", share.display())))
         }
         Ok(_) if path.is_dir() => Ok(path),
-        Ok(_) => Err(LabError::Usage(format!("--share {}: this is no folder", share.display()))),
-        Err(error) => Err(LabError::Usage(format!("--share {}: {error}; make the folder first", share.display()))),
+        Ok(_) => Err(GuestError::Usage(format!("--share {}: this is no folder", share.display()))),
+        Err(error) => Err(GuestError::Usage(format!("--share {}: {error}; make the folder first", share.display()))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether what a run may write finds room. Images are sparse: where there is too little, the guest would hear of it in the middle of
 //! its work, as an error of its drive.
 
-use crate::error::{LabError, io_error};
+use crate::error::{GuestError, io_error};
 use senesce_core::Bytes;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub struct Growth {
 /// Refuses what is more than there is; folders of one file system share it.
 ///
 /// # Errors
-/// [`LabError::Missing`] with the folder and the numbers; those of statvfs(3).
-pub fn check(all: &[Growth]) -> Result<(), LabError> {
+/// [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
+pub fn check(all: &[Growth]) -> Result<(), GuestError> {
     let device = |growth: &Growth| {
         growth.folder.metadata().map(|found| found.dev()).map_err(io_error("look at", &growth.folder))
     };
@@ -33,7 +33,7 @@ pub fn check(all: &[Growth]) -> Result<(), LabError> {
         let free = free(&growth.folder)?;
         if wanted > free {
             let (wanted, free) = (Bytes(wanted), Bytes(free));
-            return Err(LabError::Missing {
+            return Err(GuestError::Missing {
                 what: format!("the drives may grow by {wanted}, {} has {free} free", growth.folder.display()),
                 remedy: format!("make them smaller, free some space, or {}", growth.remedy),
             });
@@ -48,7 +48,7 @@ pub fn full<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
     folders.find(|folder| free(folder).is_ok_and(|free| free < FULL))
 }
 
-fn free(folder: &Path) -> Result<u64, LabError> {
+fn free(folder: &Path) -> Result<u64, GuestError> {
     let found = rustix::fs::statvfs(folder).map_err(|errno| io_error("look at", folder)(errno.into()))?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }

@@ -1,6 +1,6 @@
 //! A guest is watched from its boot to its end: its output is forwarded, its limits are kept.
 
-use crate::error::{GuestEnd, LabError, io_error};
+use crate::error::{GuestEnd, GuestError, io_error};
 use crate::space;
 use senesce_core::input::Within;
 use senesce_core::interrupt::Interrupt;
@@ -68,7 +68,7 @@ impl Watched<'_> {
         limit: Option<Limit>,
         out: &mut dyn Write,
         errors: &mut dyn Write,
-    ) -> Result<Ended, LabError> {
+    ) -> Result<Ended, GuestError> {
         let mut streams = [Tail::new(self.control, "stdout", out), Tail::new(self.control, "stderr", errors)];
         loop {
             if self.boot_seconds.is_none() && started(self.control) {
@@ -88,7 +88,7 @@ impl Watched<'_> {
                 return Ok(Ended::ByItself);
             }
             if interrupt.requested() {
-                return Err(LabError::Interrupted);
+                return Err(GuestError::Interrupted);
             }
             self.look_for_room();
             self.check_limits(limit)?;
@@ -108,9 +108,9 @@ impl Watched<'_> {
         usage::longest_wait_of(self.child.id()).unwrap_or_default()
     }
 
-    fn check_limits(&self, limit: Option<Limit>) -> Result<(), LabError> {
+    fn check_limits(&self, limit: Option<Limit>) -> Result<(), GuestError> {
         let ended = |end, what: String, remedy: &str| {
-            Err(LabError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
+            Err(GuestError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
         };
         if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), || self.waited())) {
             let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
@@ -178,7 +178,7 @@ pub fn started(control: &Path) -> bool {
 ///
 /// # Errors
 /// Why there is none: it did not boot, ran out of memory, or ended by itself.
-pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
+pub fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
     let said = said(console);
     // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
     let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
@@ -198,7 +198,7 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
             (GuestEnd::Other, what.into(), "`senesce vm status` says what is set up")
         }
     };
-    Err(LabError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
+    Err(GuestError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
 }
 
 fn exit_status(control: &Path) -> Option<u8> {
@@ -244,7 +244,7 @@ mod tests {
         watched.child.wait().unwrap();
         match checked {
             Ok(()) => None,
-            Err(LabError::Guest { end, .. }) => Some(end),
+            Err(GuestError::Guest { end, .. }) => Some(end),
             Err(other) => panic!("{other}"),
         }
     }

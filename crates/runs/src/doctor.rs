@@ -24,7 +24,7 @@ pub struct Check {
 
 /// Programs beside those of file systems, what needs them, and the Debian package that has them.
 const PROGRAMS: [(&str, &str, &str); 8] = [
-    ("qemu-system-x86_64", "the lab guest", "qemu-system-x86"),
+    ("qemu-system-x86_64", "the guest", "qemu-system-x86"),
     ("db_bench", "zns-rocksdb", "rocksdb-tools"),
     ("dmsetup", "image stitch", "dmsetup"),
     ("fusermount3", "the tiered file system as user", "fuse3"),
@@ -47,7 +47,7 @@ pub fn examine() -> Vec<Check> {
     checks.push(cold_reads());
     for file_system in FileSystem::ALL {
         let known = kernel_knows(file_system.name());
-        let remedy = format!("modprobe {file_system}, or run it in the lab guest: senesce vm run");
+        let remedy = format!("modprobe {file_system}, or run it in the guest: senesce vm run");
         checks.push(fact(&format!("kernel: {file_system}"), "mounting it", known, &remedy));
     }
     checks.push(block_traces());

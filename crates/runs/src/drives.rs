@@ -1,8 +1,8 @@
-//! The drives that experiments ask the lab to emulate.
+//! The drives that experiments ask the guest to emulate.
 
 use senesce_core::{Bytes, Span};
 
-/// In the lab F2FS keeps the metadata of a zoned drive on a conventional one of this size; a larger one would be filled
+/// In the guest F2FS keeps the metadata of a zoned drive on a conventional one of this size; a larger one would be filled
 /// with data first.
 pub const METADATA_DRIVE: Bytes = Bytes::mib(128);
 

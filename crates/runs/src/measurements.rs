@@ -30,7 +30,7 @@ pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Fail
 
 /// Whether the whole of a record was taken in a guest whose processor is emulated.
 pub fn is_emulated(record: &Record) -> bool {
-    record.environment.0.get("lab.accelerator").is_some_and(|value| value == "tcg")
+    record.environment.0.get("vm.accelerator").is_some_and(|value| value == "tcg")
 }
 
 fn collect(name: &str, value: &Value, no_measures: &[&str], found: &mut Vec<Measurement>) {

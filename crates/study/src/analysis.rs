@@ -55,15 +55,18 @@ fn caveats(results: &Results) -> Vec<String> {
         let change = one.decision.interval.map_or_else(String::new, |interval| change_text(&interval));
         format!("{fs}, {workload}: like measured against like differs by {change}; trust no smaller difference")
     }));
-    caveats.extend(results.lab.iter().map(|cells| {
+    caveats.extend(results.guests.iter().map(|cells| {
         let emulated = if cells.accelerator == "tcg" {
             ": emulated (TCG), so order, limits and layout hold, and its times are not judged"
         } else {
             ""
         };
-        format!("{} runs were done in the lab on kernel {} ({}){emulated}", cells.runs, cells.kernel, cells.accelerator)
+        format!(
+            "{} runs were done in the guest on kernel {} ({}){emulated}",
+            cells.runs, cells.kernel, cells.accelerator
+        )
     }));
-    if results.lab.len() > 1 {
+    if results.guests.len() > 1 {
         caveats.push(
             "guests ran one after the other: what changed meanwhile is not told from what their kernels do".into(),
         );

@@ -80,15 +80,15 @@ impl StudySpec {
         if !self.models.is_empty() || self.noise {
             return Err("until_decided decides measured values: leave models and noise out".into());
         }
-        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
+        let in_guest = |(fs, state, workload): (usize, usize, usize)| {
             let name = &self.workload[workload].name;
-            !self.exception(fs, state, name).skip && self.lab_kernel(fs, state, name).is_some()
+            !self.exception(fs, state, name).skip && self.guest_kernel(fs, state, name).is_some()
         };
-        match self.combinations().find(|cell| in_lab(*cell)) {
+        match self.combinations().find(|cell| in_guest(*cell)) {
             Some(cell) => {
                 let (fs, state, workload) = self.names(cell);
                 Err(format!(
-                    "cell {fs} / {state} / {workload} runs in the lab, whose guests are not booted for every look: leave \
+                    "cell {fs} / {state} / {workload} runs in the guest, whose guests are not booted for every look: leave \
                      until_decided or the cell out"
                 ))
             }
@@ -124,27 +124,29 @@ impl StudySpec {
                 return Err(format!("kind = \"custom\": {key} is a command with {word} in it, and is '{command}'"));
             }
         }
-        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
-            self.file_system[fs].name == one.name && self.lab_kernel(fs, state, &self.workload[workload].name).is_some()
+        let in_guest = |(fs, state, workload): (usize, usize, usize)| {
+            self.file_system[fs].name == one.name
+                && self.guest_kernel(fs, state, &self.workload[workload].name).is_some()
         };
-        match self.combinations().any(in_lab) {
-            true => Err("the guest of the lab has none of its programs: leave lab and kernel out".into()),
+        match self.combinations().any(in_guest) {
+            true => Err("the guest has none of its programs: leave vm and kernel out".into()),
             false => Ok(()),
         }
     }
 
-    /// What is for images, and for the lab's own drives, is not for a device of this machine.
+    /// What is for images, and for the guest's own drives, is not for a device of this machine.
     fn check_device(&self, one: &FileSystemSpec) -> Result<(), String> {
         let named = |cell: &&CellSpec| cell.file_system.is_empty() || cell.file_system == one.name;
         if self.cell.iter().filter(named).any(|cell| cell.device_state.is_some()) {
             return Err("device_state is for images; bring the device into its state beforehand".into());
         }
-        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
-            self.file_system[fs].name == one.name && self.lab_kernel(fs, state, &self.workload[workload].name).is_some()
+        let in_guest = |(fs, state, workload): (usize, usize, usize)| {
+            self.file_system[fs].name == one.name
+                && self.guest_kernel(fs, state, &self.workload[workload].name).is_some()
         };
-        match one.is_zoned() || self.combinations().any(in_lab) {
+        match one.is_zoned() || self.combinations().any(in_guest) {
             true => {
-                Err("device names a drive of this machine, which the lab does not have; leave one of the two out"
+                Err("device names a drive of this machine, which the guest does not have; leave one of the two out"
                     .into())
             }
             false => Ok(()),

@@ -32,7 +32,7 @@ pub struct FileSystemSpec {
     /// Custom: the command that checks `$DEVICE` and changes nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fsck: String,
-    /// Kernel: `host` (also when empty), or a release of the lab.
+    /// Kernel: `host` (also when empty), or a release of the guest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel: String,
     /// Block device onto which its images are copied before every run; none: they are used as they are.
@@ -196,10 +196,10 @@ pub struct CellSpec {
     /// CPUs of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Run them in the lab's guest.
+    /// Run them in the guest.
     #[serde(default)]
-    pub lab: bool,
-    /// Kernel: `host`, or a release of the lab.
+    pub vm: bool,
+    /// Kernel: `host`, or a release of the guest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel: String,
     /// What happens to the device below before every run.

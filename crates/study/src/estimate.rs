@@ -36,6 +36,6 @@ pub fn of(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool
 
 pub(crate) fn guest_seconds(spec: &StudySpec) -> f64 {
     const BOOT_SECONDS: f64 = 20.0;
-    let (_, groups) = crate::lab::split(spec, runs(spec));
+    let (_, groups) = crate::guest::split(spec, runs(spec));
     groups.len() as f64 * BOOT_SECONDS
 }

@@ -31,7 +31,7 @@ pub(crate) fn device(results: &Results, cells: &[&Cell]) -> String {
         ),
         None => {
             let systems = cells.iter().map(|cell| cell.id.fs).collect();
-            format!("{}{}", places(&results.spec, &systems), in_the_lab(results, cells))
+            format!("{}{}", places(&results.spec, &systems), in_the_guest(results, cells))
         }
     }
 }
@@ -71,18 +71,18 @@ fn reference(results: &Results, cells: &[&Cell]) -> Option<String> {
 }
 
 /// Which of these cells a guest measured.
-fn in_the_lab(results: &Results, cells: &[&Cell]) -> String {
+fn in_the_guest(results: &Results, cells: &[&Cell]) -> String {
     let spec = &results.spec;
     let is_there =
-        |cell: &&&Cell| spec.lab_kernel(cell.id.fs, cell.id.state, &spec.workload[cell.id.workload].name).is_some();
+        |cell: &&&Cell| spec.guest_kernel(cell.id.fs, cell.id.state, &spec.workload[cell.id.workload].name).is_some();
     let names: BTreeSet<&str> =
         cells.iter().filter(is_there).map(|cell| spec.file_system[cell.id.fs].name.as_str()).collect();
     if names.is_empty() {
         return String::new();
     }
-    let emulated = results.lab.iter().any(|cells| cells.accelerator == "tcg");
+    let emulated = results.guests.iter().any(|cells| cells.accelerator == "tcg");
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
-    format!("; {names}: in the lab's guest{}", if emulated { ", whose times are the emulator's" } else { "" })
+    format!("; {names}: in the guest{}", if emulated { ", whose times are the emulator's" } else { "" })
 }
 
 /// A bar per state in a group per file system; `None` where no cell may have one.

@@ -313,7 +313,7 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
 }
 
 fn guest_kernel() -> Option<String> {
-    senesce_core::machine::lab_accelerator()?;
+    senesce_core::machine::guest_accelerator()?;
     Some(rustix::system::uname().release().to_string_lossy().into_owned())
 }
 

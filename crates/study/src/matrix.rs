@@ -125,11 +125,11 @@ fn space_for_files(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
     }
 }
 
-/// Checks the whole matrix; its runs with what each will take, those in the lab last.
+/// Checks the whole matrix; its runs with what each will take, those in the guest last.
 pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     spec.count()?;
     crate::support::check(spec)?;
-    crate::lab::check(spec)?;
+    crate::guest::check(spec)?;
     planned_runs(spec)
 }
 
@@ -151,9 +151,9 @@ pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Fail
         let text = format!("image {}, repetition {}", run.on.image, run.repetition);
         planned.push(Planned::new(run, text, cell_text(spec, &run)).costing(bytes, seconds));
     }
-    let (_, in_lab) = crate::lab::split(spec, runs(spec));
-    let in_lab: std::collections::BTreeSet<RunId> = in_lab.into_values().flatten().collect();
-    planned.sort_by_key(|planned| in_lab.contains(&planned.step));
+    let (_, in_guest) = crate::guest::split(spec, runs(spec));
+    let in_guest: std::collections::BTreeSet<RunId> = in_guest.into_values().flatten().collect();
+    planned.sort_by_key(|planned| in_guest.contains(&planned.step));
     Ok(planned)
 }
 

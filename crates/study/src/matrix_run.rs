@@ -3,8 +3,8 @@
 use crate::adaptive::Look;
 use crate::device_state::DeviceState;
 use crate::estimate;
+use crate::guest;
 use crate::images::{ImageFacts, Images};
-use crate::lab;
 use crate::made;
 use crate::matrix::{self, ImageId, RunId, is_planned, runs, warnings};
 use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
@@ -60,7 +60,7 @@ pub struct Matrix {
     /// Seconds that what is left was estimated to take, and when it began.
     estimated: f64,
     begun: Instant,
-    /// Kernels of the lab whose runs were tried in this execution, and why what is not done of them is not.
+    /// Kernels of the guest whose runs were tried in this execution, and why what is not done of them is not.
     tried: BTreeMap<String, NotDone<RunId>>,
 }
 
@@ -79,7 +79,7 @@ impl Matrix {
         }
         let refused = refused_devices(&spec, context.erase())?;
         let left = runs(&spec).into_iter().filter(|run| !context.recorded().is_done(run)).collect();
-        let (here, _) = lab::split(&spec, left);
+        let (here, _) = guest::split(&spec, left);
         let mut wanted: Vec<ImageId> = here.iter().map(|run| run.on).collect();
         wanted.sort();
         wanted.dedup();
@@ -91,14 +91,14 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Does one run; in the lab, all that are left of its kernel.
+    /// Does one run; in the guest, all that are left of its kernel.
     pub fn step<R: Run<Event = Event, Step = RunId>>(
         &mut self,
         id: RunId,
         context: &mut Context<'_, R>,
     ) -> Result<(), Failure> {
-        if let Some(kernel) = self.lab_kernel(id) {
-            return self.step_in_lab(id, &kernel, context);
+        if let Some(kernel) = self.guest_kernel(id) {
+            return self.step_in_guest(id, &kernel, context);
         }
         let failed = |reason: &str| Failure::new(ExitCode::RunFailed, reason);
         if let Some(reason) = self.refused.get(&id.on.fs) {
@@ -115,11 +115,11 @@ impl Matrix {
         Ok(())
     }
 
-    fn lab_kernel(&self, id: RunId) -> Option<String> {
-        self.spec.lab_kernel(id.on.fs, id.on.state, &self.spec.workload[id.workload].name)
+    fn guest_kernel(&self, id: RunId) -> Option<String> {
+        self.spec.guest_kernel(id.on.fs, id.on.state, &self.spec.workload[id.workload].name)
     }
 
-    fn step_in_lab<R: Run<Event = Event, Step = RunId>>(
+    fn step_in_guest<R: Run<Event = Event, Step = RunId>>(
         &mut self,
         id: RunId,
         kernel: &str,
@@ -127,10 +127,10 @@ impl Matrix {
     ) -> Result<(), Failure> {
         if !self.tried.contains_key(kernel) {
             let left = runs(&self.spec).into_iter();
-            let left = left.filter(|run| self.lab_kernel(*run).as_deref() == Some(kernel));
+            let left = left.filter(|run| self.guest_kernel(*run).as_deref() == Some(kernel));
             let left: Vec<RunId> = left.filter(|run| !context.recorded().is_done(run)).collect();
-            context.progress.phase(&format!("{} runs in the lab", left.len()), 0, "runs");
-            let outcome = lab::measure(&self.spec, kernel, &left, context);
+            context.progress.phase(&format!("{} runs in the guest", left.len()), 0, "runs");
+            let outcome = guest::measure(&self.spec, kernel, &left, context);
             context.check_interrupt()?;
             self.tried.insert(kernel.into(), NotDone::of(outcome));
         }
@@ -270,7 +270,7 @@ fn one<R: Run>(
     let mut metrics = measured.metrics;
     metrics.extend(modelled);
     let metrics = metrics.into_iter().map(|one| under(spec, id, one)).collect();
-    let guest = senesce_core::machine::lab_accelerator();
+    let guest = senesce_core::machine::guest_accelerator();
     Ok(RunEvent { id, metrics, overhead_seconds: overhead, seconds: begun.elapsed().as_secs_f64(), guest })
 }
 

@@ -57,7 +57,7 @@ pub struct Results {
     pub changes: Vec<Change>,
     /// Models of drives that were never slower than the processor, by workload.
     pub idle_models: BTreeSet<(usize, String)>,
-    pub lab: Vec<LabCells>,
+    pub guests: Vec<GuestCells>,
     pub failed: Vec<FailedRun>,
     /// Runs done, twins included, and runs planned.
     pub progress: (usize, usize),
@@ -84,7 +84,7 @@ pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> i
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct LabCells {
+pub struct GuestCells {
     pub kernel: String,
     /// `kvm`, or `tcg` for emulation.
     pub accelerator: String,
@@ -96,17 +96,17 @@ impl Results {
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
         let past = past::of(&spec, recorded);
         let (images, remade) = (made::images(&spec, recorded.events()), made::remade(&spec, recorded.events()));
-        let lab = recorded.guests().map(|guest| LabCells {
+        let guests = recorded.guests().map(|guest| GuestCells {
             kernel: guest.kernel.clone(),
             accelerator: guest.accelerator.clone(),
             runs: guest.steps,
         });
         let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);
         let times = fact(ESTIMATED).zip(fact(TOOK));
-        Self { times, remade, ..Self::gather(spec, &past, images, lab.collect()) }
+        Self { times, remade, ..Self::gather(spec, &past, images, guests.collect()) }
     }
 
-    pub(crate) fn gather(spec: StudySpec, past: &[Past], images: Vec<ImageFacts>, lab: Vec<LabCells>) -> Self {
+    pub(crate) fn gather(spec: StudySpec, past: &[Past], images: Vec<ImageFacts>, guests: Vec<GuestCells>) -> Self {
         let events: Vec<RunEvent> = past::runs(past).cloned().collect();
         let failed = past::failed(past);
         let idle_models = idle_models(&spec, &events);
@@ -126,7 +126,7 @@ impl Results {
             others,
             images,
             idle_models,
-            lab,
+            guests,
             progress: (events.len() + failed.len(), planned),
             failed,
             overhead_seconds,
@@ -251,7 +251,7 @@ impl Results {
 
     pub fn image_of(&self, cell: &Cell, id: ImageId) -> Option<&ImageFacts> {
         let (fs, state, workload) = (cell.id.fs, cell.id.state, &self.spec.workload[cell.id.workload].name);
-        let kernel = self.spec.lab_kernel(fs, state, workload);
+        let kernel = self.spec.guest_kernel(fs, state, workload);
         let is_it = |facts: &&ImageFacts| facts.id == id && facts.guest.is_some() == cell.in_guest;
         self.images.iter().filter(is_it).max_by_key(|facts| facts.guest == kernel)
     }

@@ -47,14 +47,14 @@ pub struct StudySpec {
     /// Built-in device models that time the block trace of every run; empty: no trace is taken.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Kernels as an axis: every file system on each of them, `host` or a release of the lab. Written out into the file
+    /// Kernels as an axis: every file system on each of them, `host` or a release of the guest. Written out into the file
     /// systems when the study is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
     /// Block device for every file system that names none. Written out into them when the study is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
-    /// Memory of the lab's guest.
+    /// Memory of the guest.
     #[serde(default = "defaults::guest_memory")]
     pub guest_memory: Bytes,
     /// Threads that age.
@@ -257,7 +257,7 @@ impl StudySpec {
                 merged.skip |= one.skip;
                 merged.memory = one.memory.or(merged.memory);
                 merged.cpus = one.cpus.or(merged.cpus);
-                merged.lab |= one.lab;
+                merged.vm |= one.vm;
                 merged.scale = one.scale.or(merged.scale);
                 merged.set.extend(one.set.clone());
                 merged.device_state = one.device_state.or(merged.device_state);
@@ -277,14 +277,14 @@ impl StudySpec {
         own
     }
 
-    /// The kernel of the lab on which a cell runs, empty for any that is set up; `None`: it runs here.
-    pub fn lab_kernel(&self, fs: usize, state: usize, workload: &str) -> Option<String> {
+    /// The kernel of the guest on which a cell runs, empty for any that is set up; `None`: it runs here.
+    pub fn guest_kernel(&self, fs: usize, state: usize, workload: &str) -> Option<String> {
         let exception = self.exception(fs, state, workload);
         let asked = [exception.kernel, self.file_system[fs].kernel.clone()].into_iter().find(|name| !name.is_empty());
         match asked {
             Some(name) if name == HOST => None,
             Some(name) => Some(name),
-            None => exception.lab.then(String::new),
+            None => exception.vm.then(String::new),
         }
     }
 

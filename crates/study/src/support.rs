@@ -5,16 +5,16 @@ use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::run::Needs;
 
-/// Root for who has cells for this machine, which attach loop devices and mount; the lab needs none.
+/// Root for who has cells for this machine, which attach loop devices and mount; the guest needs none.
 pub fn needs(spec: &StudySpec) -> Needs {
     let here = |(fs, state, workload): (usize, usize, usize)| {
         let name = &spec.workload[workload].name;
-        !spec.exception(fs, state, name).skip && spec.lab_kernel(fs, state, name).is_none()
+        !spec.exception(fs, state, name).skip && spec.guest_kernel(fs, state, name).is_none()
     };
     match spec.combinations().any(here) {
         false => Needs::default(),
         true => Needs::root(
-            "a study attaches loop devices and mounts, which needs root; its cells can run in the lab with [[cell]] lab = true",
+            "a study attaches loop devices and mounts, which needs root; its cells can run in the guest with [[cell]] vm = true",
         ),
     }
 }
@@ -23,20 +23,20 @@ pub fn needs(spec: &StudySpec) -> Needs {
 /// system lacks its mkfs or the kernel's support.
 ///
 /// # Errors
-/// Missing, with what to do: MPI in this program, the drives of the lab's guest, mkfs, or the file system in this kernel.
+/// Missing, with what to do: MPI in this program, the drives of the guest, mkfs, or the file system in this kernel.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     for (fs, state, workload) in spec.combinations() {
         let name = &spec.workload[workload].name;
         if spec.exception(fs, state, name).skip {
             continue;
         }
-        // The lab runs this same program.
+        // The guest runs this same program.
         if !HAS_MPI && !spec.workload[workload].launcher.is_empty() {
             let words =
                 format!("workload '{name}': launcher: this senesce was built without MPI; build it with `make mpi`");
             return Err(Failure::new(ExitCode::Missing, words));
         }
-        if spec.lab_kernel(fs, state, name).is_some() {
+        if spec.guest_kernel(fs, state, name).is_some() {
             continue;
         }
         crate::zoned::ZonedDrives::of(&spec.file_system[fs])?;
@@ -49,8 +49,8 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
             return Err(Failure::new(
                 ExitCode::Missing,
                 format!(
-                    "cell {} / {} / {name}: this kernel has no {}; run its cells in the lab: [[cell]] file_system = \"{}\", \
-                     lab = true",
+                    "cell {} / {} / {name}: this kernel has no {}; run its cells in the guest: [[cell]] file_system = \"{}\", \
+                     vm = true",
                     spec.file_system[fs].name,
                     spec.state[state].name,
                     kind.name(),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_lab_measures_for_an_ordinary_user() {
+    fn only_the_guest_measures_for_an_ordinary_user() {
         let mut text = "name = 't'\nsize = '64M'\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
                         [[workload]]\npersonality = 'webserver'\n"
             .to_string();

@@ -17,7 +17,7 @@ pub fn options(spec: &StudySpec) -> Result<(), Failure> {
     }
     let here = |(fs, state, workload): &(usize, usize, usize)| {
         let name = &spec.workload[*workload].name;
-        !spec.exception(*fs, *state, name).skip && spec.lab_kernel(*fs, *state, name).is_none()
+        !spec.exception(*fs, *state, name).skip && spec.guest_kernel(*fs, *state, name).is_none()
     };
     let used: BTreeSet<usize> = spec.combinations().filter(here).map(|(fs, ..)| fs).collect();
     let mut tried = BTreeSet::new();

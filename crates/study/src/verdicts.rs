@@ -168,7 +168,7 @@ fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
         return refuse("measured under emulation (TCG): times are the emulator's");
     }
     if sample.what.is_timing() && sample.in_guest != reference.in_guest {
-        return refuse("one was measured in the lab's guest and the other on this machine");
+        return refuse("one was measured in the guest and the other on this machine");
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ impl ZonedDrives {
     /// The drives of this guest, if the file system asks for zoned ones.
     ///
     /// # Errors
-    /// Missing outside of the lab's guest, and where the guest has no such drive; a usage error for an unknown kind of file
+    /// Missing outside of the guest, and where the guest has no such drive; a usage error for an unknown kind of file
     /// system.
     pub fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
         if !fs.is_zoned() {
@@ -56,7 +56,7 @@ impl ZonedDrives {
     /// Mounts them, whatever they hold: they are scratch.
     ///
     /// # Errors
-    /// When one of the drives is not the lab's; as [`open()`].
+    /// When one of the drives is not the guest's; as [`open()`].
     pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
         // mkfs and mount take the zoned drive of F2FS themselves.
         let zoned = self.guest.erase(&self.zoned)?;
@@ -173,7 +173,7 @@ fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
 /// Cells on zoned drives run where these drives are scratch: in the guest.
 fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     let message = format!(
-        "file_system '{}' lies on a zoned drive of the lab's guest: [[cell]] file_system = \"{0}\", lab = true",
+        "file_system '{}' lies on a zoned drive of the guest: [[cell]] file_system = \"{0}\", vm = true",
         fs.name
     );
     Failure::new(ExitCode::Missing, message)

@@ -1,4 +1,4 @@
-//! The lab's guest: the one machine whose drives are scratch. The only place that allows the loss of what a drive holds
+//! The guest: the one machine whose drives are scratch. The only place that allows the loss of what a drive holds
 //! without the user's word for it.
 
 use crate::block_device::BlockDevice;
@@ -7,19 +7,19 @@ use crate::guard::{self, MountLine};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the lab's guest mounts the share through which it speaks with the host.
+/// Where the guest mounts the share through which it speaks with the host.
 pub const CONTROL: &str = "/run/senesce-guest";
 
 /// The mount tag of that share.
 pub const CONTROL_TAG: &str = "control";
 
-/// The beginning of the serial number of every drive that the lab emulates.
+/// The beginning of the serial number of every drive that the guest emulates.
 pub const SERIAL: &str = "senesce-";
 
 /// That of a drive whose content stays when the guest ends: such a drive is no scratch.
 pub const SERIAL_OF_KEPT: &str = "senesce-kept-";
 
-/// Proof that this process runs in the lab's guest. Its environment proves nothing: anybody can set a variable.
+/// Proof that this process runs in the guest. Its environment proves nothing: anybody can set a variable.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest(());
 
@@ -44,7 +44,7 @@ pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
     let guest = Guest::here().ok_or_else(|| {
         TargetError::refused(
             text,
-            "it stands for a drive of the lab's guest, and this is not the guest",
+            "it stands for a drive of the guest, and this is not the guest",
             "name the device, write ./auto for a directory of that name, or run in the guest: senesce vm run --drive nvme",
         )
     })?;
@@ -69,7 +69,7 @@ impl Guest {
     /// The word for `erase` that allows the loss of what an emulated drive holds. Any other drive is refused.
     ///
     /// # Errors
-    /// [`TargetError::Refused`] for a drive that the lab did not emulate; as [`BlockDevice::open`].
+    /// [`TargetError::Refused`] for a drive that the guest did not emulate; as [`BlockDevice::open`].
     pub fn erase(self, drive: &Path) -> Result<String, TargetError> {
         let device = BlockDevice::open(drive)?;
         match device.serial() {
@@ -81,7 +81,7 @@ impl Guest {
             Some(serial) if serial.starts_with(SERIAL) => Ok(device.path().display().to_string()),
             found => Err(TargetError::refused(
                 drive.display(),
-                format!("the lab did not emulate it (serial number {})", found.unwrap_or_else(|| "none".into())),
+                format!("the guest did not emulate it (serial number {})", found.unwrap_or_else(|| "none".into())),
                 format!("only drives whose serial number begins with {SERIAL} are scratch"),
             )),
         }

@@ -1,4 +1,4 @@
-//! Files of the user's that are drives of the lab's guest and stay when it ends.
+//! Files of the user's that are drives of the guest and stay when it ends.
 
 use crate::error::TargetError;
 use crate::{guard, guardian, lock};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The attribute that says of a file that the lab made it, and what kind of drive it is.
+/// The attribute that says of a file that the guest made it, and what kind of drive it is.
 const MARK: &str = "user.senesce.drive";
 
 /// What a drive in a file must be.

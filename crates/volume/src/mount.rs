@@ -139,7 +139,7 @@ impl Mount {
             ),
             Errno::NODEV => TargetError::missing(
                 format!("the file system {name} in this kernel"),
-                format!("load its module (modprobe {name}), use another file system or run in the lab"),
+                format!("load its module (modprobe {name}), use another file system or run in the guest"),
             ),
             Errno::PERM => needs_root(),
             Errno::INVAL => TargetError::Program {

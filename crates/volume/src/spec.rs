@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, a directory; in the lab's guest also `auto`, its only
+/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, a directory; in the guest also `auto`, its only
 /// NVMe drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {

@@ -62,7 +62,7 @@ const NOT_WITH_RESUME: [&str; 28] = [
 /// Age a file system to a profile
 #[derive(Args)]
 pub struct Age {
-    /// What to age: image:FILE[,size=1G], memory:1G, a block device (in the lab's guest auto: its only NVMe drive), or a directory (with --size)
+    /// What to age: image:FILE[,size=1G], memory:1G, a block device (in the guest auto: its only NVMe drive), or a directory (with --size)
     #[arg(required_unless_present_any = ["resume", "plan_only"])]
     target: Option<String>,
     /// Built-in profile (see `senesce profile list`) or a TOML file

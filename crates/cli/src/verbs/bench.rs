@@ -30,7 +30,7 @@ enum Format {
 /// Measure a workload, file operations, writes by size, or a cold read
 #[derive(Args)]
 pub struct Bench {
-    /// Directory, image:FILE[,size=1G], memory:1G or a block device (in the lab's guest auto: its only NVMe drive)
+    /// Directory, image:FILE[,size=1G], memory:1G or a block device (in the guest auto: its only NVMe drive)
     target: Option<String>,
     /// A built-in workload (see --list), a workload file (FILE.f), file-ops, append, random-write or cold-read
     workload: Option<String>,

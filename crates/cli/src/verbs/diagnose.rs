@@ -16,7 +16,7 @@ use senesce_diagnose::estimate::{self, Prognosis};
 use senesce_diagnose::headroom::{NAME_BYTES, NAME_BYTES_ALLOWED};
 use senesce_diagnose::reading::Order;
 use senesce_diagnose::record::{self, Trend};
-use senesce_diagnose::twin::{self, Laboratory, Wanted};
+use senesce_diagnose::twin::{self, TrialSetup, Wanted};
 use senesce_diagnose::{Options, analysis, prometheus};
 use senesce_volume::ScratchDirectory;
 use serde_json::json;
@@ -134,7 +134,7 @@ impl Diagnose {
         session.progress().phase("make a twin", 0, "");
         let made = twin::make(target, &image, self.freeze)?;
         let model = found.drive.parameters()?;
-        let laboratory = Laboratory {
+        let setup = TrialSetup {
             twin: &image,
             file_system: made.file_system,
             mount_options: made.mount_options.clone(),
@@ -148,7 +148,7 @@ impl Diagnose {
             passes: if self.only.as_deref() == Some("creations") { 0 } else { self.passes },
             command: self.command.clone(),
         };
-        Ok(laboratory.run(&found.target, made, &wanted)?)
+        Ok(setup.run(&found.target, made, &wanted)?)
     }
 
     fn print(&self, found: &Prognosis, trends: &[Trend]) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_guest::{Accelerator, Drive, Keep, KernelSource, LabRun, cached_kernels, setup};
+use senesce_guest::{Accelerator, Drive, GuestRun, Keep, KernelSource, cached_kernels, setup};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -158,7 +158,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         true => vec![runs_folder(&here)?],
         false => senesce_guest::share::existing(&options.shares, &here)?,
     };
-    let lab = LabRun {
+    let guest = GuestRun {
         kernel,
         drives,
         keep: Keep { files: options.keep, foreign: options.output.replaces() },
@@ -170,7 +170,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
         time_limit,
     };
     session.clear();
-    let outcome = lab.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
+    let outcome = guest.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
     if let Some(file) = options.json {
         let text = serde_json::to_vec_pretty(&outcome).map_err(|error| Failure::usage(error.to_string()))?;
         options.output.write(&file, Format::Json, &text)?;

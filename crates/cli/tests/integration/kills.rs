@@ -94,11 +94,11 @@ fn done(folder: &Path, line: &str) {
 fn set_scene(folder: &Path) {
     fs::create_dir_all(folder.join("mnt")).unwrap();
     fs::write(folder.join("study.toml"), STUDY).unwrap();
-    // The lab's kernel and what is known of its accelerator; everything else is kept in the folder.
+    // The guest's kernel and what is known of its accelerator; everything else is kept in the folder.
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).unwrap();
     fs::create_dir_all(folder.join(".cache/senesce")).unwrap();
-    let _ = symlink(cache.join("senesce/lab"), folder.join(".cache/senesce/lab"));
+    let _ = symlink(cache.join("senesce/vm"), folder.join(".cache/senesce/vm"));
     done(folder, "tier mkfs --nvm n --nvm-size 4M --cold c");
     done(
         folder,

@@ -210,10 +210,10 @@ scale = 0.02
 fn a_variable_does_not_make_a_host_the_guest() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("study.toml"), ZONED).expect("write the study");
-    let output = senesce(directory.path()).args(["study", "study.toml"]).env("SENESCE_LAB", "1").output().expect("run");
+    let output = senesce(directory.path()).args(["study", "study.toml"]).env("SENESCE_VM", "1").output().expect("run");
     assert_eq!(output.status.code(), Some(4));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("lab = true"), "{said}");
+    assert!(said.contains("vm = true"), "{said}");
     assert!(!directory.path().join("senesce-runs").exists());
 }
 

@@ -1,4 +1,4 @@
-//! Runs that are ended in their middle, and the test body of all drives on those of the lab guest: QEMU's ZNS drive and zoned
+//! Runs that are ended in their middle, and the test body of all drives on those of the guest: QEMU's ZNS drive and zoned
 //! null_blk. The guest runs this same test program, with the drive and the ways to it in its environment.
 
 #[path = "../../../zoned/tests/integration/body/device.rs"]
@@ -14,7 +14,7 @@ use std::process::Output;
 const DRIVE: &str = "SENESCE_TEST_ZONED_DEVICE";
 const WAYS: &str = "SENESCE_TEST_ZONED_WAYS";
 
-/// The drive to be tested: the lab's guest names it to the tests that it runs.
+/// The drive to be tested: the guest names it to the tests that it runs.
 fn drive() -> String {
     std::env::var(DRIVE).expect("a zoned drive of the guest")
 }
@@ -124,7 +124,7 @@ fn a_run_that_was_cut_off_goes_on_over_its_own_zones_only() {
     assert_eq!(same.status.code(), Some(3), "a stranger wrote one block: {same:?}");
 }
 
-fn lab(directory: &Path, drives: &[&str], script: &str) -> Output {
+fn in_guest(directory: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
     let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::a_drive_passes_the_body \
         zoned_drive::ended_runs_on_a_drive_are_survived";
@@ -143,10 +143,10 @@ fn lab(directory: &Path, drives: &[&str], script: &str) -> Output {
 const ZNS: &str = "zns,size=1G,zone=64M,cap=62M,open=14,active=14";
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn the_guest_lists_its_only_zoned_drive() {
     let directory = tempfile::tempdir().unwrap();
-    let output = lab(directory.path(), &[ZNS], "PROGRAM zoned list auto --json");
+    let output = in_guest(directory.path(), &[ZNS], "PROGRAM zoned list auto --json");
     let value = json(&output);
     let zones = value["zones"].as_array().unwrap();
     assert_eq!(zones.len(), 16);
@@ -165,16 +165,16 @@ fn passed(output: &Output, ways: &[&str], tests: u32) {
 }
 
 #[test]
-#[ignore = "long: boots an emulated machine for a minute; needs the lab"]
-fn the_zns_drive_of_the_lab_passes_the_body() {
+#[ignore = "long: boots an emulated machine for a minute; needs the guest"]
+fn the_zns_drive_of_the_guest_passes_the_body() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS CUT_OFF");
-    passed(&lab(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"], 3);
+    passed(&in_guest(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"], 3);
 }
 
 #[test]
-#[ignore = "long: boots an emulated machine for a minute; needs the lab"]
-fn zoned_null_blk_in_the_lab_passes_the_body() {
+#[ignore = "long: boots an emulated machine for a minute; needs the guest"]
+fn zoned_null_blk_in_the_guest_passes_the_body() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!(
         "/run/senesce-guest/modprobe null_blk; mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; \
@@ -183,5 +183,5 @@ fn zoned_null_blk_in_the_lab_passes_the_body() {
          echo 14 > zone_max_active; echo 4096 > blocksize; echo 1 > power; cd /; \
          export {DRIVE}=/dev/zoned {WAYS}='none mq-deadline'; TESTS"
     );
-    passed(&lab(directory.path(), &[], &script), &["none", "mq-deadline"], 2);
+    passed(&in_guest(directory.path(), &[], &script), &["none", "mq-deadline"], 2);
 }

@@ -2,7 +2,7 @@
 
 use super::fewest::{self, Whole};
 use super::trial::Trial;
-use super::{Laboratory, Shown, Tried};
+use super::{Shown, TrialSetup, Tried};
 use crate::error::PrognosisError;
 use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
 use crate::sentence;
@@ -19,8 +19,8 @@ const STILL_PAYS: f64 = 0.01;
 const BATCH: usize = 256;
 
 /// The tool of the twin's file system.
-fn defragmenter(laboratory: &Laboratory<'_>) -> Result<Defragmenter, PrognosisError> {
-    let file_system = laboratory.file_system;
+fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> {
+    let file_system = setup.file_system;
     file_system.entry().defragmenter.ok_or_else(|| {
         let what = format!("a program that defragments {file_system}");
         TargetError::missing(what, "copy everything out and back instead").into()
@@ -29,22 +29,22 @@ fn defragmenter(laboratory: &Laboratory<'_>) -> Result<Defragmenter, PrognosisEr
 
 /// The whole tool until a pass gains nothing more, then the plan.
 pub(super) fn try_tool(
-    laboratory: &Laboratory<'_>,
+    setup: &TrialSetup<'_>,
     target: &str,
     before: &Seen,
     passes: u32,
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
-    let tool = defragmenter(laboratory)?;
-    let mut trial = laboratory.begin()?;
-    ready_for_data(laboratory, &mut trial)?;
+    let tool = defragmenter(setup)?;
+    let mut trial = setup.begin()?;
+    ready_for_data(setup, &mut trial)?;
     let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
-    laboratory.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
-    let rate = sequential_rate(laboratory.model)?;
+    setup.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
+    let rate = sequential_rate(setup.model)?;
     let (mut last, mut whole): (Option<Seen>, Option<Whole>) = (None, None);
     let mut written = 0;
     for pass in 1..=passes {
-        laboratory.check()?;
+        setup.check()?;
         let state = last.as_ref().unwrap_or(before);
         let complaint = match run(&tool.words(), &[trial.directory().to_path_buf()], tool) {
             Err(PrognosisError::Ended { status, .. }) if pass == 1 => {
@@ -53,7 +53,7 @@ pub(super) fn try_tool(
             }
             other => other?,
         };
-        let after = look(laboratory, trial.directory())?;
+        let after = look(setup, trial.directory())?;
         let bytes = moved_bytes(&state.files, &after.files);
         written += bytes;
         let (earlier, now) = (state.costs[0].seconds, after.costs[0].seconds);
@@ -67,38 +67,31 @@ pub(super) fn try_tool(
         }
         tried.cures.push(cure);
         if pass == 1 {
-            let first = Whole::of(laboratory.model, before, &after);
+            let first = Whole::of(setup.model, before, &after);
             tried.plan = first.steps();
             whole = Some(first);
         }
         last = Some(after);
-        laboratory.progress.position(u64::from(pass), "");
+        setup.progress.position(u64::from(pass), "");
         if earlier - now < STILL_PAYS * earlier {
             break;
         }
     }
     trial.end()?;
     match whole {
-        Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => {
-            carry_out(laboratory, before, &whole, tried)
-        }
+        Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => carry_out(setup, before, &whole, tried),
         _ => Ok(()),
     }
 }
 
 /// Finds out by trial how few of the files that the whole tool moved bring most of what it gained.
-fn carry_out(
-    laboratory: &Laboratory<'_>,
-    before: &Seen,
-    whole: &Whole,
-    tried: &mut Tried,
-) -> Result<(), PrognosisError> {
-    laboratory.progress.phase("carry out plans on the twin", u64::from(fewest::TRIALS), "plans");
+fn carry_out(setup: &TrialSetup<'_>, before: &Seen, whole: &Whole, tried: &mut Tried) -> Result<(), PrognosisError> {
+    setup.progress.phase("carry out plans on the twin", u64::from(fewest::TRIALS), "plans");
     let mut done = 0;
     let (found, files) = whole.fewest(|files| {
-        let after = move_files(laboratory, before, files)?;
+        let after = move_files(setup, before, files)?;
         done += 1;
-        laboratory.progress.position(done, "");
+        setup.progress.position(done, "");
         Ok((after.costs[0].seconds, moved_bytes(&before.files, &after.files)))
     })?;
     // As they are read: each finds its new place behind the one before it, where the reader wants it.
@@ -109,31 +102,31 @@ fn carry_out(
 }
 
 /// Runs the tool on these files alone.
-fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
-    let mut trial = laboratory.begin()?;
-    ready_for_data(laboratory, &mut trial)?;
+fn move_files(setup: &TrialSetup<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
+    let mut trial = setup.begin()?;
+    ready_for_data(setup, &mut trial)?;
     let paths: Vec<PathBuf> =
         files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
-    let tool = defragmenter(laboratory)?;
+    let tool = defragmenter(setup)?;
     for batch in paths.chunks(BATCH) {
-        laboratory.check()?;
+        setup.check()?;
         run(tool.command, batch, tool)?;
-        laboratory.check()?;
+        setup.check()?;
     }
-    let after = look(laboratory, trial.directory())?;
+    let after = look(setup, trial.directory())?;
     trial.end()?;
     Ok(after)
 }
 
 pub(super) fn try_command(
-    laboratory: &Laboratory<'_>,
+    setup: &TrialSetup<'_>,
     before: &Seen,
     command: &[String],
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
-    laboratory.check()?;
-    let mut trial = laboratory.begin()?;
-    ready_for_data(laboratory, &mut trial)?;
+    setup.check()?;
+    let mut trial = setup.begin()?;
+    ready_for_data(setup, &mut trial)?;
     let place = trial.directory().to_string_lossy().into_owned();
     let arguments: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
     let group = CommandGroup::of(trial.directory())?;
@@ -142,18 +135,18 @@ pub(super) fn try_command(
     process.stdin(Stdio::null()).stdout(Stdio::null());
     let status = group.run(&mut process).map_err(PrognosisError::io("run", &arguments[0]))?;
     group.end().map_err(PrognosisError::io("end the processes of", &arguments[0]))?;
-    laboratory.check()?;
+    setup.check()?;
     if !status.success() {
         return Err(PrognosisError::Ended { command: command.join(" "), status, output: String::new() });
     }
-    let after = look(laboratory, trial.directory())?;
+    let after = look(setup, trial.directory())?;
     trial.end()?;
     let bytes = match after.files.len() == before.files.len() {
         true => moved_bytes(&before.files, &after.files),
         // Files came or went: all that lies there now counts.
         false => after.all_bytes(),
     };
-    let rate = sequential_rate(laboratory.model)?;
+    let rate = sequential_rate(setup.model)?;
     let now = after.costs[0].seconds;
     tried.cures.push(cure(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
     Ok(())
@@ -198,13 +191,13 @@ fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Op
     }
 }
 
-fn look(laboratory: &Laboratory<'_>, directory: &Path) -> Result<Seen, PrognosisError> {
-    Seen::of(directory, laboratory.model, laboratory.options)
+fn look(setup: &TrialSetup<'_>, directory: &Path) -> Result<Seen, PrognosisError> {
+    Seen::of(directory, setup.model, setup.options)
 }
 
 /// Data of a twin read as zeros, which are not what the checksums of btrfs say: they are made anew.
-fn ready_for_data(laboratory: &Laboratory<'_>, trial: &mut Trial) -> Result<(), PrognosisError> {
-    if laboratory.file_system.entry().twin != Some(TwinBy::Chunks) {
+fn ready_for_data(setup: &TrialSetup<'_>, trial: &mut Trial) -> Result<(), PrognosisError> {
+    if setup.file_system.entry().twin != Some(TwinBy::Chunks) {
         return Ok(());
     }
     trial.forget_checksums()

@@ -157,7 +157,7 @@ pub struct Tried {
     pub elapsed_seconds: f64,
 }
 
-pub struct Laboratory<'a> {
+pub struct TrialSetup<'a> {
     pub twin: &'a Path,
     pub file_system: FileSystem,
     /// Mount options of the original that shape what is written.
@@ -197,7 +197,7 @@ impl Tried {
     }
 }
 
-impl Laboratory<'_> {
+impl TrialSetup<'_> {
     /// Tries what is wanted. `target` names the original in commands. A part that fails is kept in `failed`.
     pub fn run(&self, target: &str, made: Made, wanted: &Wanted) -> Result<Tried, PrognosisError> {
         let begun = std::time::Instant::now();

@@ -5,7 +5,7 @@ use senesce_core::Silent;
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::estimate::{Options, prognosis};
-use senesce_diagnose::twin::{self, Laboratory, Part, Tried, Wanted};
+use senesce_diagnose::twin::{self, Part, TrialSetup, Tried, Wanted};
 use senesce_diagnose::{Prognosis, PrognosisError};
 use senesce_layout::LayoutError;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn tried(target: &Path, wanted: &Wanted) -> (Prognosis, Tried) {
     let mut found = prognosis(target, &options()).unwrap();
     let made = twin::make(target, &path, true).unwrap();
     let (model, options, interrupt) = (DeviceModel::reference_hdd().unwrap(), options(), Interrupt::new());
-    let laboratory = Laboratory {
+    let setup = TrialSetup {
         twin: &path,
         file_system: made.file_system,
         mount_options: made.mount_options.clone(),
@@ -36,7 +36,7 @@ fn tried(target: &Path, wanted: &Wanted) -> (Prognosis, Tried) {
         progress: &Silent,
         interrupt: &interrupt,
     };
-    let tried = laboratory.run(&found.target.clone(), made, wanted).unwrap();
+    let tried = setup.run(&found.target.clone(), made, wanted).unwrap();
     found.take_trial(tried.clone());
     (found, tried)
 }

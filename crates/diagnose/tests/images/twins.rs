@@ -7,7 +7,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::estimate::{Options, Seen};
 use senesce_diagnose::headroom::{NewFiles, User};
-use senesce_diagnose::twin::{self, Laboratory, Wanted};
+use senesce_diagnose::twin::{self, TrialSetup, Wanted};
 use std::os::unix::fs::MetadataExt;
 
 fn options() -> Options {
@@ -89,7 +89,7 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     let model = DeviceModel::reference_hdd().unwrap();
     let (options, interrupt) = (options(), Interrupt::new());
     let file_system = made.file_system;
-    let laboratory = Laboratory {
+    let setup = TrialSetup {
         twin: &path,
         file_system,
         mount_options: made.mount_options.clone(),
@@ -99,7 +99,7 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
         interrupt: &interrupt,
     };
     let wanted = Wanted { create: false, passes: 2, command: vec!["true".into()] };
-    let tried = laboratory.run("TARGET", made, &wanted).unwrap();
+    let tried = setup.run("TARGET", made, &wanted).unwrap();
     image.mount("");
     run(&format!("{tool} {} > /dev/null 2>&1; sync -f {}", image.point().display(), image.point().display()));
     let truth = Seen::of(&image.point(), &model, &options).unwrap();

@@ -294,11 +294,11 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     Ok(study)
 }
 
-/// The memory limit for all, and the lab for what this kernel lacks.
+/// The memory limit for all, and the guest for what this kernel lacks.
 fn cells(systems: &[&str], memory: Option<Bytes>) -> Vec<CellSpec> {
     let limited = memory.map(|_| CellSpec { memory, ..CellSpec::default() });
     let f2fs =
-        systems.contains(&"f2fs").then(|| CellSpec { file_system: "f2fs".into(), lab: true, ..CellSpec::default() });
+        systems.contains(&"f2fs").then(|| CellSpec { file_system: "f2fs".into(), vm: true, ..CellSpec::default() });
     limited.into_iter().chain(f2fs).collect()
 }
 
@@ -345,10 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn f2fs_runs_in_the_lab_and_everything_else_here() {
+    fn f2fs_runs_in_the_guest_and_everything_else_here() {
         let spec = paper(|spec| spec.variant = Variant::F2fsPaper).unwrap();
-        let lab: Vec<bool> = (0..3).map(|fs| spec.lab_kernel(fs, 1, "fileserver").is_some()).collect();
-        assert_eq!(lab, [false, false, true]);
+        let in_guest: Vec<bool> = (0..3).map(|fs| spec.guest_kernel(fs, 1, "fileserver").is_some()).collect();
+        assert_eq!(in_guest, [false, false, true]);
         let none = paper(|spec| (spec.variant, spec.drive) = (Variant::F2fsPaper, Drive::Hdd)).unwrap_err();
         assert!(none.to_string().contains("not published on drive 'hdd'"));
     }

@@ -275,6 +275,6 @@ mod tests {
             under_emulation(&point::tests::seen(vec![Point { emulated, ..point::tests::read_of_a_gib(1 << 30) }]))
         };
         assert_eq!(of(false), None);
-        assert!(of(true).unwrap().starts_with("zfs: read in the lab's guest"));
+        assert!(of(true).unwrap().starts_with("zfs: read in the guest"));
     }
 }

@@ -87,7 +87,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
                 steps.push(Planned::new(step, &round.action, &target).costing(bytes, seconds(common, round)));
             }
         }
-        for fs in &common.lab.0 {
+        for fs in &common.guest.0 {
             let action = format!("the same on {fs}, {} rounds", rounds.len());
             // Emulation is slower by a factor of ten to thirty.
             let seconds = 20.0 + 20.0 * rounds.iter().map(|round| seconds(common, round)).sum::<f64>();

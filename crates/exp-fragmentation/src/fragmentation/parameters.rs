@@ -52,7 +52,7 @@ pub struct Common {
     pub flash: String,
     /// file systems to run in the guest in addition, f2fs,nilfs2; empty: none
     #[arg(long)]
-    pub lab: Lab,
+    pub guest: GuestSystems,
 }
 
 /// Where volumes are made.
@@ -78,7 +78,7 @@ pub enum DirectoryHash {
 /// File systems for the guest, perhaps none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Lab(pub Vec<FileSystem>);
+pub struct GuestSystems(pub Vec<FileSystem>);
 
 impl FromStr for Target {
     type Err = String;
@@ -100,7 +100,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl FromStr for Lab {
+impl FromStr for GuestSystems {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -110,7 +110,7 @@ impl FromStr for Lab {
     }
 }
 
-impl fmt::Display for Lab {
+impl fmt::Display for GuestSystems {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.0.iter().map(|fs| fs.name()).collect();
         formatter.write_str(&names.join(","))
@@ -134,7 +134,7 @@ macro_rules! stored_as_text {
         }
     )*};
 }
-stored_as_text!(Target, Lab);
+stored_as_text!(Target, GuestSystems);
 
 impl Common {
     pub fn defaults(level: Level) -> Self {
@@ -148,7 +148,7 @@ impl Common {
             directory_hash: DirectoryHash::Drawn,
             disk: Models::default().disk,
             flash: Models::default().flash,
-            lab: Lab(level.of([vec![], vec![], vec![FileSystem::F2fs, FileSystem::Nilfs2]])),
+            guest: GuestSystems(level.of([vec![], vec![], vec![FileSystem::F2fs, FileSystem::Nilfs2]])),
         }
     }
 
@@ -170,7 +170,7 @@ impl Common {
             Target::Said(spec) => made(spec.clone()),
         }?;
         let is_made = matches!(place, VolumeSource::Made(_));
-        self.fs.iter().filter(|_| is_made).chain(&self.lab.0).try_for_each(|fs| self.check_size(*fs))?;
+        self.fs.iter().filter(|_| is_made).chain(&self.guest.0).try_for_each(|fs| self.check_size(*fs))?;
         match self.read_ahead.is_empty() {
             true => Err(Failure::usage("read-ahead: the list is empty; write KiB such as 128,0")),
             false => Ok(place),
@@ -195,7 +195,7 @@ impl Common {
 
     /// What the guest runs: this on one file system in its memory.
     pub fn in_guest(&self, fs: FileSystem) -> Self {
-        Self { fs: vec![fs], target: Target::Memory, lab: Lab(Vec::new()), ..self.clone() }
+        Self { fs: vec![fs], target: Target::Memory, guest: GuestSystems(Vec::new()), ..self.clone() }
     }
 
     /// The drives that reads are timed on.
@@ -241,12 +241,12 @@ mod tests {
     #[test]
     fn what_is_said_is_written_back_and_wrong_words_are_refused() {
         for text in ["", "f2fs", "f2fs,nilfs2"] {
-            assert_eq!(text.parse::<Lab>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<GuestSystems>().unwrap().to_string(), text);
         }
         for text in ["memory", "memory:64M", "image:a.img,size=1G", "/tmp"] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
-        assert!("zfs".parse::<Lab>().is_err() && "image:".parse::<Target>().is_err());
+        assert!("zfs".parse::<GuestSystems>().is_err() && "image:".parse::<Target>().is_err());
         assert!(refused(|common| common.target = "/tmp/not/there".parse().unwrap()).contains("there is no directory"));
         assert!(refused(|common| common.size = Size(Bytes::mib(1))).contains("needs a volume of at least"));
         assert!(refused(|common| common.read_ahead.clear()).contains("read-ahead"));

@@ -139,7 +139,7 @@ impl<P: Procedure> Fragmentation<P> {
         let is_any = counted.contains(&true) || context.recorded().events().any(|one| matches!(one, Event::Point(_)));
         let is_end = is_last && common.file_systems(&self.place).last().is_some_and(|last| last == fs);
         match &self.invalid {
-            Some(reason) if !is_any && is_end && common.lab.0.is_empty() => Err(Failure::new(
+            Some(reason) if !is_any && is_end && common.guest.0.is_empty() => Err(Failure::new(
                 ExitCode::RunFailed,
                 format!("no cold read of this run counts; reason of the last one: {reason}"),
             )),

@@ -21,7 +21,7 @@ pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
             Event::Recorded(_) | Event::Speed(_) => {}
         }
     }
-    let emulated = recorded.environment.0.contains_key("lab.accelerator");
+    let emulated = recorded.environment.0.contains_key("vm.accelerator");
     let device = if emulated { "drives emulated by QEMU in the guest" } else { "drives of this machine" };
     let mut tables = vec![means(&results, emulated)];
     let mut figures = Vec::new();

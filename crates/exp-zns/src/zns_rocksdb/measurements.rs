@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(verdict(1, &real), Verdict::Undecided);
         assert_eq!(verdict(5, &real), Verdict::Supported);
         let mut environment = senesce_core::Environment::default();
-        environment.put("lab.accelerator", "kvm");
-        assert_eq!(verdict(5, &crate::lab_drives::facts(&environment, real)), Verdict::NotTestable);
+        environment.put("vm.accelerator", "kvm");
+        assert_eq!(verdict(5, &crate::guest_drives::facts(&environment, real)), Verdict::NotTestable);
     }
 }

@@ -46,7 +46,7 @@ fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record
     let set = ClaimSet::parse(R::CLAIMS, R::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
     let facts = &record.environment.0;
     let facts = Facts {
-        emulated: facts.get("lab.accelerator").is_some_and(|word| word == "tcg"),
+        emulated: facts.get("vm.accelerator").is_some_and(|word| word == "tcg"),
         root: facts.get("process.root").is_none_or(|root| root == true),
         ..Facts::of(record.plan.scale.unwrap_or(Level::Quick))
     };

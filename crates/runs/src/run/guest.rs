@@ -1,4 +1,4 @@
-//! Carries steps of a run into the lab guest and takes over what they recorded.
+//! Carries steps of a run into the guest and takes over what they recorded.
 
 use super::Run;
 use super::conduct::new_plan;
@@ -6,7 +6,7 @@ use super::context::Context;
 use super::recorded::{Common, Entry, GuestBooted, Recorded};
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Record};
-use senesce_guest::{Drive, Keep, LabRun, kernel};
+use senesce_guest::{Drive, GuestRun, Keep, kernel};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl<S: PartialEq> NotDone<S> {
     pub fn of(outcome: Result<Vec<(S, String)>, Failure>) -> Self {
         match outcome {
             Ok(each) => Self { each, others: "the guest did not run it".into() },
-            Err(failure) => Self { each: Vec::new(), others: format!("in the lab: {failure}") },
+            Err(failure) => Self { each: Vec::new(), others: format!("in the guest: {failure}") },
         }
     }
 
@@ -113,7 +113,7 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
         command.extend(["--steps".into(), file.display().to_string()]);
     }
     command.extend(["--out".into(), inside.display().to_string()]);
-    let lab = LabRun {
+    let run = GuestRun {
         kernel: kernel::choose(guest.kernel.as_deref())?,
         drives: guest.drives.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
         keep: Keep::default(),
@@ -125,7 +125,7 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
         time_limit: Some(guest.time_limit),
     };
     let (mut out, mut errors) = (Vec::new(), Vec::new());
-    let outcome = lab.run(context.interrupt, &mut out, &mut errors)?;
+    let outcome = run.run(context.interrupt, &mut out, &mut errors)?;
     let some_failed = G::GOES_ON && outcome.exit_status == ExitCode::RunFailed as u8;
     if outcome.exit_status != 0 && !some_failed {
         let said = String::from_utf8_lossy(&errors);
@@ -161,7 +161,7 @@ fn take_over<G: Run, R: Run<Event = G::Event>>(
     let mut environment = Environment::default();
     environment.extend("guest", &recorded.environment);
     if !R::KNOWS_GUESTS {
-        environment.put("lab.accelerator", &booted.accelerator);
+        environment.put("vm.accelerator", &booted.accelerator);
     }
     context.add_environment(&environment)?;
     context.push_common(Common::Guest(booted));

@@ -77,7 +77,7 @@ pub struct GuestBooted {
 }
 
 impl GuestBooted {
-    pub fn of(outcome: &senesce_guest::LabOutcome) -> Self {
+    pub fn of(outcome: &senesce_guest::GuestOutcome) -> Self {
         Self {
             kernel: outcome.kernel.clone(),
             accelerator: outcome.accelerator.word().into(),

@@ -150,7 +150,7 @@ fn under_emulation_times_are_not_judged_and_layout_is() {
     let directory = tempfile::tempdir().unwrap();
     let mut base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let slow = run(directory.path(), "slow", &SLOW, "6.1", "memory:1G");
-    base.environment.put("lab.accelerator", "tcg");
+    base.environment.put("vm.accelerator", "tcg");
     let found =
         compare(&REGISTRY, &[slow], &[base], &Options { fail_on_regression: Some(0.001), ..Options::default() })
             .unwrap();
@@ -179,7 +179,7 @@ fn hardware_virtualisation_is_judged() {
     let directory = tempfile::tempdir().unwrap();
     let mut base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let slow = run(directory.path(), "slow", &SLOW, "6.1", "memory:1G");
-    base.environment.put("lab.accelerator", "kvm");
+    base.environment.put("vm.accelerator", "kvm");
     let found = compare(&REGISTRY, &[slow], &[base], &gate()).unwrap();
     assert!(found.rows.iter().all(|row| row.judged().is_some()));
 }

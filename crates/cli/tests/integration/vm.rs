@@ -1,4 +1,4 @@
-//! The lab, tried as a user would.
+//! The guest, tried as a user would.
 
 use assert_cmd::Command;
 use std::path::Path;
@@ -21,10 +21,10 @@ fn qemu_processes(scratch: &Path) -> usize {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn exit_status_output_and_record_come_back() {
     let directory = tempfile::tempdir().expect("temporary folder");
-    let record = directory.path().join("lab.json");
+    let record = directory.path().join("vm.json");
     let output = senesce()
         .current_dir(directory.path())
         .args(["vm", "run", "--drive", "zns,size=1G,zone=64M,cap=62M,open=14,active=14"])
@@ -43,7 +43,7 @@ fn exit_status_output_and_record_come_back() {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let renamed = directory.path().join("senesce-static");
@@ -60,7 +60,7 @@ fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_share_carries_results_to_the_host() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let share = directory.path().join("results");
@@ -74,7 +74,7 @@ fn a_share_carries_results_to_the_host() {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else() {
     let directory = tempfile::tempdir().expect("temporary folder");
     // In virtual time, so that nothing depends on the speed of the guest.
@@ -97,7 +97,7 @@ fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else()
 
 /// The mounts are in a namespace of their own, and go with it.
 #[test]
-#[ignore = "needs root, the lab"]
+#[ignore = "needs root, the guest"]
 fn a_place_without_room_is_named_and_left_empty() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let run = |size: &str, drive: &str, script: &str| {
@@ -125,7 +125,7 @@ fn a_place_without_room_is_named_and_left_empty() {
 
 /// Twice the same file system, the second time as the first run left it: mounted, and not synced.
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_conventional_drive_is_kept_for_the_next_run() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let run = |drives: &[&str], script: &str| {
@@ -160,7 +160,7 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
 }
 
 /// `senesce vm run WORDS`: its exit status, what it printed, and what it said on standard error.
-fn lab_run(words: &[&str]) -> (Option<i32>, String, String) {
+fn vm_run(words: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("temporary folder");
     let output = senesce().current_dir(directory.path()).args(["vm", "run"]).args(words).output().expect("run senesce");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -168,48 +168,48 @@ fn lab_run(words: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_missing_command_and_a_hang_end_clearly() {
-    let (code, _, said) = lab_run(&["--", "no-such-command"]);
+    let (code, _, said) = vm_run(&["--", "no-such-command"]);
     assert_eq!(code, Some(127), "{said}");
     assert!(said.contains("cannot run no-such-command in the guest"), "{said}");
-    let (code, _, said) = lab_run(&["--time-limit", "20s", "--", "sleep", "1000"]);
+    let (code, _, said) = vm_run(&["--time-limit", "20s", "--", "sleep", "1000"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("--time-limit"), "{said}");
 }
 
 /// A guest that could not even boot in its time is not given the same time again.
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_time_limit_is_kept_while_booting() {
-    let (code, _, said) = lab_run(&["--accelerator", "tcg", "--time-limit", "1s", "--", "sleep", "1000"]);
+    let (code, _, said) = vm_run(&["--accelerator", "tcg", "--time-limit", "1s", "--", "sleep", "1000"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("--time-limit") && !said.contains("booted again"), "{said}");
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn output_streams_and_a_guest_that_hangs_says_where() {
     let script = "echo before; echo trouble >/dev/ttyS0; sleep 1000";
-    let (code, out, said) = lab_run(&["--time-limit", "60s", "--", "sh", "-c", script]);
+    let (code, out, said) = vm_run(&["--time-limit", "60s", "--", "sh", "-c", script]);
     assert_eq!(code, Some(125), "{said}");
     assert_eq!(out, "before\n");
     assert!(said.contains("trouble"), "the console's last lines are shown: {said}");
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_panic_and_a_guest_out_of_memory_are_told_from_a_failing_command() {
-    let (code, _, said) = lab_run(&["--", "sh", "-c", "echo c >/proc/sysrq-trigger"]);
+    let (code, _, said) = vm_run(&["--", "sh", "-c", "echo c >/proc/sysrq-trigger"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("panicked") && said.contains("sysrq"), "{said}");
-    let (code, _, said) = lab_run(&["--memory", "512M", "--", "sh", "-c", "head -c 2000000000 /dev/zero | tail"]);
+    let (code, _, said) = vm_run(&["--memory", "512M", "--", "sh", "-c", "head -c 2000000000 /dev/zero | tail"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("ran out of memory") && said.contains("--memory"), "{said}");
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn ctrl_c_ends_the_guest() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
@@ -227,7 +227,7 @@ fn ctrl_c_ends_the_guest() {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_reader_that_goes_away_ends_the_guest_quietly() {
     use std::io::Read;
     let directory = tempfile::tempdir().expect("temporary folder");
@@ -277,11 +277,11 @@ personality = "webserver"
 scale = 0.02
 seconds = 0.5
 [[cell]]
-lab = true
+vm = true
 "#;
 
 #[test]
-#[ignore = "long: a study in an emulated machine takes minutes; needs the lab"]
+#[ignore = "long: a study in an emulated machine takes minutes; needs the guest"]
 fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     let directory = tempfile::tempdir().expect("temporary folder");
     std::fs::write(directory.path().join("study.toml"), STUDY).expect("study");
@@ -299,12 +299,12 @@ fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     assert_eq!(of_guest.matches("\"kind\":\"done\"").count(), 8, "{of_guest}");
     senesce().current_dir(directory.path()).args(["report", "run"]).assert().success();
     let report = std::fs::read_to_string(directory.path().join("run/report.html")).expect("report");
-    assert!(report.contains("8 runs were done in the lab on kernel"), "the numbers are marked");
+    assert!(report.contains("8 runs were done in the guest on kernel"), "the numbers are marked");
 }
 
 /// One small job per subject: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
 #[test]
-#[ignore = "needs the lab, db_bench"]
+#[ignore = "needs the guest, db_bench"]
 fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let reproduce = |words: &[&str]| -> serde_json::Value {
@@ -322,7 +322,7 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
         serde_json::from_slice(&output.stdout).expect("JSON")
     };
     let every = "file-systems=ext4,xfs,btrfs,f2fs,nilfs2,zoned-btrfs,zoned-f2fs";
-    let tested = reproduce(&["lab-selftest", "--set", every, "--set", "time-limit=3min"]).to_string();
+    let tested = reproduce(&["vm-selftest", "--set", every, "--set", "time-limit=3min"]).to_string();
     assert!(tested.contains("\"working\":7"), "{tested}");
     let both = [
         "--set",
@@ -362,7 +362,7 @@ fn agreeing(result: &serde_json::Value) -> Vec<serde_json::Value> {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let script = r#"
@@ -398,7 +398,7 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
 
 /// What lies in a zone in the middle of a drive is data like any other.
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
     let script = r#"
         set -e
@@ -408,7 +408,7 @@ fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
         dd if=/dev/nvme0n1 bs=1M count=1 skip=192 iflag=direct status=none | tr -d '\0' | wc -c | sed 's/....$/0000/'
     "#;
     let words = ["--drive", "zns,size=1G,zone=64M", "--time-limit", "8min", "--", "sh", "-c", script];
-    let (code, out, said) = lab_run(&words);
+    let (code, out, said) = vm_run(&words);
     assert_eq!((code, out.as_str()), (Some(0), "status 3\n1040000\n"), "{said}");
     assert!(said.contains("1 of 16 zones are not empty, the first is zone 3"), "{said}");
     assert!(said.contains("--erase /dev/nvme0n1"), "{said}");
@@ -416,7 +416,7 @@ fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
 
 /// Hosts often have control groups of version 1 only; the guest has version 2.
 #[test]
-#[ignore = "long: a workload and four commits in an emulated machine take a minute; needs the lab"]
+#[ignore = "long: a workload and four commits in an emulated machine take a minute; needs the guest"]
 fn limits_by_control_groups_of_version_2_are_entered_and_left() {
     let script = r#"
         set -e
@@ -429,7 +429,7 @@ fn limits_by_control_groups_of_version_2_are_entered_and_left() {
         sort -u seen | cut -d' ' -f2- | sed 's/^/io.max /'
         test -z "$(ls -d /sys/fs/cgroup/senesce-* 2>/dev/null)" && echo left
     "#;
-    let (code, out, said) = lab_run(&["--time-limit", "5min", "--", "sh", "-c", script]);
+    let (code, out, said) = vm_run(&["--time-limit", "5min", "--", "sh", "-c", script]);
     assert_eq!(code, Some(0), "{out}{said}");
     for line_of_text in [
         r#""cgroup.memory.max": "629145600""#,
@@ -447,7 +447,7 @@ fn wait_for_guest(scratch: &Path) {
 }
 
 #[test]
-#[ignore = "needs the lab"]
+#[ignore = "needs the guest"]
 fn a_killed_senesce_leaves_no_guest() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))

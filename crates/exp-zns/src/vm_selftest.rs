@@ -1,16 +1,16 @@
-//! Every file system and drive that the lab promises, tried in one boot: make, mount, write, remount, compare, unmount.
+//! Every file system and drive that the guest promises, tried in one boot: make, mount, write, remount, compare, unmount.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span, Table};
-use senesce_guest::{Drive, Keep, LabRun, kernel};
+use senesce_guest::{Drive, GuestRun, Keep, kernel};
 use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 
-pub struct LabSelftest;
+pub struct VmSelftest;
 
 /// What is tried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -33,7 +33,7 @@ fn file_systems() -> Vec<String> {
 const DRIVES: [&str; 3] = ["nvme,size=512M", "nvme,size=128M", "zns,size=2G,zone=64M,cap=64M,open=14,active=14"];
 
 /// Makes one file system, writes 2 MiB, and compares them after a remount. The drives are told apart by what they are.
-const SCRIPT: &str = include_str!("../data/lab/selftest.sh");
+const SCRIPT: &str = include_str!("../data/vm/selftest.sh");
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,10 +55,10 @@ pub struct Tried {
     said: String,
 }
 
-impl Run for LabSelftest {
-    const KIND: &'static str = "lab-selftest";
-    const PUBLISHED: &'static str = include_str!("../data/published/lab-selftest.csv");
-    const CLAIMS: &'static str = include_str!("../data/published/lab-selftest.claims.toml");
+impl Run for VmSelftest {
+    const KIND: &'static str = "vm-selftest";
+    const PUBLISHED: &'static str = include_str!("../data/published/vm-selftest.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/vm-selftest.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = ();
@@ -75,9 +75,9 @@ impl Run for LabSelftest {
     }
 
     fn step(&mut self, spec: &Spec, _step: &(), context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let lab = lab(&spec.file_systems, spec.time_limit.0)?;
+        let guest = selftest_guest(&spec.file_systems, spec.time_limit.0)?;
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let outcome = lab.run(context.interrupt, &mut out, &mut errors)?;
+        let outcome = guest.run(context.interrupt, &mut out, &mut errors)?;
         let said = String::from_utf8_lossy(&errors).into_owned();
         let all = tried(&spec.file_systems, &String::from_utf8_lossy(&out), outcome.exit_status, &said);
         all.into_iter().for_each(|tried| context.record(Event::Tried(tried)));
@@ -162,9 +162,9 @@ fn measurements(states: &[Tried]) -> Vec<Measurement> {
     states.iter().filter_map(one).collect()
 }
 
-impl Experiment for LabSelftest {
+impl Experiment for VmSelftest {
     const TITLE: &'static str = "Do the guest, its drives and its file systems work on this machine?";
-    const PAGE: &'static str = include_str!("../docs/experiments/lab-selftest.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/vm-selftest.md");
 
     fn defaults(level: Level) -> Spec {
         Spec {
@@ -174,10 +174,10 @@ impl Experiment for LabSelftest {
     }
 }
 
-fn lab(names: &[String], limit: Duration) -> Result<LabRun, Failure> {
+fn selftest_guest(names: &[String], limit: Duration) -> Result<GuestRun, Failure> {
     let mut command: Vec<String> = ["bash", "-c", SCRIPT, "selftest"].map(str::to_string).to_vec();
     command.extend_from_slice(names);
-    Ok(LabRun {
+    Ok(GuestRun {
         kernel: kernel::choose(None)?,
         drives: DRIVES.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
         keep: Keep::default(),
@@ -219,13 +219,13 @@ mod tests {
     }
 
     fn verdict(states: &[Tried]) -> Verdict {
-        let set = ClaimSet::parse(LabSelftest::CLAIMS, LabSelftest::PUBLISHED).unwrap();
+        let set = ClaimSet::parse(VmSelftest::CLAIMS, VmSelftest::PUBLISHED).unwrap();
         decide(&set, &measurements(states), &Facts::of(Level::Quick))[0].verdict
     }
 
     #[test]
     fn a_file_system_of_which_the_guest_says_nothing_does_not_work() {
-        let spec = LabSelftest::defaults(Level::Quick);
+        let spec = VmSelftest::defaults(Level::Quick);
         let all: String = spec.file_systems.iter().map(|name| format!("{name} ok 1.0 \n")).collect();
         let whole = tried(&spec.file_systems, &all, 0, "");
         assert_eq!(verdict(&whole), Verdict::Supported);
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn every_claim_finds_the_values_that_it_needs() {
-        let set = ClaimSet::parse(LabSelftest::CLAIMS, LabSelftest::PUBLISHED).unwrap();
-        let spec = LabSelftest::defaults(Level::Quick);
+        let set = ClaimSet::parse(VmSelftest::CLAIMS, VmSelftest::PUBLISHED).unwrap();
+        let spec = VmSelftest::defaults(Level::Quick);
         assert_eq!(untested(&set, &measurements(&tried(&spec.file_systems, "", 0, ""))), Vec::<String>::new());
     }
 }

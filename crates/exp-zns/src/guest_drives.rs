@@ -16,9 +16,9 @@ pub fn zoned(name: &str) -> Result<Environment, Failure> {
     Ok(facts)
 }
 
-/// Drives of the lab are emulated, however the guest ran: they have no flash, and their times decide nothing.
+/// Drives of the guest are emulated, however the guest ran: they have no flash, and their times decide nothing.
 pub fn facts(environment: &Environment, facts: Facts) -> Facts {
     let text = |name: &str| environment.0.get(name).and_then(serde_json::Value::as_str).map(String::from);
     let drives = facts.drives.into_iter().chain(text(CALLED)).collect();
-    Facts { emulated: facts.emulated || environment.0.contains_key("lab.accelerator"), drives, ..facts }
+    Facts { emulated: facts.emulated || environment.0.contains_key("vm.accelerator"), drives, ..facts }
 }

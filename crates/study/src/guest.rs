@@ -1,4 +1,4 @@
-//! Cells in the lab: the guest runs the same study, restricted to them; what it records is taken over.
+//! Cells in the guest: the guest runs the same study, restricted to them; what it records is taken over.
 
 use crate::Study;
 use crate::images::memory_available;
@@ -14,11 +14,11 @@ use std::time::Duration;
 /// Name of the kernel that is asked for, and its runs.
 pub type Groups = BTreeMap<String, Vec<RunId>>;
 
-/// Splits runs into those done here and those of the lab, by kernel.
+/// Splits runs into those done here and those of the guest, by kernel.
 pub fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
     let (mut here, mut groups) = (Vec::new(), Groups::new());
     for id in all {
-        match spec.lab_kernel(id.on.fs, id.on.state, &spec.workload[id.workload].name) {
+        match spec.guest_kernel(id.on.fs, id.on.state, &spec.workload[id.workload].name) {
             None => here.push(id),
             Some(kernel) => groups.entry(kernel).or_default().push(id),
         }
@@ -34,7 +34,7 @@ pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
         one.kernel.clear();
     }
     for one in &mut part.cell {
-        one.lab = false;
+        one.vm = false;
         one.kernel.clear();
     }
     let left_out = spec.combinations().filter(|cell| !keep.contains(cell)).map(|(fs, state, workload)| CellSpec {
@@ -75,7 +75,7 @@ fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Re
 }
 
 /// What the study says, or more where images would else lie in the slow folder that is shared with the guest: its file
-/// system in memory takes most of it (see the lab's guest), and a gibibyte is for the programs.
+/// system in memory takes most of it (see the guest), and a gibibyte is for the programs.
 fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();
     let needed = memory_needed(spec, &images.into_iter().collect::<Vec<_>>());
@@ -94,7 +94,7 @@ fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
 /// Checks that the kernels which the study names are set up.
 ///
 /// # Errors
-/// When a kernel that the study names is not in the cache of the lab; without a name, when there is none at all.
+/// When a kernel that the study names is not in the cache of the guest; without a name, when there is none at all.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     let (_, groups) = split(spec, runs(spec));
     for name in groups.keys() {
