@@ -1,4 +1,4 @@
-//! Records in one documented, tidy shape for other programs. The schema is described in docs/verbs/export.md.
+//! Records in one documented, tidy shape for other programs. The schema is described in docs/verbs/report.md.
 
 use crate::measurements;
 use crate::registry::Registry;
