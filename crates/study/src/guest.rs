@@ -111,7 +111,7 @@ mod tests {
 
     /// A kind that few kernels have.
     const STRANGE: &str = "name = 't'\nsize = '256M'\n[[file_system]]\nkind = 'nilfs2'\n[[state]]\nkind = 'fresh'\n\
-        [[workload]]\npersonality = 'webserver'\n[[cell]]\nlab = true\n";
+        [[workload]]\npersonality = 'webserver'\n[[cell]]\nvm = true\n";
 
     #[test]
     fn a_run_that_failed_in_the_guest_keeps_its_reason() {

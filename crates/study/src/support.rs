@@ -73,7 +73,7 @@ mod tests {
             .to_string();
         let spec = StudySpec::parse("t", &text).unwrap();
         assert!(needs(&spec).root.is_some());
-        text += "[[cell]]\nlab = true\n";
+        text += "[[cell]]\nvm = true\n";
         assert!(needs(&StudySpec::parse("t", &text).unwrap()).root.is_none());
     }
 }

@@ -89,7 +89,7 @@ fn what_goes_on_until_it_is_decided_has_an_end() {
     assert!(with("until_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]").contains("models"));
     let text = GOOD.replacen("size", "until_decided = true\nmax_time = \"1h\"\nsize", 1);
     assert!(StudySpec::parse("s.toml", &text).is_ok());
-    let in_guest = format!("{text}\n[[cell]]\nfile_system = \"ext4\"\nlab = true\n");
+    let in_guest = format!("{text}\n[[cell]]\nfile_system = \"ext4\"\nvm = true\n");
     assert!(StudySpec::parse("s.toml", &in_guest).unwrap_err().to_string().contains("runs in the guest"));
 }
 
