@@ -33,10 +33,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// Begins the transport in a thread of its own and meets the other ranks.
-    ///
-    /// # Errors
-    /// Those of `begin`; [`ClusterError::Mpi`] when no thread can be started; [`ClusterError::Differ`] when the ranks do not
-    /// have the same program and arguments; [`ClusterError::Ended`] when one of them ended meanwhile.
     pub fn join<T: Transport + 'static>(
         begin: impl FnOnce() -> Result<T, ClusterError> + Send + 'static,
         hello: Hello,
@@ -127,9 +123,6 @@ impl Cluster {
     }
 
     /// Bytes of every rank, in their order, to rank 0; `None` on the others.
-    ///
-    /// # Errors
-    /// [`ClusterError::Ended`] when a rank ended before it sent its own.
     pub fn gather_bytes(&self, bytes: Vec<u8>) -> Result<Option<Vec<Vec<u8>>>, ClusterError> {
         let step = self.next_step();
         if self.rank != 0 {
@@ -144,9 +137,6 @@ impl Cluster {
     }
 
     /// A value of rank 0 to all; the others give `None`.
-    ///
-    /// # Errors
-    /// [`ClusterError::Ended`] when rank 0 ended before it sent it; a value of another type.
     pub fn broadcast<T: Serialize + DeserializeOwned>(&self, value: Option<&T>) -> Result<T, ClusterError> {
         let step = self.next_step();
         if self.rank != 0 {
@@ -160,9 +150,6 @@ impl Cluster {
     }
 
     /// Returns when all ranks have called it.
-    ///
-    /// # Errors
-    /// [`ClusterError::Ended`] when a rank ended meanwhile.
     pub fn barrier(&self) -> Result<(), ClusterError> {
         self.gather(&())?;
         self.broadcast(Some(&()).filter(|_| self.is_first()))
@@ -174,9 +161,6 @@ impl Cluster {
     }
 
     /// The next message that `from` sent with [`Self::send_to`].
-    ///
-    /// # Errors
-    /// [`ClusterError::Ended`] when that rank ended before it sent one.
     pub fn receive_from(&self, from: u32) -> Result<Vec<u8>, ClusterError> {
         self.receive(from, BESIDE)
     }
@@ -277,9 +261,6 @@ impl Cluster {
 
     /// The clock of this rank minus that of rank 0, in seconds, for all ranks (on rank 0; else empty). Of several round
     /// trips the shortest counts (Cristian 1989); the error is at most half of it, the second number.
-    ///
-    /// # Errors
-    /// [`ClusterError::Ended`] when a rank ended meanwhile.
     pub fn clock_offsets(&self) -> Result<Vec<(f64, f64)>, ClusterError> {
         const TRIPS: usize = 32;
         let hurry = |hurry| self.state.timing.store(hurry, Ordering::Relaxed);

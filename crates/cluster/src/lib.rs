@@ -27,9 +27,6 @@ pub use transport::Transport;
 pub const HAS_MPI: bool = cfg!(feature = "mpi");
 
 /// Joins the ranks that mpirun or the batch system started together with this process.
-///
-/// # Errors
-/// Built without MPI; not started by mpirun; the ranks do not agree on program or arguments; a rank does not answer.
 pub fn join_mpi(hello: Hello, interrupt: &senesce_core::interrupt::Interrupt) -> Result<Cluster, ClusterError> {
     #[cfg(feature = "mpi")]
     {

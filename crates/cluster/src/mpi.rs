@@ -33,10 +33,6 @@ struct Pending {
 
 impl Mpi {
     /// Begins MPI; the thread that calls this is the only one to use it.
-    ///
-    /// # Errors
-    /// [`ClusterError::NotStarted`] without a launcher; [`ClusterError::Apart`] when the tasks of a batch system do not see
-    /// each other; [`ClusterError::Mpi`] when MPI was begun before in this process.
     pub fn begin() -> Result<Self, ClusterError> {
         if !LAUNCHERS.iter().any(|name| std::env::var_os(name).is_some()) {
             return Err(ClusterError::NotStarted);

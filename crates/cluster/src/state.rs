@@ -127,9 +127,6 @@ impl State {
     }
 
     /// Whether operations below `end` may be begun; `None`: not yet.
-    ///
-    /// # Errors
-    /// [`Halt`]: why none may be begun any more.
     pub fn permits(&self, end: u64) -> Option<Result<(), Halt>> {
         if end > self.stop_at.load(Ordering::Acquire) {
             return Some(Err(Halt::Wanted));

@@ -54,9 +54,6 @@ struct Procedure<'a, P: Probe> {
 
 /// Measures a device and fits a model to it. `rotational`: what the kernel says, if it says anything. `seed` chooses the
 /// places that are read.
-///
-/// # Errors
-/// [`ModelError::TooSmall`]; those of reading.
 pub fn measure(
     probe: &mut impl Probe,
     name: &str,

@@ -93,9 +93,6 @@ impl DeviceModel {
     }
 
     /// A built-in device (data/devices/NAME.toml).
-    ///
-    /// # Errors
-    /// [`ModelError::Unknown`] with all that are known; as [`Self::from_toml`].
     pub fn builtin(name: &str) -> Result<Self, ModelError> {
         let text = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let known = Self::builtin_names().collect::<Vec<_>>().join(", ");
@@ -113,10 +110,6 @@ impl DeviceModel {
     }
 
     /// Reads a device file; `name` names it in errors.
-    ///
-    /// # Errors
-    /// [`ModelError::Malformed`] for text that is no device; other variants for parameters that are out of range or do not go
-    /// together.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text)
             .map_err(|error| ModelError::Malformed { name: name.into(), problem: error.to_string() })?;
@@ -125,9 +118,6 @@ impl DeviceModel {
     }
 
     /// The device file of this model.
-    ///
-    /// # Errors
-    /// [`ModelError::Malformed`] when TOML cannot hold a value.
     pub fn to_toml(&self) -> Result<String, ModelError> {
         toml::to_string_pretty(self)
             .map_err(|error| ModelError::Malformed { name: self.name.clone(), problem: error.to_string() })

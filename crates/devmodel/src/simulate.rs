@@ -70,9 +70,6 @@ pub struct Options {
 }
 
 /// Times a trace on a model. The same arguments always give the same outcome.
-///
-/// # Errors
-/// A request that reaches behind the end of the device, issue times that go down, or a state that the device cannot be in.
 pub fn simulate<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,

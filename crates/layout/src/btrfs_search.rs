@@ -61,9 +61,6 @@ pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// Calls `each` with the items of `tree` whose object lies in `objects`, ascending by key. Items of other types are met too.
-///
-/// # Errors
-/// Those of BTRFS_IOC_TREE_SEARCH_V2: EPERM without root; InvalidData for an answer that ends inside an item.
 pub fn search(
     root: BorrowedFd<'_>,
     tree: u64,

@@ -58,9 +58,6 @@ impl InodeTables {
 
     /// Reads the extents of every file of the tree. Files that are mapped in a way this reader does not know are asked of
     /// the kernel, one by one.
-    ///
-    /// # Errors
-    /// Those of reading the inode tables, and [`LayoutError::Malformed`] for what cannot be; as [`fiemap::read_files`].
     pub fn walk(&self, root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
         let order = tree.by_inode();
         let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);

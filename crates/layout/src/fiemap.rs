@@ -62,9 +62,6 @@ pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Resu
 }
 
 /// Reads some files of the tree.
-///
-/// # Errors
-/// Those of opening a file and of FIEMAP, with the path; a file that may not be read is counted instead where `keep` says so.
 pub fn read_files(
     root: BorrowedFd<'_>,
     shown: &Path,

@@ -68,11 +68,6 @@ impl Layout {
     }
 
     /// The same with options.
-    ///
-    /// # Errors
-    /// [`LayoutError::Target`] for an image or device that cannot be mounted to be looked at; [`LayoutError::NoExtents`] where
-    /// the file system does not tell; [`LayoutError::Method`] where the chosen way does not fit; [`LayoutError::Permission`]
-    /// and [`LayoutError::Io`] for what cannot be read; [`LayoutError::Malformed`] for a damaged file system.
     pub fn examine(target: &Path, options: &Options) -> Result<Self, LayoutError> {
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new()

@@ -26,10 +26,6 @@ pub enum ShownDirectory {
 
 impl ShownDirectory {
     /// Finds or makes it.
-    ///
-    /// # Errors
-    /// [`LayoutError::Io`] when nothing has the name; [`LayoutError::Target`] for what is neither directory nor image nor block
-    /// device, for what is mounted where it cannot be seen, and as [`visit`].
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };
         let found = target.metadata().map_err(|source| LayoutError::io("cannot open", target, source))?;
@@ -114,9 +110,6 @@ impl ShownDirectory {
 
 /// The mounts of a target that lies on one of these devices through which its files can be seen, those that show all of it
 /// first. None where it is not mounted.
-///
-/// # Errors
-/// It is mounted, and no place shows it; the mounts cannot be read.
 pub fn seen_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>, TargetError> {
     let numbers: Vec<_> = devices.iter().filter_map(|device| BlockDevice::number_of(device)).collect();
     let is_it = |line: &MountLine| {

@@ -199,9 +199,6 @@ impl Tree {
 }
 
 /// Opens a directory below `root`, in pieces where its path is longer than the kernel takes at once.
-///
-/// # Errors
-/// Those of openat(2); ENAMETOOLONG for a name that is longer than a piece.
 pub fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     let open = |from: BorrowedFd<'_>, piece: &[u8]| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

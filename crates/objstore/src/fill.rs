@@ -60,10 +60,6 @@ pub struct Full {
 /// every one and may end the fill with `false`.
 ///
 /// The names are the SHA-1 of 200 random bytes, the content is random; nothing is synced, as in the study.
-///
-/// # Errors
-/// Those of making directories and files but for ENOSPC, EDQUOT and EMLINK, which are the end that is looked for; those of
-/// statvfs(3).
 pub fn fill(
     root: &ClaimedDirectory,
     scheme: Scheme,

@@ -37,9 +37,6 @@ impl Scheme {
     pub const GIT: Self = Self { digits: 2, depth: 1 };
 
     /// A scheme of `digits` x `depth`, together at most 40 digits.
-    ///
-    /// # Errors
-    /// [`SchemeError::HalfZero`] where only one of them is 0; [`SchemeError::TooLong`] for more digits than a name has.
     pub fn new(digits: u32, depth: u32) -> Result<Self, SchemeError> {
         if (digits == 0) != (depth == 0) {
             return Err(SchemeError::HalfZero(digits, depth));

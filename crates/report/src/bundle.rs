@@ -47,10 +47,6 @@ pub const MOST_BYTES: Bytes = Bytes::gib(2);
 const LEFT_OUT: [&str; 2] = ["lock", "report.html"];
 
 /// Writes the bundle as a zip archive: record, report, figures, tables, the command, and checksums of all.
-///
-/// # Errors
-/// When the files of the record are larger than [`MOST_BYTES`] together, cannot be read, or have a name that an archive must
-/// not hold; when a figure cannot be drawn, or `out` not be written.
 pub fn write(
     record: &Record,
     analysis: &Analysis,

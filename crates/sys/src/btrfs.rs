@@ -196,9 +196,6 @@ pub struct Device {
 }
 
 /// The device with a number.
-///
-/// # Errors
-/// `ENODEV`: there is none (numbers of devices that were removed are not used again). It is no btrfs.
 pub fn device(root: impl AsFd, number: u64) -> crate::Result<Device> {
     let mut request = DeviceRequest { number, uuid: [0; 16], used: 0, total: 0, rest: [0; 507] };
     // SAFETY: the kernel reads and writes one structure of this type.

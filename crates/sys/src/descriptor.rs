@@ -6,9 +6,6 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 /// A copy of the descriptor with this number (fcntl(2), F_DUPFD_CLOEXEC) that this program was started with: position, flags and
 /// what may be done with it are shared. What the program opened itself is marked to be closed on execve(2), which none of those is.
-///
-/// # Errors
-/// EBADF where it is not open, or the program's own; EMFILE.
 pub fn inherited(number: u32) -> Result<OwnedFd> {
     const BEHIND_STANDARD_ERROR: libc::c_int = 3;
     let number = libc::c_int::try_from(number).map_err(|_| Errno::BADF)?;
@@ -28,9 +25,6 @@ pub fn inherited(number: u32) -> Result<OwnedFd> {
 
 /// Keeps all descriptors but the three standard ones from programs that this process begins or becomes (close_range(2),
 /// CLOSE_RANGE_CLOEXEC, Linux 5.11).
-///
-/// # Errors
-/// ENOSYS or EINVAL on older kernels.
 pub fn keep_from_programs() -> Result<()> {
     const BEHIND_STANDARD_ERROR: libc::c_uint = 3;
     let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;

@@ -14,9 +14,6 @@ const HARMLESS: libc::c_int = libc::SIGURG;
 /// Whether anything but this descriptor (and its duplicates) has the file open, for reading too: descriptors in any process,
 /// mappings, sockets that carry one, loop devices, swap space, targets of the kernel. The kernel grants a write lease only if
 /// nothing has. The lease is returned at once.
-///
-/// # Errors
-/// `EINVAL`: the file system has no leases, or it is not a regular file. `EACCES`: another user's file, without CAP_LEASE.
 pub fn is_open_elsewhere(file: &File) -> Result<bool> {
     let number = file.as_raw_fd();
     set(number, F_SETSIG, HARMLESS)?;

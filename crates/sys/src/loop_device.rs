@@ -93,9 +93,6 @@ pub fn free_number(control: impl AsFd) -> crate::Result<u32> {
 }
 
 /// Attaches a file to a device until its last user has gone. `name` is what `losetup` shows; 63 bytes of it are kept.
-///
-/// # Errors
-/// `EBUSY`: somebody else has attached something. `EINVAL`: Linux before 5.8, or a size that is no multiple of 512.
 pub fn configure(device: impl AsFd, file: impl AsFd, name: &str, read_only: bool) -> crate::Result<()> {
     let mut file_name = [0; 64];
     let length = name.len().min(63);
@@ -118,18 +115,12 @@ pub fn set_direct_io(device: impl AsFd, on: bool) -> crate::Result<()> {
 }
 
 /// Detaches what is attached, now or with its last user.
-///
-/// # Errors
-/// `ENXIO`: nothing is attached.
 pub fn detach(device: impl AsFd) -> crate::Result<()> {
     // SAFETY: LOOP_CLR_FD takes no argument.
     unsafe { ioctl(device, NoArg::<LOOP_CLR_FD>::new()) }
 }
 
 /// What is attached.
-///
-/// # Errors
-/// `ENXIO`: nothing is.
 pub fn status(device: impl AsFd) -> crate::Result<Status> {
     // SAFETY: LOOP_GET_STATUS64 writes one struct loop_info64, any bytes of which are valid.
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, Status>::new()) }

@@ -63,9 +63,6 @@ fn rusage(who: libc::c_int) -> libc::rusage {
 }
 
 /// Waits for the end of a child and tells what it and its own children used.
-///
-/// # Errors
-/// It is no child of this process, or somebody else has waited for it.
 pub fn wait(child: Pid) -> crate::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage.

@@ -67,9 +67,6 @@ impl Default for ZoneReport {
 impl ZoneReport {
     /// At most `most` zones from the one that holds `sector` on; fewer where they do not fit into one report, none behind the
     /// last. Each with the sectors of it that can be written.
-    ///
-    /// # Errors
-    /// It is no zoned block device, or the kernel has no support for them.
     pub fn read(
         &mut self,
         device: impl AsFd,
@@ -97,9 +94,6 @@ pub enum ZoneAction {
 }
 
 /// Does it to the zones in a range of sectors.
-///
-/// # Errors
-/// A zone is not in a state for it, or too many are open or active.
 pub fn act(device: impl AsFd, action: ZoneAction, sector: u64, sectors: u64) -> crate::Result<()> {
     let range = Range { sector, sectors };
     // SAFETY: all four requests read one struct blk_zone_range.

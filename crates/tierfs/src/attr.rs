@@ -62,9 +62,6 @@ impl SetAttr {
 
 impl TierFs {
     /// Attributes of an inode.
-    ///
-    /// # Errors
-    /// ESTALE when the inode is not in use, EIO when it is damaged.
     pub fn get_attr(&self, ino: u32) -> FsResult<Attr> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
@@ -97,11 +94,6 @@ impl TierFs {
     }
 
     /// Sets attributes, all of them at once.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]). With a size also EFBIG above
-    /// [`MAX_FILE_BYTES`](crate::format::MAX_FILE_BYTES), EISDIR for a directory and EINVAL for what else is no regular
-    /// file.
     pub fn set_attr(&self, ino: u32, set: &SetAttr) -> FsResult<Attr> {
         if let Some(size) = set.size {
             return self.truncate(ino, size, |inode| set.adjust(inode));

@@ -14,10 +14,6 @@ const READY: &str = "mounted";
 
 /// Starts this program again with its own arguments and `--foreground`, in a session of its own. Returns once the file
 /// system is mounted, or with the exit status of a server that could not mount it; its messages were passed on.
-///
-/// # Errors
-/// The log cannot be opened for appending, or the program cannot be found, started, listened to or waited for. That the
-/// server could not mount is no error: its exit status says it.
 pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
     log.map_or(Ok(()), |log| output::append(log).map(drop))?;
     let program = std::env::current_exe().map_err(io_error("find", Path::new("the program")))?;
@@ -51,9 +47,6 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
 }
 
 /// Says that the file system is mounted, if this is a server in the background; from then on its messages go to the log.
-///
-/// # Errors
-/// The log cannot be opened for appending, or does not take the place of standard output and standard error.
 pub fn report_ready() -> Result<(), TierError> {
     let Some(log) = std::env::var_os(LOG_VARIABLE).map(PathBuf::from) else { return Ok(()) };
     let file = output::append(&log)?;

@@ -20,9 +20,6 @@ pub trait ColdStore: Send + Sync {
     fn write(&self, slot: u32, from: &[u8]) -> io::Result<()>;
 
     /// Makes everything written so far durable.
-    ///
-    /// # Errors
-    /// Those of fdatasync(2): what was written since the last success may be lost.
     fn sync(&self) -> io::Result<()>;
 
     /// Gives the space of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
@@ -49,9 +46,6 @@ pub struct FileCold {
 
 impl FileCold {
     /// Opens `path`, bypassing the page cache where its file system allows that.
-    ///
-    /// # Errors
-    /// [`TierError::Io`]: those of open(2), among them EBUSY for a device that is mounted or otherwise in use.
     pub fn open(path: &Path) -> Result<Self, TierError> {
         Self::open_at(path, path)
     }
@@ -172,9 +166,6 @@ impl Latency {
     }
 
     /// Reads `ssd`, `hdd` or a number of microseconds.
-    ///
-    /// # Errors
-    /// [`TierError::Usage`] for any other text.
     pub fn parse(text: &str) -> Result<Self, TierError> {
         match text {
             "ssd" => Ok(Self::SSD),

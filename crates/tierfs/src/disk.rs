@@ -36,9 +36,6 @@ pub struct DiskMount {
 
 impl DiskMount {
     /// Mounts `store`, of `bytes` bytes, as the file `disk` below `mount_point`.
-    ///
-    /// # Errors
-    /// The guardian cannot write down that the mount is to be undone, or fuse cannot mount there ([`TierError::Io`]).
     pub fn new(store: Box<dyn ColdStore>, bytes: u64, mount_point: &Path, threads: usize) -> Result<Self, TierError> {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("senesce-disk".into())];

@@ -77,11 +77,6 @@ impl TierFs {
     }
 
     /// Writes `data` at `start`: atomic and durable as a whole. `clear_setid` drops set-user-ID and set-group-ID.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); EFBIG where it would end above [`MAX_FILE_BYTES`], EISDIR for a directory
-    /// and EINVAL for what else is no regular file. EIO also when a cold block of which a part stays cannot be read
-    /// back.
     pub fn write(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.write_and(ino, start, data, clear_setid, |_| ())
     }

@@ -111,10 +111,6 @@ impl Identity {
     }
 
     /// Reads the header of a region; `path` is for the message.
-    ///
-    /// # Errors
-    /// [`TierError::Foreign`] for what is too short, a cold store, or not ours; [`TierError::Version`] for another
-    /// format; [`TierError::Damaged`] when its sum is wrong.
     pub fn decode_region(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
         decode(bytes, REGION_MAGIC, COLD_MAGIC, path, "region")
     }

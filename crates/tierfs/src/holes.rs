@@ -13,10 +13,6 @@ use std::ops::Range;
 
 impl TierFs {
     /// Makes holes of `start..start + len`; bytes of partly covered blocks become zeros.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); EINVAL without a length and for what is no regular file, EISDIR for a
-    /// directory, EFBIG where the end is no 64-bit number.
     pub fn punch(&self, ino: u32, start: u64, len: u64) -> FsResult<()> {
         if len == 0 {
             return Err(Errno::INVAL);
@@ -67,11 +63,6 @@ impl TierFs {
     }
 
     /// Stores blocks of zeros in the holes of `start..start + len`; grows the file unless `keep_size`.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]), ENOSPC before anything is stored if the holes are more than both tiers
-    /// have free; EINVAL without a length and for what is no regular file, EISDIR for a directory, EFBIG where it would
-    /// end above [`MAX_FILE_BYTES`].
     pub fn preallocate(&self, ino: u32, start: u64, len: u64, keep_size: bool) -> FsResult<()> {
         if len == 0 {
             return Err(Errno::INVAL);
@@ -140,10 +131,6 @@ impl TierFs {
     }
 
     /// The next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if there is none.
-    ///
-    /// # Errors
-    /// ENXIO from the end of the file on, and where no data follow; ESTALE when the inode is not in use, EIO when it is
-    /// damaged.
     pub fn seek(&self, ino: u32, start: u64, data: bool) -> FsResult<u64> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

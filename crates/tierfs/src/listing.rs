@@ -10,10 +10,6 @@ use rustix::io::Errno;
 impl TierFs {
     /// Calls `visit(entry, name, next)` for the entries from `cookie` on until it returns `false`; `next` is the cookie
     /// of what follows. Cookies stay good while entries come and go; 0 is the start, `.` and `..` come first.
-    ///
-    /// # Errors
-    /// ENOTDIR for what is no directory; EIO at the first block that is lost or record that is damaged, after what
-    /// stands before it was passed on.
     pub fn read_directory(
         &self,
         ino: u32,

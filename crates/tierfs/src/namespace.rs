@@ -54,10 +54,6 @@ pub(crate) fn target_of(region: &Region, inode: &Inode) -> Option<Vec<u8>> {
 
 impl TierFs {
     /// Looks a name up and takes one reference for the caller, given back by [`forget`](Self::forget).
-    ///
-    /// # Errors
-    /// ENOENT for a name that is not there, ENAMETOOLONG for one of more than [`MAX_NAME`] bytes, ENOTDIR when `parent`
-    /// is no directory; EIO when a record that may have had the name, or the inode, is damaged.
     pub fn lookup(&self, parent: u32, name: &[u8]) -> FsResult<Attr> {
         if name.len() > MAX_NAME {
             return Err(Errno::NAMETOOLONG);
@@ -116,11 +112,6 @@ impl TierFs {
     }
 
     /// Makes an inode and its name. The caller gets one reference, as from [`lookup`](Self::lookup).
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); EEXIST for a name that is there, EINVAL for one that is empty, `.`, `..`
-    /// or has `/` or a zero byte, ENAMETOOLONG for a name or a target that is too long, ENOTDIR when `parent` is no
-    /// directory and ENOENT when it was removed.
     pub fn create(&self, parent: u32, name: &[u8], new: &NewInode<'_>) -> FsResult<Attr> {
         check_name(name)?;
         if new.target.len() > MAX_TARGET {
@@ -255,11 +246,6 @@ impl TierFs {
     }
 
     /// Makes another name of an inode; the caller gets one more reference.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); EPERM for a directory, EMLINK when there are as many links as can be
-    /// counted, ENOENT when the last link was removed meanwhile; for the name and `parent`, as
-    /// [`create`](Self::create).
     pub fn link(&self, ino: u32, parent: u32, name: &[u8]) -> FsResult<Attr> {
         check_name(name)?;
         self.changeable()?;
@@ -283,10 +269,6 @@ impl TierFs {
     }
 
     /// Removes a name of anything but a directory.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); ENOENT for a name that is not there, EISDIR for that of a directory,
-    /// ENOTDIR when `parent` is none.
     pub fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         self.changeable()?;
         let directory = self.directory(parent)?;
@@ -304,10 +286,6 @@ impl TierFs {
     }
 
     /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); ENOENT for a name that is not there, ENOTDIR when it or `parent` is no
-    /// directory, ENOTEMPTY when something is in it.
     pub fn rmdir(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         self.changeable()?;
         let _topology = self.topology.lock();
@@ -336,9 +314,6 @@ impl TierFs {
     }
 
     /// The target of a symbolic link.
-    ///
-    /// # Errors
-    /// EINVAL for what is no symbolic link; ESTALE when the inode is not in use, EIO when it or the target is damaged.
     pub fn read_link(&self, ino: u32) -> FsResult<Vec<u8>> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

@@ -116,9 +116,6 @@ impl MappedNvm {
     }
 
     /// Anonymous memory, gone with the process.
-    ///
-    /// # Errors
-    /// [`TierError::Io`]: those of mmap(2).
     pub fn anonymous(bytes: u64) -> Result<Self, TierError> {
         let map = MmapOptions::new()
             .len(bytes as usize)
@@ -130,9 +127,6 @@ impl MappedNvm {
     }
 
     /// Maps the whole of `file`. With `private`, changes stay in this process and the file is left as it is.
-    ///
-    /// # Errors
-    /// [`TierError::Io`]: those of fstat(2), fstatfs(2) and mmap(2).
     pub fn map(file: File, path: &Path, private: bool) -> Result<Self, TierError> {
         let len = file.metadata().map_err(io_error("stat", path))?.len() as usize;
         if private {
@@ -185,9 +179,6 @@ fn kind_of_memory(file: &File, len: usize) -> io::Result<Flush> {
 }
 
 /// Opens `path` for reading and writing and takes its lock; a second user is refused.
-///
-/// # Errors
-/// [`TierError::Io`] when it cannot be opened; as [`lock`].
 pub fn open_locked(path: &Path) -> Result<File, TierError> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error("open", path))?;
     lock(&file, path)?;
@@ -198,9 +189,6 @@ pub fn open_locked(path: &Path) -> Result<File, TierError> {
 const CLOSING: Duration = Duration::from_secs(3);
 
 /// Takes the lock of an open file, held until it is closed.
-///
-/// # Errors
-/// [`TierError::InUse`] when another still has the lock after 3 s, [`TierError::Io`] for all else of flock(2).
 pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
     let begun = Instant::now();
     loop {

@@ -51,10 +51,6 @@ const RESERVED_BLOCKS: u64 = 32;
 const SHARDS: usize = 8;
 
 /// Writes an empty file system into a region, the header last; gives the memory back.
-///
-/// # Errors
-/// [`TierError::Usage`] with what is too small or too large; [`TierError::Io`] when what was stored did not become
-/// durable.
 pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn Nvm>, TierError> {
     let region = Region::new(nvm);
     identity.check_sizes().map_err(TierError::Usage)?;
@@ -93,10 +89,6 @@ pub(crate) fn root_inode(time: i64) -> Inode {
 }
 
 /// Reads the identity of a region and compares it with the memory's size and with what a file system can have.
-///
-/// # Errors
-/// As [`Identity::decode_region`]; [`TierError::Damaged`] for sizes that no file system of ours has, and
-/// [`TierError::Truncated`] when the memory is smaller than its header says.
 pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     if nvm.len() < BLOCK {
         return Identity::decode_region(&[], path);
@@ -115,10 +107,6 @@ pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
 
 impl TierFs {
     /// Opens the file system in `nvm`; its cold blocks are in `cold`. `path` names the region in messages.
-    ///
-    /// # Errors
-    /// As [`identify`]; [`TierError::Damaged`] with the first problem that is found; [`TierError::Io`] when what
-    /// recovery stored did not become durable.
     pub fn open(
         nvm: Box<dyn Nvm>,
         cold: Box<dyn ColdStore>,

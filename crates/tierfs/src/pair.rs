@@ -45,11 +45,6 @@ pub const COLD_FACTOR: u64 = 8;
 const LEAST_SLOTS: u64 = 16;
 
 /// Makes an empty file system. Nothing is written before both halves were found to be free to use.
-///
-/// # Errors
-/// [`TierError::Usage`] for one file as both halves and for sizes that are too small, too large or not said;
-/// [`TierError::Target`] with the refusal of the guard; [`TierError::InUse`] when another has a half; [`TierError::Io`]
-/// when a half cannot be made or written. Files that it made are removed then.
 pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     if request.nvm == request.cold {
         return Err(TierError::Usage("--nvm and --cold name the same file; they need one each".into()));
@@ -262,12 +257,6 @@ pub struct OpenPair {
 }
 
 /// Opens a pair. With `private`, nothing that is stored reaches the region's file.
-///
-/// # Errors
-/// [`TierError::InUse`] when another has a half, [`TierError::Target`] when the cold device is in use, or a half that is written
-/// may be somebody else's; as [`identify`];
-/// [`TierError::NotAPair`] when the halves are of two file systems and [`TierError::Truncated`] when the cold store is
-/// smaller than its header says; [`TierError::Io`] when a half cannot be opened or read.
 pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair, TierError> {
     let nvm_file = open_locked(nvm_path)?;
     if !private {
@@ -328,18 +317,12 @@ fn cold_identity(cold: &FileCold, path: &Path) -> Result<Identity, TierError> {
 }
 
 /// Checks an unmounted file system; changes nothing.
-///
-/// # Errors
-/// As [`open`]. What is wrong inside the file system is no error: it is in the report.
 pub fn check_pair(nvm: &Path, cold: &Path) -> Result<CheckReport, TierError> {
     let pair = open(nvm, cold, true)?;
     check(Box::new(pair.nvm), Some(&pair.cold), nvm)
 }
 
 /// Repairs an unmounted file system: gives up what is damaged, keeps the rest.
-///
-/// # Errors
-/// One half is not one of ours, or they do not belong together.
 pub fn repair_pair(nvm: &Path, cold: &Path) -> Result<RepairReport, TierError> {
     crate::repair::restore_headers(nvm, cold)?;
     let pair = open(nvm, cold, false)?;

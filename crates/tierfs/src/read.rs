@@ -24,11 +24,6 @@ const DAY_NS: i64 = 86_400 * 1_000_000_000;
 
 impl TierFs {
     /// Reads into `out` from `start`; returns how many bytes there were before the end of the file.
-    ///
-    /// # Errors
-    /// EISDIR for a directory and EINVAL for what else is no regular file; ESTALE when the inode is not in use; EIO
-    /// when it is damaged, or a cold block cannot be read, has another sum than it was written with, or was given up by
-    /// a repair.
     pub fn read(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
         self.read_and(ino, start, out, |_| ())
     }
@@ -70,9 +65,6 @@ impl TierFs {
     }
 
     /// For every block of a file whether it is in the cold store now.
-    ///
-    /// # Errors
-    /// ESTALE when the inode is not in use, EIO when it is damaged.
     pub fn cold_blocks_of(&self, ino: u32) -> FsResult<Vec<bool>> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

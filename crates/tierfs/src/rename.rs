@@ -77,11 +77,6 @@ struct End<'a> {
 
 impl TierFs {
     /// Renames, replacing what has the new name unless `no_replace`.
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); ENOENT when the old name is not there or a directory was removed, EEXIST
-    /// when the new one is and `no_replace`; EINVAL for a directory below itself; EISDIR, ENOTDIR and ENOTEMPTY when
-    /// one cannot replace the other; for names and parents, as [`create`](Self::create).
     pub fn rename(&self, parent: u32, name: &[u8], to: u32, to_name: &[u8], no_replace: bool) -> FsResult<()> {
         check_name(name)?;
         check_name(to_name)?;

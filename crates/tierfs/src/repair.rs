@@ -45,9 +45,6 @@ const LOST_AND_FOUND: &str = "lost+found";
 const MOST_ROUNDS: usize = 10_000;
 
 /// Repairs a region in place. Evicted blocks stay as they are: those that are damaged are answered with EIO.
-///
-/// # Errors
-/// The region is not one of ours, or what is damaged cannot be given up.
 pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Result<RepairReport, TierError> {
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);

@@ -62,12 +62,6 @@ pub fn default_threads() -> usize {
 
 /// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. `ready` is
 /// called once it is mounted.
-///
-/// # Errors
-/// [`TierError::Usage`] for an evictor without a period; [`TierError::MountPoint`] when it is no directory or something
-/// is mounted on it; [`TierError::Missing`] without /dev/fuse; as [`pair::open`], or as [`pair::fresh_cold`] for
-/// anonymous memory, and as [`TierFs::open`]; that of `ready`; [`TierError::Io`] when it cannot mount, answer the
-/// kernel or, at the end, make everything durable.
 pub fn serve(
     request: &MountRequest,
     interrupt: &Interrupt,
@@ -306,10 +300,6 @@ fn unmount(mount_point: &Path, flags: UnmountFlags) -> bool {
 }
 
 /// Asks the server of a mounted file system for its counters.
-///
-/// # Errors
-/// [`TierError::MountPoint`] when nothing of ours is mounted there or its answer cannot be read; [`TierError::Io`]:
-/// those of getxattr(2).
 pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
     let mut buffer = vec![0; 1 << 16];
     let foreign = |found: String| TierError::MountPoint { path: mount_point.into(), problem: found };
@@ -323,9 +313,6 @@ pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
 }
 
 /// Has a mounted file system compare everything with its checksums; returns what it found.
-///
-/// # Errors
-/// Nothing of ours is mounted there, or the scrub may not be started or did not end.
 pub fn scrub(mount_point: &Path, interrupt: &Interrupt) -> Result<Progress, TierError> {
     let before = stats(mount_point)?.scrub.ended;
     rustix::fs::setxattr(mount_point, SCRUB_XATTR, b"start", rustix::fs::XattrFlags::empty())

@@ -117,18 +117,12 @@ impl TierFs {
     }
 
     /// The value of an attribute; ENODATA if there is none.
-    ///
-    /// # Errors
-    /// ENODATA when there is none; as [`list_xattr`](Self::list_xattr).
     pub fn get_xattr(&self, ino: u32, name: &[u8]) -> FsResult<Vec<u8>> {
         let found = self.list_xattr(ino)?.into_iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value).ok_or(Errno::NODATA)
     }
 
     /// All attributes.
-    ///
-    /// # Errors
-    /// ESTALE when the inode is not in use, EIO when it or the chain of its attributes is damaged.
     pub fn list_xattr(&self, ino: u32) -> FsResult<Attributes> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
@@ -136,11 +130,6 @@ impl TierFs {
     }
 
     /// Sets an attribute. With `create` it must be new (EEXIST), with `replace` it must exist (ENODATA).
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]), ENOSPC also when the attributes of one inode become too many; ERANGE for a
-    /// name that is empty or has more than 255 bytes, E2BIG for a value of more than 64 KiB; EEXIST and ENODATA as
-    /// above.
     pub fn set_xattr(&self, ino: u32, name: &[u8], value: &[u8], create: bool, replace: bool) -> FsResult<()> {
         if name.is_empty() || name.len() > 255 {
             return Err(Errno::RANGE);
@@ -169,9 +158,6 @@ impl TierFs {
     }
 
     /// Drops the capabilities of a program, as every write does (capabilities(7), "File capabilities").
-    ///
-    /// # Errors
-    /// Those of every change ([`FsResult`]); that there is none is no error.
     pub fn drop_capability(&self, ino: u32) -> FsResult<()> {
         match self.remove_xattr(ino, b"security.capability") {
             Err(Errno::NODATA) => Ok(()),

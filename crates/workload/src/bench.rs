@@ -96,11 +96,6 @@ pub struct Finished {
 
 impl Bench {
     /// Draws and writes the file sets of `workload` in `directory`, and does what the workload asks to be done before.
-    ///
-    /// # Errors
-    /// As [`Self::adopt`]; [`WorkloadError::Missing`] when the file system has less free space than the file sets need;
-    /// [`WorkloadError::Interrupted`]; those of removing old files and writing new ones. A command of the workload that fails
-    /// is no error: it is told of.
     pub fn prepare(
         workload: &Workload,
         directory: &ClaimedDirectory,
@@ -128,10 +123,6 @@ impl Bench {
     }
 
     /// Takes the file sets that another process has written in `directory` by [`Bench::prepare`] with the seed `drawn`.
-    ///
-    /// # Errors
-    /// As [`Population::draw`]; [`WorkloadError::Outside`] for a file set that would not lie in `directory`, also by a link in it
-    /// ([`WorkloadError::Target`]).
     pub fn adopt(
         workload: &Workload,
         directory: &ClaimedDirectory,
@@ -250,11 +241,6 @@ impl Bench {
 
     /// Runs the workload once. `directory` is claimed anew if the file system was remounted since. Errors are those
     /// that prevent a start; everything later is in the result, with the reason why it does not count.
-    ///
-    /// # Errors
-    /// [`WorkloadError::Usage`] for a workload without a process; [`WorkloadError::Missing`] when there is less memory than its
-    /// threads take, or one of them cannot start; where the directory of a file set cannot be opened, or its files not be
-    /// counted at the end.
     pub fn run(
         self,
         directory: &ClaimedDirectory,

@@ -65,10 +65,6 @@ pub const PERSONALITIES: &[Personality] = &[
 
 /// A built-in personality, scaled. `scale` multiplies its file sets (1: as published); variables set in `overrides`
 /// are not scaled.
-///
-/// # Errors
-/// [`WorkloadError::Usage`] for an unknown name, with the nearest, and for a scale that is not above 0; as [`Workload::parse`]
-/// for the overrides.
 pub fn builtin(name: &str, scale: f64, overrides: &BTreeMap<String, String>) -> Result<Workload, WorkloadError> {
     let Some(personality) = PERSONALITIES.iter().find(|personality| personality.name == name) else {
         let names: Vec<&str> = PERSONALITIES.iter().map(|personality| personality.name).collect();

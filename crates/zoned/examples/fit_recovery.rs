@@ -1,7 +1,7 @@
-//! Whether a fit gives the constants of a drive back: `cargo run --release -p senesce-zoned --example fit_recovery --
-//! [--alter N] [--seed N] [--only WORD] [--all] [--commands N] [--seconds N] [--rounds N]`. The drive is `sim:zn540` with every constant
-//! that is fitted altered by up to a quarter, each by another factor, drawn by N (0: as it is). `--only`: blocks whose name holds WORD; `--all`
-//! lists all constants.
+//! Checks whether a fit recovers the constants of a simulated drive: `cargo run --release -p senesce-zoned --example
+//! fit_recovery -- [--alter N] [--seed N] [--only WORD] [--all] [--commands N] [--seconds N] [--rounds N]`. The drive
+//! is `sim:zn540` with every fitted constant changed by a random factor of up to a quarter; `--alter` seeds the factors
+//! (0: unchanged). `--only` selects blocks whose name contains WORD. `--all` lists all constants.
 
 use senesce_core::Seed;
 use senesce_zoned::fit::design::{Effort, design};

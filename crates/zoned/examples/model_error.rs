@@ -1,5 +1,6 @@
-//! The error of a model on every measured operating point: `cargo run --release -p senesce-zoned --example model_error --
-//! [MODEL] [--detail WORD]`. Given and held-out points apart; `--detail` lists the points whose group or key holds WORD.
+//! Prints the error of a model on every measured operating point: `cargo run --release -p senesce-zoned --example
+//! model_error -- [MODEL] [--detail WORD]`. Fitted and held-out points are listed separately. `--detail` lists the
+//! points whose group or key contains WORD.
 
 use senesce_core::Seed;
 use senesce_zoned::fit::error::{Compared, Summary, compare};

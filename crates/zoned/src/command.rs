@@ -1,10 +1,10 @@
-//! Commands, completions and everything a zone can answer.
+//! Commands, completions and zone faults.
 
 use senesce_sys::errno::errno_message;
 use serde::{Deserialize, Serialize};
 use std::{fmt, io};
 
-/// What a command does.
+/// Kinds of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -12,7 +12,7 @@ pub enum Operation {
     Read,
     /// Write blocks at the write pointer.
     Write,
-    /// Write blocks wherever the write pointer is; the completion says where.
+    /// Write blocks at a position that the drive chooses and returns.
     Append,
     /// Open the zone explicitly.
     Open,
@@ -28,7 +28,7 @@ impl Operation {
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Append, Self::Open, Self::Close, Self::Finish, Self::Reset];
 
-    /// Its word in reports and job files.
+    /// Name in reports and job files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -52,12 +52,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// One command. Its tag comes back with the completion; a tag is in use until then.
+/// One command. A tag must not be reused until its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// Chosen by the caller, below the number given to `reserve`.
+    /// Chosen by the caller, below the number passed to `reserve`.
     pub tag: u32,
-    /// Which submitting thread it belongs to; a model charges host time per queue.
+    /// Submitting thread; a model charges host time per queue.
     pub queue: u16,
     pub operation: Operation,
     pub zone: u32,
@@ -67,19 +67,19 @@ pub struct Command {
     pub blocks: u32,
 }
 
-/// The answer to a command. Times are nanoseconds of the device's clock.
+/// Times are nanoseconds of the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     pub tag: u32,
-    /// When the host began to submit it.
+    /// Begin of the submission.
     pub submitted_ns: u64,
     pub completed_ns: u64,
-    /// The first logical block that was moved (for an append: where it went), or what the drive objected to.
+    /// First logical block moved (for an append: where the drive put it), or the fault.
     pub result: Result<u64, ZoneFault>,
 }
 
-/// What a drive objects to. The words in brackets are the status codes of the NVMe Zoned Namespace Command Set 1.1,
-/// figure 13 (status code type 1).
+/// Error reported by a drive. The codes in brackets are from the NVMe Zoned Namespace Command Set 1.1, figure 13
+/// (status code type 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneFault {
@@ -104,7 +104,7 @@ pub enum ZoneFault {
     /// No open resource is left (BEh).
     #[error("too many zones are open")]
     TooManyOpen,
-    /// The zone cannot go to that state from where it is (BFh).
+    /// The zone's state does not allow this transition (BFh).
     #[error("the zone's state does not allow that transition")]
     InvalidTransition,
     /// A field of the command is wrong, for example an append that does not name the zone's start (generic 02h).
@@ -113,18 +113,18 @@ pub enum ZoneFault {
     /// Beyond the end of the drive (generic 80h).
     #[error("the address is beyond the end of the drive")]
     OutOfRange,
-    /// The device or the way to it has no such command.
+    /// The device or the path to it has no such command.
     #[error("the device has no such command")]
     Unsupported,
     /// Another NVMe status: code type in the high byte, code in the low byte.
     #[error("NVMe status {status:#06x}{words}", status = .0, words = status_words(*.0))]
     Status(u16),
-    /// An error of the kernel on the way.
+    /// A kernel error.
     #[error("{words}", words = errno_message(&io::Error::from_raw_os_error(*.0)))]
     Errno(i32),
 }
 
-/// What a generic status or one of media errors says (NVMe Base Specification; NVME_SC_* of include/linux/nvme.h), behind its number.
+/// Text of generic statuses and media errors (NVMe Base Specification; NVME_SC_* of include/linux/nvme.h).
 fn status_words(status: u16) -> &'static str {
     match status {
         0x004 => ", data transfer error",
@@ -148,7 +148,7 @@ fn status_words(status: u16) -> &'static str {
 }
 
 impl ZoneFault {
-    /// From an NVMe status (code type << 8 | code, without the do-not-retry bits).
+    /// Takes an NVMe status (code type << 8 | code, without the do-not-retry bits).
     pub fn from_status(status: u16) -> Self {
         match status & 0x7ff {
             0x1b8 => Self::Boundary,
@@ -166,7 +166,7 @@ impl ZoneFault {
         }
     }
 
-    /// Its short word in JSON results.
+    /// Name in JSON results.
     pub fn name(self) -> String {
         match self {
             Self::Boundary => "boundary".into(),
@@ -185,7 +185,7 @@ impl ZoneFault {
         }
     }
 
-    /// Whether the zone is lost for the rest of a run.
+    /// Whether the zone is unusable for the rest of a run.
     pub fn loses_zone(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Offline)
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_drive_or_the_kernel_objects_to_is_said_in_words() {
+    fn faults_have_readable_messages() {
         assert_eq!(ZoneFault::Errno(libc::EIO).to_string(), "Input/output error (EIO)");
         assert_eq!(ZoneFault::from_status(0x4281).to_string(), "NVMe status 0x0281, unrecovered read error");
         assert_eq!(ZoneFault::from_status(0x7ff).to_string(), "NVMe status 0x07ff");

@@ -1,4 +1,4 @@
-//! The one interface to every zoned drive: real, null or simulated.
+//! The interface to every zoned drive: real, null or simulated.
 
 use crate::command::{Command, Completion};
 use crate::error::ZonedError;
@@ -6,7 +6,7 @@ use crate::geometry::{Geometry, ZoneInfo};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// Simulated: time passes only inside [`ZonedDevice::next`].
+    /// Simulated: time advances only inside [`ZonedDevice::next`].
     Virtual,
     /// The host's monotonic clock.
     Real,
@@ -16,60 +16,44 @@ pub enum Clock {
 pub trait ZonedDevice {
     fn geometry(&self) -> &Geometry;
 
-    /// Virtual or real time.
     fn clock(&self) -> Clock;
 
     /// Nanoseconds since an arbitrary start.
     fn now_ns(&mut self) -> u64;
 
-    /// Makes room for `commands` in flight of at most `transfer_bytes` each. Called once, before the first command, so
+    /// Allocates for `commands` in flight of at most `transfer_bytes` each. Called once, before the first command, so
     /// that commands need no allocation.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for more memory than a worker may have; [`ZonedError::Io`] when memory or the ring cannot
-    /// be had.
     fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError>;
 
-    /// Submits one command. An error is a failure of the way to the drive; what the drive says comes as completion.
-    ///
-    /// # Errors
-    /// [`ZonedError::Io`] when the command does not reach the drive.
+    /// Submits one command. An error means that the command did not reach the drive; the drive's own errors arrive as
+    /// completions.
     fn submit(&mut self, command: Command) -> Result<(), ZonedError>;
 
-    /// The next completion, or `None` once the clock has reached `until_ns`. Without a command in flight it waits until
-    /// then; with `until_ns` in the past it only looks.
-    ///
-    /// # Errors
-    /// [`ZonedError::Io`] when completions cannot be fetched.
+    /// Returns the next completion, or `None` once the clock has reached `until_ns`. Waits until then if no command is
+    /// in flight. Does not wait if `until_ns` is in the past.
     fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError>;
 
-    /// The state of `count` zones from `first` on.
-    ///
-    /// # Errors
-    /// [`ZonedError::Io`] when the drive does not report its zones.
+    /// Returns the state of `count` zones from `first` on.
     fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError>;
 
-    /// Puts a zone into a state at once: no data (`None`), or opened and written up to `blocks`. `Ok(false)`: this
-    /// device cannot, the state must be reached by commands.
-    ///
-    /// # Errors
-    /// [`ZonedError::Zone`] when the zone cannot get there: it is lost, or as many as may be are open already.
+    /// Sets a zone's state without commands: empty (`None`), or opened and written up to `blocks`. `Ok(false)`: not
+    /// supported by this device, use commands.
     fn preset(&mut self, _zone: u32, _blocks: Option<u64>) -> Result<bool, ZonedError> {
         Ok(false)
     }
 
-    /// Whether [`Self::preset`] puts zones into a state.
+    /// Whether [`Self::preset`] is supported.
     fn presets(&self) -> bool {
         false
     }
 
-    /// Whether the way to the drive keeps write pointers of its own, which do not follow what went to the drive by another way: the
-    /// kernel's block layer does from Linux 6.10 on (zone write plugging). Only a command by this way puts them right.
+    /// Whether the kernel tracks write pointers itself (zone write plugging, since Linux 6.10). It does not notice
+    /// commands sent by another path; only a command by this path corrects its pointer.
     fn host_keeps_pointers(&self) -> bool {
         false
     }
 
-    /// Runs one command alone and waits for it. Must not be mixed with commands in flight.
+    /// Runs one command and waits for it. No other command may be in flight.
     fn execute(&mut self, command: Command) -> Result<Completion, ZonedError> {
         self.submit(command)?;
         loop {

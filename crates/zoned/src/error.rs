@@ -1,14 +1,14 @@
-//! What can go wrong before or around commands. What a zone answers to a command is a [`crate::ZoneFault`].
+//! Errors before or around commands. Errors that a zone returns for a command are [`crate::ZoneFault`]s.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ZonedError {
-    /// A device, model or job was described wrongly.
+    /// Invalid description of a device, model or job.
     #[error("{0}")]
     Usage(String),
-    /// A job cannot run on this device; found before the first command.
+    /// The job cannot run on this device; detected before the first command.
     #[error("{place}: {problem}; {remedy}")]
     Job {
         /// Actor, step or parameter.
@@ -21,27 +21,25 @@ pub enum ZonedError {
     /// A permission or kernel feature is missing.
     #[error("{what}; {remedy}")]
     Missing { what: String, remedy: String },
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A zone objected where the run could not go on.
+    /// A zone refused a command that the run depends on.
     #[error("{operation} of zone {zone}: {fault}; {remedy}")]
     Zone { operation: &'static str, zone: u32, fault: crate::ZoneFault, remedy: &'static str },
     #[error(
-        "zone {zone} is written up to block {found}, and this run wrote {ours} there{}: another program used the drive meanwhile, so that \
-         nothing that was measured with it counts; end that, look at the zones with `senesce zoned list DEVICE`, and give the same \
-         command again",
+        "zone {zone} is written up to block {found}, but this run wrote {ours} there{}: another program used the drive, so all \
+         measurements are invalid; stop that program, check the zones with `senesce zoned list DEVICE`, and repeat the command",
         others(*.more)
     )]
     Disturbed {
         zone: u32,
-        /// Blocks that the run wrote there since its last reset.
+        /// Blocks that the run wrote since the last reset.
         ours: u64,
-        /// Blocks by the report of the drive.
+        /// Blocks according to the drive's report.
         found: u64,
         more: usize,
     },
-    /// Foreign data could not be read.
+    /// Invalid data of a foreign format.
     #[error("{place}: {problem}")]
     Import { place: String, problem: String },
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! What a drive is: its zones, limits and formats.
+//! Zones, limits and formats of a drive.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,7 +17,7 @@ pub enum ZoneState {
     Closed,
     /// Takes no more data until it is reset.
     Full,
-    /// Can be read and nothing else.
+    /// Can be read only.
     ReadOnly,
     /// Cannot be read or written.
     Offline,
@@ -26,7 +26,6 @@ pub enum ZoneState {
 }
 
 impl ZoneState {
-    /// All states in the order of the zone map's legend.
     pub const ALL: [Self; 8] = [
         Self::Empty,
         Self::ImplicitlyOpen,
@@ -51,7 +50,7 @@ impl ZoneState {
         }
     }
 
-    /// From the number in a zone report: the same in the NVMe zone descriptor (figure 38) and in `linux/blkzoned.h`.
+    /// The codes are the same in the NVMe zone descriptor (figure 38) and in `linux/blkzoned.h`.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x0 => Self::Conventional,
@@ -81,23 +80,21 @@ impl fmt::Display for ZoneState {
     }
 }
 
-/// One zone as the drive reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneInfo {
-    /// Number of the zone, from 0.
     pub zone: u32,
-    /// Its state.
     pub state: ZoneState,
     /// First logical block.
     pub start: u64,
     /// Logical blocks that can be written.
     pub capacity: u64,
-    /// Next logical block to be written; the end of the capacity of a full zone, the start of one that is read-only or offline.
+    /// Next logical block to be written; the end of the capacity of a full zone, the start of a read-only or offline
+    /// one.
     pub pointer: u64,
 }
 
 impl ZoneInfo {
-    /// Written logical blocks as far as the report tells: a full zone counts as written to its capacity.
+    /// Written logical blocks according to the report: a full zone counts up to its capacity.
     pub fn written(&self) -> u64 {
         match self.state {
             ZoneState::Full => self.capacity,
@@ -106,7 +103,7 @@ impl ZoneInfo {
         }
     }
 
-    /// Whether it may hold data, as far as the guard is concerned.
+    /// Whether the guard must assume that it holds data.
     pub fn may_hold_data(&self) -> bool {
         !matches!(self.state, ZoneState::Empty | ZoneState::Offline)
     }
@@ -123,12 +120,12 @@ pub struct LbaFormat {
     pub metadata_bytes: u16,
 }
 
-/// Zones, limits and formats of a drive. Block numbers count logical blocks of [`Geometry::block_bytes`].
+/// Block numbers count logical blocks of [`Geometry::block_bytes`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
     /// Name, model or path.
     pub name: String,
-    /// Whether zones have write pointers. A conventional drive is cut into equal regions that take the place of zones.
+    /// Whether zones have write pointers. A conventional drive is divided into equal regions in place of zones.
     pub zoned: bool,
     /// Number of zones.
     pub zones: u32,
@@ -142,16 +139,15 @@ pub struct Geometry {
     pub max_open: u32,
     /// Zones that can be active (open or closed) at once; 0: no limit.
     pub max_active: u32,
-    /// Most bytes of one read or write.
+    /// Maximum bytes of one read or write.
     pub transfer_limit: u32,
-    /// Most bytes of one append; 0: the drive or the way to it has no append.
+    /// Maximum bytes of one append; 0: the drive or the path has no append.
     pub append_limit: u32,
     /// Formats of the drive.
     pub formats: Vec<LbaFormat>,
 }
 
 impl Geometry {
-    /// First logical block of a zone.
     pub fn start(&self, zone: u32) -> u64 {
         u64::from(zone) * self.zone_blocks
     }
@@ -164,7 +160,7 @@ impl Geometry {
         self.capacity_blocks * u64::from(self.block_bytes)
     }
 
-    /// How many zones can be written at once: the smaller of both limits, or all zones.
+    /// The smaller of both limits, or all zones.
     pub fn writable_at_once(&self) -> u32 {
         [self.max_open, self.max_active].into_iter().filter(|limit| *limit > 0).min().unwrap_or(self.zones)
     }

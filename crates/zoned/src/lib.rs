@@ -1,6 +1,6 @@
-//! Zoned drives: one interface, four back ends, a job runner and the zone map.
+//! Zoned drives: one interface ([`ZonedDevice`]), four back ends, a job runner and the zone map.
 //!
-//! [`ZonedDevice`] is what every drive looks like. `sim:MODEL` simulates one in virtual time, `null` completes at once.
+//! `sim:MODEL` simulates a drive in virtual time, `null` completes commands at once.
 
 pub mod command;
 pub mod device;

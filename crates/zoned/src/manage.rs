@@ -1,4 +1,4 @@
-//! Zone commands by hand, behind the guard: what `senesce zoned list` does.
+//! Manual zone commands behind the guard: `senesce zoned list` and related.
 
 use crate::command::{Command, Operation, ZoneFault};
 use crate::device::ZonedDevice;
@@ -19,10 +19,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Reads `N` or `N..M`.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for other text, and for an empty range.
+    /// Parses `N` or `N..M`.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         Ok(match text.parse::<Zones>()? {
             Zones::Count(zone) => Self::Range(zone, zone.saturating_add(1)),
@@ -49,10 +46,10 @@ impl Action {
     pub const OPEN: Self = Self(Operation::Open);
     pub const CLOSE: Self = Self(Operation::Close);
     pub const FINISH: Self = Self(Operation::Finish);
-    /// Empties zones; their data is lost.
+    /// Empties zones and destroys their data.
     pub const RESET: Self = Self(Operation::Reset);
 
-    /// Only a reset loses data; the others leave what is written as it is.
+    /// Whether the command destroys data.
     fn loses_data(self) -> bool {
         self.0 == Operation::Reset
     }
@@ -61,10 +58,10 @@ impl Action {
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub geometry: Geometry,
-    /// The zones that were meant, as they are now.
+    /// State of the selected zones after the command.
     pub zones: Vec<ZoneInfo>,
     pub refused: Vec<(u32, ZoneFault)>,
-    /// Conventional zones that were left when all were meant: no zone command is for them.
+    /// Conventional zones that were skipped when all were selected, because zone commands do not apply to them.
     pub left_conventional: usize,
 }
 
@@ -88,7 +85,7 @@ impl Outcome {
         )
     }
 
-    /// One line per zone; zones in a row that are alike except for their place share a line.
+    /// One line per zone; adjacent zones in the same state share a line.
     pub fn rows(&self) -> Vec<String> {
         let alike = |a: &ZoneInfo, b: &ZoneInfo| a.state == b.state && a.written() == b.written();
         let groups = self.zones.chunk_by(alike);
@@ -103,10 +100,7 @@ impl Outcome {
     }
 }
 
-/// Looks at zones; nothing is claimed.
-///
-/// # Errors
-/// [`ZonedError::Usage`] for zones that do not exist; as [`open`], without the guard.
+/// Reads zone states; claims nothing.
 pub fn list(name: &DeviceName, choice: Choice) -> Result<Outcome, ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Path(path) if crate::hardware::has_passthrough(path) => {
@@ -124,12 +118,8 @@ fn look(device: &mut dyn ZonedDevice, choice: Choice) -> Result<Outcome, ZonedEr
     Ok(Outcome { zones: device.report(first, end - first)?, geometry, refused: Vec::new(), left_conventional: 0 })
 }
 
-/// Runs one zone command on the chosen zones; of all, on those that have a write pointer. The guard asks for `erase` where data would be
-/// lost.
-///
-/// # Errors
-/// [`ZonedError::Usage`] for zones that do not exist and for a drive without any; as [`open`]. A zone that refuses is
-/// no error: it is in the outcome.
+/// Runs one zone command on the selected zones; if all are selected, on those with a write pointer. The guard requires
+/// `erase` if data would be lost.
 pub fn manage(name: &DeviceName, choice: Choice, action: Action, erase: Option<&str>) -> Result<Outcome, ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Path(path) if !action.loses_data() => crate::hardware::open_unused(path)?,
@@ -157,19 +147,15 @@ fn command_zones(device: &mut dyn ZonedDevice, choice: Choice, action: Action) -
     Ok(Outcome { refused, left_conventional, ..look(device, choice)? })
 }
 
-/// Gives an NVMe namespace another LBA format; all its data are lost.
-///
-/// # Errors
-/// [`ZonedError::Usage`] for a drive of this program, [`ZonedError::Missing`] for what is no NVMe namespace; as
-/// [`ClaimedDrive::claim`] and [`ClaimedDrive::format`].
+/// Changes the LBA format of an NVMe namespace, destroying all data.
 pub fn format_drive(name: &DeviceName, block_bytes: u32, erase: Option<&str>) -> Result<Outcome, ZonedError> {
     let DeviceName::Path(path) = name else {
         return Err(ZonedError::Usage(format!("{name} cannot be formatted; give --lbaf to the command that uses it")));
     };
     if !crate::hardware::has_passthrough(path) {
         return Err(ZonedError::Missing {
-            what: format!("{name} cannot be formatted: it is no NVMe namespace, and its block size is fixed"),
-            remedy: "`senesce zoned list DEVICE` says which blocks it has".into(),
+            what: format!("{name} cannot be formatted: it is not an NVMe namespace, and its block size is fixed"),
+            remedy: "`senesce zoned list DEVICE` shows its block size".into(),
         });
     }
     let drive = ClaimedDrive::claim(path, HostPath::Direct, erase)?;
@@ -190,7 +176,7 @@ mod tests {
         assert!(outcome.rows()[0].contains("3-4  explicitly open"), "{:?}", outcome.rows());
         let all = manage(&DeviceName::Null, Choice::All, action, None).unwrap();
         assert_eq!(all.refused.len(), 904 - 14);
-        // Both limits are 14, and active resources are looked at first.
+        // Both limits are 14; active resources are checked first.
         assert_eq!(all.refused[0].1, ZoneFault::TooManyActive, "explicitly open zones are not closed for room");
     }
 

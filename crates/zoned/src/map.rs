@@ -1,13 +1,12 @@
-//! The zone map: state and fill of every zone as cells.
+//! The zone map: state and fill level of every zone as cells.
 
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 use senesce_core::analysis::CellRow;
 use senesce_core::{Better, Figure, FigureKind};
 
-/// Cells of a row, so that large drives stay readable.
+/// Maximum cells per row, for large drives.
 const CELLS_PER_ROW: usize = 64;
 
-/// Draws `zones`.
 pub fn zone_map(geometry: &Geometry, zones: &[ZoneInfo]) -> Figure {
     let rows = zones.chunks(CELLS_PER_ROW).map(|chunk| {
         let last = chunk[chunk.len() - 1].zone;
@@ -20,7 +19,7 @@ pub fn zone_map(geometry: &Geometry, zones: &[ZoneInfo]) -> Figure {
     Figure {
         id: "zones".into(),
         title: format!("Zones of {}", geometry.name),
-        caption: "The colour is the state, the height how much of the zone is written.".into(),
+        caption: "Colour: state. Height: written share of the zone.".into(),
         device: geometry.name.clone(),
         better: Better::Neither,
         kind: FigureKind::Cells {
@@ -36,7 +35,7 @@ fn index(state: ZoneState) -> i32 {
     ZoneState::ALL.iter().position(|known| *known == state).map_or(-1, |index| index as i32)
 }
 
-/// An empty zone shows as a full cell of the empty colour: a cell without height could not be seen.
+/// Empty zones are drawn as full cells of the empty colour; a cell without height would be invisible.
 fn fill(zone: &ZoneInfo) -> f32 {
     if zone.state.is_active() { zone.written() as f32 / zone.capacity.max(1) as f32 } else { 1.0 }
 }

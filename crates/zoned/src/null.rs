@@ -1,5 +1,5 @@
-//! `null`: every command completes at once; what remains is this program's own cost. Zone states are kept, so that jobs
-//! run as they would on a drive.
+//! `null`: completes every command at once, to measure the overhead of senesce. Tracks zone states, so that jobs run as
+//! on a drive.
 
 use crate::command::{Command, Completion};
 use crate::device::{Clock, ZonedDevice};
@@ -9,7 +9,7 @@ use crate::zone_table::ZoneTable;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The null drive: 904 zones of 1077 MiB, 14 open.
+/// 904 zones of 1077 MiB, 14 open.
 #[derive(Debug)]
 pub struct NullDevice {
     geometry: Geometry,
@@ -19,10 +19,7 @@ pub struct NullDevice {
 }
 
 impl NullDevice {
-    /// All zones empty; blocks of 512 or 4096 B.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for blocks of another size.
+    /// Blocks of 512 or 4096 B.
     pub fn new(block_bytes: Option<u32>) -> Result<Self, ZonedError> {
         let block_bytes = block_bytes.unwrap_or(4096);
         let formats = [512, 4096].into_iter().enumerate();

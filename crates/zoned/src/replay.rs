@@ -1,5 +1,5 @@
-//! Commands that were recorded elsewhere, on another drive: in a closed loop, so that the host waits for this drive where it
-//! waited for the recorded one.
+//! Replays recorded commands on another drive in a closed loop: the host waits for this drive where it waited for the
+//! recorded one.
 
 use crate::command::{Command, Completion, Operation, ZoneFault};
 use crate::device::ZonedDevice;
@@ -8,36 +8,36 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// A command as it was recorded. Times are nanoseconds of the recording's clock.
+/// Times are nanoseconds of the recording's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
     pub issue_ns: u64,
-    /// When it was complete. None: that was not seen, and nothing is known to have waited for it.
+    /// Completion time; `None`: unknown, and no later command is known to depend on it.
     pub completed_ns: Option<u64>,
     pub work: Work,
 }
 
-/// What a recorded command asks for.
+/// Action of a recorded command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// A command of this drive: the operation, the zone, its first block (of an append and of a zone command: the start of the zone) and
-    /// how many.
+    /// A command of this drive: operation, zone, first block (for appends and zone commands the start of the zone) and
+    /// number of blocks.
     Drive(Operation, u32, u64, u32),
-    /// Takes no time: what another drive does, or what the model does not know.
+    /// Takes no time: a command of another drive, or one unknown to the model.
     Nothing,
 }
 
-/// When a command was submitted and completed on this drive, in nanoseconds of its clock.
+/// Submission and completion in nanoseconds of this drive's clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     pub submitted_ns: u64,
     pub completed_ns: u64,
 }
 
-/// Commands of one kind on this drive.
+/// Totals of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kind {
-    /// How many were done.
+    /// Completed commands.
     pub commands: u64,
     /// Bytes that they moved.
     pub bytes: u64,
@@ -48,11 +48,11 @@ pub struct Kind {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replayed {
     pub times: Vec<Times>,
-    /// By the operation's word.
+    /// By operation name.
     pub kinds: BTreeMap<&'static str, Kind>,
-    /// What the drive refused: the index of the command and why.
+    /// Refused commands: index and fault.
     pub refused: Vec<(usize, ZoneFault)>,
-    /// Seconds that the host spent by itself between commands.
+    /// Seconds of host time between commands.
     pub host_seconds: f64,
     /// Seconds with at least one command in flight.
     pub busy_seconds: f64,
@@ -67,16 +67,12 @@ impl Replayed {
     }
 }
 
-/// Plays commands on a drive in the order in which they were issued. Each waits until all that were complete when it was issued are
-/// complete here; then the host's own time since the last issue or completion passes, multiplied by `host_share` (0: a host that
-/// takes no time). What the host would have done otherwise on another drive is not known.
-///
-/// # Errors
-/// Issue times that go down or a share that is no number from 0 to 1000; as the drive's. What the drive refuses is no error, and
-/// told with the outcome.
+/// Replays commands in the recorded order. Each waits until all commands that had completed when it was issued are
+/// complete here. Then the host's time since the last issue or completion passes, multiplied by `host_share` (0: no
+/// host time). Decisions that the host would make differently on this drive are not modelled.
 pub fn replay(device: &mut dyn ZonedDevice, recorded: &[Recorded], host_share: f64) -> Result<Replayed, ZonedError> {
     if !(0.0..=1000.0).contains(&host_share) {
-        return Err(ZonedError::Usage(format!("a host's share of {host_share}; use 0 to 1000")));
+        return Err(ZonedError::Usage(format!("host share {host_share} is out of range; use 0 to 1000")));
     }
     device.reserve(most_open(recorded).max(1), device.geometry().transfer_limit)?;
     let mut player = Player::new(device, recorded);
@@ -84,9 +80,7 @@ pub fn replay(device: &mut dyn ZonedDevice, recorded: &[Recorded], host_share: f
     let (mut before_ns, mut at) = (issued_ns, player.device.now_ns());
     for (index, one) in recorded.iter().enumerate() {
         if one.issue_ns < std::mem::replace(&mut issued_ns, one.issue_ns) {
-            return Err(ZonedError::Usage(format!(
-                "recorded command {index} was issued before the one in front of it"
-            )));
+            return Err(ZonedError::Usage(format!("recorded command {index} was issued before the previous one")));
         }
         while let Some(Reverse((completed_ns, _))) = player.known.peek().filter(|next| next.0.0 <= one.issue_ns) {
             before_ns = before_ns.max(*completed_ns);
@@ -102,7 +96,7 @@ pub fn replay(device: &mut dyn ZonedDevice, recorded: &[Recorded], host_share: f
     player.finish()
 }
 
-/// Most commands that were in flight at a time; no more are here, as each waits for all that were complete.
+/// Maximum number of commands in flight in the recording, an upper bound for the replay.
 fn most_open(recorded: &[Recorded]) -> u32 {
     let mut open = BinaryHeap::new();
     let (mut most, mut never) = (0, 0);
@@ -119,13 +113,13 @@ fn most_open(recorded: &[Recorded]) -> u32 {
     most.min(u32::MAX as usize) as u32
 }
 
-/// In [`Player::done_ns`]: not complete.
+/// Marks incomplete commands in [`Player::done_ns`].
 const OPEN: u64 = u64::MAX;
 
 struct Player<'a> {
     device: &'a mut dyn ZonedDevice,
     recorded: &'a [Recorded],
-    /// Recorded completions of what was submitted, with the index.
+    /// Recorded completion times of submitted commands, with the index.
     known: BinaryHeap<Reverse<(u64, usize)>>,
     done_ns: Vec<u64>,
     of_tag: Vec<usize>,
@@ -143,7 +137,7 @@ impl<'a> Player<'a> {
         Self { device, recorded, known, done_ns, of_tag, free_tags, flying: 0, busy_since: 0, outcome }
     }
 
-    /// Lets the drive work until a command is complete; the time at which it was.
+    /// Runs the drive until a command is complete; returns its completion time.
     fn wait_for(&mut self, index: usize) -> Result<u64, ZonedError> {
         while self.done_ns[index] == OPEN {
             if let Some(completion) = self.device.next(u64::MAX)? {

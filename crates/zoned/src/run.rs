@@ -1,4 +1,4 @@
-//! Runs a job on a drive named by the user: `sim:MODEL`, `null`, `auto` or a device path.
+//! Runs a job on a drive that the user names: `sim:MODEL`, `null`, `auto` or a device path.
 
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
@@ -20,7 +20,6 @@ use std::str::FromStr;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceName {
-    /// `sim:MODEL`.
     Sim(String),
     Null,
     Path(PathBuf),
@@ -36,7 +35,7 @@ impl FromStr for DeviceName {
             None if text == "auto" => crate::hardware::only_zoned_drive().map(Self::Path),
             None if text.starts_with('/') || text.starts_with('.') => Ok(Self::Path(text.into())),
             None => Err(ZonedError::Usage(format!(
-                "'{text}' is no device: write sim:MODEL, null, auto, or a path such as /dev/ng0n1 or /dev/nvme0n1"
+                "'{text}' is not a device: use sim:MODEL, null, auto, or a path such as /dev/ng0n1 or /dev/nvme0n1"
             ))),
         }
     }
@@ -52,18 +51,13 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// What a run needs besides its job.
 pub struct RunOptions<'a> {
     pub seed: Seed,
-    /// Whom it tells how far it is.
     pub progress: &'a dyn Progress,
     pub interrupt: &'a Interrupt,
 }
 
-/// A simulated drive that suits a job.
-///
-/// # Errors
-/// [`ZonedError::Job`] for rings and polling, which a simulated drive has not; as [`SimDevice::new`].
+/// Creates a simulated drive for a job.
 pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, ZonedError> {
     without_kernel(job)?;
     let mut device = SimDevice::new(model, SimOptions { block_bytes: job.lbaf, path: job.path }, seed)?;
@@ -77,15 +71,11 @@ pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, Zoned
 fn open_null(job: &Job) -> Result<NullDevice, ZonedError> {
     without_kernel(job)?;
     if !job.faults.is_empty() {
-        return Err(ZonedError::Usage("faults exist on simulated drives only: use sim:MODEL".into()));
+        return Err(ZonedError::Usage("faults require a simulated drive: use sim:MODEL".into()));
     }
     NullDevice::new(job.lbaf)
 }
 
-/// Checks a job against a drive without running it.
-///
-/// # Errors
-/// As [`check()`]; [`ZonedError::Io`] when the drive does not report its zones.
 pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<CheckedJob, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
@@ -94,22 +84,18 @@ pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<Ch
     Ok(checked)
 }
 
-/// Refuses what a job says about the kernel's interfaces where no kernel is asked.
+/// Refuses kernel options on drives without a kernel interface.
 fn without_kernel(job: &Job) -> Result<(), ZonedError> {
     if job.rings() == crate::hardware::RingOptions::default() {
         return Ok(());
     }
     Err(ZonedError::Job {
         place: "job".into(),
-        problem: "submission and polling belong to drives of this machine".into(),
-        remedy: "leave them out on sim: and null".into(),
+        problem: "submission and polling require a real drive".into(),
+        remedy: "omit them on sim: and null".into(),
     })
 }
 
-/// Runs a job on a simulated drive.
-///
-/// # Errors
-/// As [`open_sim`] and [`check_on`]; [`ZonedError::Zone`] when zones cannot be prepared.
 pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     let mut device = open_sim(model, job, options.seed)?;
     let checked = check_on(&mut device, job)?;
@@ -127,14 +113,14 @@ pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<Job
     Ok(result.with_cost(commands))
 }
 
-/// Says of which actors the model does not know enough.
+/// Marks actors outside of the model's domain.
 fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, block_bytes: u32) {
     let reasons = crate::sim::domain::outside(model, checked, block_bytes);
     for (actor, outside) in result.actors.iter_mut().zip(reasons) {
         let words =
             [("", &outside.all), (" with its rate", &outside.rates), (" with its latencies", &outside.latencies)];
         for (part, why) in words.into_iter().filter_map(|(part, why)| Some((part, why.as_ref()?))) {
-            let words = format!("actor {} is{part} outside of the model {}: {why}", actor.name, model.name);
+            let words = format!("actor {} is{part} outside of the domain of model {}: {why}", actor.name, model.name);
             result.warnings.push(words);
         }
         actor.outside_model = outside.all;
@@ -142,7 +128,6 @@ fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, blo
     }
 }
 
-/// Runs a job on the null drive.
 pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     let mut device = open_null(job)?;
     let checked = check_on(&mut device, job)?;
@@ -153,10 +138,7 @@ pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedE
     Ok(result.with_cost(commands))
 }
 
-/// Runs a job on the drive of this name. `erase` repeats the identity of a real drive whose data may be lost.
-///
-/// # Errors
-/// As [`Model::load`] and [`run_sim`], as [`run_null`], or as [`crate::hardware::run`].
+/// Runs a job on the named drive. `erase` repeats the identity of a real drive whose data may be lost.
 pub fn run_job(
     name: &DeviceName,
     job: &Job,
@@ -170,10 +152,7 @@ pub fn run_job(
     }
 }
 
-/// What a job would do on the drive of this name, without opening it for writing.
-///
-/// # Errors
-/// As [`Model::load`] and [`open_sim`], or as [`crate::hardware::open_for_reading`]; as [`check_on`].
+/// Plans a job without opening the drive for writing.
 pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Sim(model) => Box::new(open_sim(&Model::load(model)?, job, Seed(0))?),
@@ -184,10 +163,7 @@ pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), 
     Ok((checked, device.geometry().clone()))
 }
 
-/// A drive that belongs to the caller alone, for single commands.
-///
-/// # Errors
-/// As [`Model::load`] and [`SimDevice::new`], as [`NullDevice::new`], or as [`crate::hardware::open_claimed`].
+/// Opens a drive exclusively for single commands.
 pub fn open(
     name: &DeviceName,
     block_bytes: Option<u32>,
@@ -204,7 +180,7 @@ pub fn open(
     })
 }
 
-/// A result with the processor time of its run.
+/// Result with the processor time of its run.
 pub struct Costed {
     result: JobResult,
     cpu_ns: u64,
@@ -219,11 +195,7 @@ impl Costed {
     }
 }
 
-/// Runs all actors on one device handle, in this thread.
-///
-/// # Errors
-/// [`ZonedError::Io`] when the way to the drive fails, or memory for its commands cannot be had; [`ZonedError::Disturbed`] when somebody
-/// else wrote to it meanwhile.
+/// Runs all actors on one device handle in this thread.
 pub fn run_prepared<D: ZonedDevice + ?Sized>(
     device: &mut D,
     checked: &CheckedJob,

@@ -1,4 +1,4 @@
-//! Measurements that are a fixed sequence of single commands: what opening and closing cost.
+//! Fixed sequences of single commands: the cost of opening and closing zones.
 
 use crate::command::{Command, Operation};
 use crate::device::ZonedDevice;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub type Timed = BTreeMap<&'static str, Latency>;
 
-/// Request size while a zone is filled: slower than the flash, so that what is timed afterwards finds room in the buffer.
+/// Request size for filling: slower than the flash, so that the buffer has space for the timed commands.
 const FILL_BYTES: u32 = 16 << 10;
 /// Timed single-block writes at the start of each zone.
 const STEADY: u64 = 32;
@@ -57,7 +57,7 @@ impl Opening {
     }
 }
 
-/// Blocks that a round writes, and commands that it takes, its reset among them.
+/// Blocks and commands of a round, including its reset.
 pub fn cost_of_round(geometry: &Geometry, opening: Opening) -> (u64, u64) {
     let [.., close, _] = opening.names();
     let last = geometry.capacity_blocks - 1;
@@ -73,11 +73,7 @@ fn fill_blocks(geometry: &Geometry) -> u64 {
 }
 
 /// One round on an empty zone, as in the CLUSTER 2023 study: open, write all but the last block, close, write the last
-/// block; then the zone is reset.
-///
-/// # Errors
-/// [`ZonedError::Zone`] with the first command that the zone refuses; [`ZonedError::Io`] when the way to the drive
-/// fails.
+/// block, reset.
 pub fn open_close_round(
     device: &mut dyn ZonedDevice,
     zone: u32,
@@ -126,7 +122,7 @@ impl Round<'_> {
             operation: operation.name(),
             zone: self.zone,
             fault,
-            remedy: "choose other zones with --zones, or look at them with `senesce zoned list DEVICE`",
+            remedy: "choose other zones with --zones, or inspect them with `senesce zoned list DEVICE`",
         })?;
         if !name.is_empty() {
             self.timed.entry(name).or_default().record(done.completed_ns - done.submitted_ns);
@@ -143,7 +139,7 @@ mod tests {
     use crate::geometry::ZoneInfo;
     use crate::null::NullDevice;
 
-    /// Counts blocks that are written, and commands.
+    /// Counts written blocks and commands.
     struct Counting(NullDevice, (u64, u64));
 
     impl ZonedDevice for Counting {
@@ -178,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_costs_what_is_said_before() {
+    fn cost_of_round_is_exact() {
         for opening in Opening::ALL {
             let mut device = Counting(NullDevice::new(None).unwrap(), (0, 0));
             open_close_round(&mut device, 3, opening, &mut Timed::new(), &Interrupt::new()).unwrap();

@@ -1,5 +1,5 @@
-//! A drive for several jobs in a row. A real one is claimed once: what one job leaves is no stranger's data to the next,
-//! and nobody else takes the drive in between.
+//! Runs several jobs on one drive. A real drive is claimed once, so the jobs accept each other's data and no other
+//! program takes the drive in between.
 
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
@@ -15,22 +15,22 @@ use std::path::Path;
 pub struct Session {
     name: DeviceName,
     claimed: Option<ClaimedDrive>,
-    /// Path or serial number of what may be lost.
+    /// Path or serial number of the drive whose data may be lost.
     erase: Option<String>,
     left: Option<Leftover>,
-    /// Whether something else may have written to it.
+    /// Whether another program may have written to it.
     is_disturbed: bool,
 }
 
 impl Session {
-    /// Nothing is claimed before the first job. `left`: what an earlier part of the same run left.
+    /// Claims nothing before the first job. `left`: fingerprint of an earlier part of the same run.
     pub fn new(name: DeviceName, erase: Option<&str>, left: Option<Leftover>) -> Self {
         Self { name, claimed: None, erase: erase.map(str::to_string), left, is_disturbed: false }
     }
 
-    /// Claims a real drive for a job (none: for single commands). What is returned tells which one it is and is to be recorded before
-    /// anything is written: then a run that is cut off knows its own noise there. It vouches for no content, which may have been allowed
-    /// to be lost once. `None`: it was claimed before, is as this run left it, or vanishes with the run.
+    /// Claims a real drive for a job (`None`: for single commands). Record the result before writing: an interrupted
+    /// run then recognises its own noise. The result has no content hash, because the loss of existing data may be
+    /// allowed only once. `None`: already claimed, unchanged since this run, or a drive without persistent data.
     pub fn claim(&mut self, job: Option<&Job>) -> Result<Option<Leftover>, ZonedError> {
         let DeviceName::Path(path) = &self.name else { return Ok(None) };
         if self.claimed.is_some() {
@@ -49,7 +49,6 @@ impl Session {
         Ok(self.leftover()?.filter(|_| !is_ours).map(Leftover::vouching_for_nothing))
     }
 
-    /// Runs one job.
     pub fn run(&mut self, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
         if let (DeviceName::Path(path), true) = (&self.name, self.claimed.is_some()) {
             hardware::check_real(path, job)?;
@@ -66,7 +65,7 @@ impl Session {
         result
     }
 
-    /// A command was refused or a job failed: another may have changed the zones, so that what they hold now is vouched for no more.
+    /// Call after a refused command or failed job: the content can no longer be attributed to this run.
     pub fn distrust(&mut self) {
         self.is_disturbed = true;
         if let Some(drive) = &mut self.claimed {
@@ -74,7 +73,7 @@ impl Session {
         }
     }
 
-    /// The drive for single commands, in blocks of `block_bytes` where the format is chosen per run.
+    /// Opens the drive for single commands, in blocks of `block_bytes` if the format is selectable.
     pub fn open(&mut self, block_bytes: u32, seed: Seed) -> Result<Box<dyn ZonedDevice>, ZonedError> {
         self.claim(None)?;
         let (DeviceName::Path(path), Some(drive)) = (&self.name, &mut self.claimed) else {
@@ -90,7 +89,7 @@ impl Session {
         drive.open(RingOptions::default())
     }
 
-    /// What the run has left on a real drive so far; `None` before it was claimed, and for drives that vanish with the run.
+    /// Fingerprint of this run's data on a real drive; `None` before the claim and for drives without persistent data.
     pub fn leftover(&self) -> Result<Option<Leftover>, ZonedError> {
         let left = self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()?;
         Ok(left.map(|left| if self.is_disturbed { left.vouching_for_nothing() } else { left }))

@@ -1,4 +1,4 @@
-//! What a drive is, before anything is planned for it: zones, formats, the ways to it, and whether its times are its own.
+//! Surveys a drive before planning: zones, formats, paths, and whether its times are physical.
 
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
@@ -11,12 +11,12 @@ use crate::sim::model::Model;
 use std::ops::Range;
 use std::path::Path;
 
-/// What a drive's times are worth.
+/// Origin of a drive's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
     /// A model in virtual time.
     Simulated,
-    /// Emulated in software, or the null drive: its times are this machine's.
+    /// Emulated in software, or the null drive: times are those of this machine.
     Emulated,
     Real,
 }
@@ -34,17 +34,17 @@ impl Nature {
 #[derive(Debug, Clone)]
 pub struct Survey {
     pub name: String,
-    /// Name of the model: of the simulator's file, or what the drive says of itself.
+    /// Model name: of the simulator's file, or reported by the drive.
     pub model: String,
     pub nature: Nature,
-    /// Zones and limits, in its own or default format.
+    /// Zones and limits, in the current or default format.
     pub geometry: Geometry,
     pub zones: Vec<ZoneInfo>,
     pub ways: Vec<HostPath>,
 }
 
 impl Survey {
-    /// Looks at a drive; nothing is claimed.
+    /// Surveys a drive; claims nothing.
     pub fn of(name: &DeviceName) -> Result<Self, ZonedError> {
         match name {
             DeviceName::Sim(model) => Ok(Self::of_model(name, &Model::load(model)?)?),
@@ -98,7 +98,7 @@ impl Survey {
         Ok(Self { name: name.to_string(), model, nature, geometry, zones, ways })
     }
 
-    /// The longest run of zones that can be written in sequence and read; of a conventional drive all its regions.
+    /// The longest run of zones that can be written in sequence and read; all regions of a conventional drive.
     pub fn usable(&self) -> Range<u32> {
         let usable = |info: &&ZoneInfo| match info.state {
             ZoneState::ReadOnly | ZoneState::Offline => false,
@@ -120,11 +120,12 @@ impl Survey {
         match self.usable().len() {
             0 => "no usable zone".into(),
             1 => "one usable zone".into(),
-            count => format!("{count} usable zones side by side"),
+            count => format!("{count} usable adjacent zones"),
         }
     }
 
-    /// Bytes per block that a job may ask for: all formats where the format is chosen per run, else the one in use.
+    /// Bytes per block that a job may choose: all formats if the format is selectable per run, otherwise the current
+    /// one.
     pub fn block_sizes(&self) -> Vec<u32> {
         match self.nature {
             Nature::Simulated => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
@@ -151,21 +152,22 @@ impl Survey {
         (geometry, self.zones.iter().map(zone).collect())
     }
 
-    /// What the published tables call it: the zoned drive "WD ZN540", the conventional one "nvme-a", or their models.
+    /// Name in the published tables: "WD ZN540" for the zoned drive, "nvme-a" for the conventional one, or their
+    /// models.
     pub fn published_name(&self) -> Option<&'static str> {
         let capacity = self.geometry.capacity_bytes();
         match self.nature {
-            // A file may hold any constants, whatever it calls itself.
+            // A user's file may contain other constants under the same name.
             Nature::Simulated if self.name == "sim:zn540" => Some("WD ZN540"),
             Nature::Simulated if self.name == "sim:nvme-a" => Some("nvme-a"),
-            // The order numbers of the series begin so.
+            // Prefix of the series' order numbers.
             Nature::Real if self.model.contains("WZS4C8T") && capacity == 1077 << 20 => Some("WD ZN540"),
             _ => None,
         }
     }
 }
 
-/// Whether a drive of this model name is a program: QEMU's, null_blk, scsi_debug, a paravirtual disk, or one stacked on others.
+/// Whether this model name belongs to software: QEMU, null_blk, scsi_debug, a paravirtual or a stacked disk.
 fn is_software(model: &str) -> bool {
     let name = model.to_lowercase();
     let words = ["qemu", "nullb", "scsi_debug", "virtual", "virtio", "loop", "dm-", "zram", "ublk", "vbox"];
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_from_drives() {
+    fn software_drives_are_recognised() {
         for name in ["QEMU NVMe Ctrl", "nullb0", "scsi_debug", "vda", "dm-3", "VMware Virtual NVMe Disk"] {
             assert!(is_software(name), "{name}");
         }
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_in_other_blocks() {
+    fn states_convert_to_other_block_sizes() {
         let drive = Survey::of(&"sim:zn540".parse().unwrap()).unwrap();
         let (geometry, zones) = drive.in_blocks(512);
         assert_eq!(geometry.capacity_bytes(), drive.geometry.capacity_bytes());

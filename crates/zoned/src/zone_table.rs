@@ -1,10 +1,10 @@
-//! The zone state machine of the NVMe Zoned Namespace Command Set 1.1 (section 2.1.1.2 and figure 6), used by the
-//! simulated and the null drive.
+//! The zone state machine of the NVMe Zoned Namespace Command Set 1.1 (section 2.1.1.2 and figure 6), for the simulated
+//! and the null drive.
 
 use crate::command::{Command, Operation, ZoneFault};
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 
-/// One zone. Block counts are relative to its start.
+/// Block counts are relative to the zone's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
     pub state: ZoneState,
@@ -16,7 +16,7 @@ pub struct Zone {
 
 const EMPTY: Zone = Zone { state: ZoneState::Empty, pointer: 0, written: 0 };
 
-/// What a command did to the zones besides moving data.
+/// Effect of a command on the zones, besides moving data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effect {
     pub block: u64,
@@ -27,7 +27,7 @@ pub struct Effect {
     pub closed_for_room: Option<u32>,
 }
 
-/// All zones of a drive and their open and active resources.
+/// All zones of a drive, with open and active resources.
 #[derive(Debug, Clone)]
 pub struct ZoneTable {
     zones: Vec<Zone>,
@@ -37,7 +37,7 @@ pub struct ZoneTable {
     max_active: u32,
     open: u32,
     active: u32,
-    /// Implicitly opened zones, the one opened longest ago first.
+    /// Implicitly opened zones, oldest first.
     implicit: Vec<u32>,
 }
 
@@ -56,13 +56,13 @@ impl ZoneTable {
         }
     }
 
-    /// The same, but the first `count` zones are conventional.
+    /// Makes the first `count` zones conventional.
     pub fn with_conventional(mut self, count: u32) -> Self {
         self.zones.iter_mut().take(count as usize).for_each(|zone| zone.state = ZoneState::Conventional);
         self
     }
 
-    /// The same, but zones are as a drive reports them.
+    /// Sets zones to the state that a drive reports.
     pub fn with_zones(mut self, zones: &[ZoneInfo]) -> Self {
         for info in zones {
             let Some(zone) = self.zones.get_mut(info.zone as usize) else { continue };
@@ -102,10 +102,7 @@ impl ZoneTable {
         })
     }
 
-    /// Applies one command, or says why the drive refuses it; then nothing has changed.
-    ///
-    /// # Errors
-    /// What the drive answers, as NVM Zoned Namespaces has it for the state of the zone.
+    /// Applies one command. On an error nothing changes.
     pub fn apply(&mut self, command: &Command) -> Result<Effect, ZoneFault> {
         let index = command.zone as usize;
         let Some(zone) = self.zones.get(index).copied() else { return Err(ZoneFault::OutOfRange) };
@@ -125,10 +122,7 @@ impl ZoneTable {
         }
     }
 
-    /// Puts a zone into a state as if earlier commands had done it: empty, or opened and written up to `blocks`.
-    ///
-    /// # Errors
-    /// [`ZoneFault::OutOfRange`] for a zone that is not there; as [`Self::apply`] of a reset and of an opening.
+    /// Sets the state of a zone as if by earlier commands: empty, or opened and written up to `blocks`.
     pub fn preset(&mut self, zone: u32, blocks: Option<u32>) -> Result<(), ZoneFault> {
         let Some(found) = self.zones.get(zone as usize).copied() else { return Err(ZoneFault::OutOfRange) };
         self.reset(zone, found, Effect::default())?;
@@ -252,8 +246,8 @@ impl ZoneTable {
         Ok(effect)
     }
 
-    /// Takes what a zone needs to leave `state` for an open one; closes the zone that was implicitly opened longest ago
-    /// when no open resource is left (section 2.1.1.4.1: the controller may do so).
+    /// Acquires the resources for a transition from `state` to an open one. If no open resource is left, closes the
+    /// zone that was implicitly opened longest ago (section 2.1.1.4.1: the controller may do so).
     fn take_resources(&mut self, state: ZoneState) -> Result<Option<u32>, ZoneFault> {
         let activates = !state.is_active();
         if activates && self.active >= self.max_active {
@@ -276,7 +270,7 @@ impl ZoneTable {
         self.zones[zone as usize].state = ZoneState::Closed;
     }
 
-    /// Gives back what a zone in `state` holds.
+    /// Releases the resources of a zone in `state`.
     fn release(&mut self, zone: u32, state: ZoneState) {
         if state == ZoneState::ImplicitlyOpen {
             self.implicit.retain(|other| *other != zone);

@@ -76,9 +76,6 @@ impl Disk {
     }
 
     /// Says what is wrong with the parameters, if anything; `name` names the file.
-    ///
-    /// # Errors
-    /// A parameter out of range, or tracks that do not make up the capacity.
     pub fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| ModelError::Parameter { name: name.into(), parameter, value, expected };

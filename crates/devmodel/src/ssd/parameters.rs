@@ -184,9 +184,6 @@ impl Flash {
     }
 
     /// Says what is wrong with the parameters, if anything; `name` names the file.
-    ///
-    /// # Errors
-    /// A parameter out of range, no spare area, or a geometry that is not capacity x (1 + spare share).
     pub fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| Err(ModelError::Parameter { name: name.into(), parameter, value, expected });

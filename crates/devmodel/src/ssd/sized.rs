@@ -7,9 +7,6 @@ impl Flash {
     /// The same drive with a capacity of at least `bytes`, and at most a few blocks more: fewer blocks, and smaller ones where
     /// the spare area could not hold those that are kept ready. Dies, channels, page sizes and times stay; a cache of one bit
     /// per cell shrinks with the capacity.
-    ///
-    /// # Errors
-    /// More bytes than the drive has, or so few that the spare area cannot hold the smallest blocks over all dies.
     pub fn sized(&self, bytes: u64, name: &str) -> Result<Self, ModelError> {
         if bytes > self.capacity_bytes {
             let problem = format!("{bytes} bytes are more than its {} bytes", self.capacity_bytes);

@@ -57,12 +57,6 @@ pub struct CheckoutOptions {
 /// Checks out a snapshot (the latest without a number) into `destination`, which must be new or empty; a new one is its
 /// owner's alone, as what was committed may have been. Whatever is whole is written, whatever is not is listed. No name and no
 /// link of the snapshot leads out of the destination, and no file becomes longer than the snapshot says.
-///
-/// # Errors
-/// [`StoreError::NoSnapshot`]; [`StoreError::DestinationNotEmpty`], or [`StoreError::Output`] when the destination is no
-/// directory; [`StoreError::Target`] when it has less space than the snapshot says that it needs; [`StoreError::Interrupted`];
-/// those of reading the snapshot and of opening the destination. A file that cannot be
-/// had or written is listed.
 pub fn checkout(
     store: &Store,
     number: Option<u64>,

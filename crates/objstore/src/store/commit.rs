@@ -81,11 +81,6 @@ pub struct CommitReport {
 
 /// Commits `source` as the next snapshot. When it returns, everything is durable; when it does not, nothing of it is seen. Objects
 /// that the store has are compared with the source, and damaged ones are stored again.
-///
-/// # Errors
-/// [`StoreError::NoSource`] when `source` is no directory; [`StoreError::InUse`] while another process commits;
-/// [`StoreError::NotAStore`] when a folder of the store is none; [`StoreError::Target`] when the names of all objects do not fit
-/// into memory; [`StoreError::Interrupted`]; those of reading the source and of writing the store.
 pub fn commit(
     store: &mut Store,
     source: &Path,

@@ -66,9 +66,6 @@ pub(super) struct LooseWriter<'a> {
 
 impl<'a> LooseWriter<'a> {
     /// The writer of thread `number` of `threads` of the store at `store`.
-    ///
-    /// # Errors
-    /// Where its staging directory exists or cannot be made, or the objects' directory not be opened.
     pub fn new(
         store: &Path,
         number: usize,
@@ -120,9 +117,6 @@ impl<'a> LooseWriter<'a> {
     }
 
     /// Stages an object, which `replaces` a damaged one of its name.
-    ///
-    /// # Errors
-    /// Those of creating and writing the file, and, when a batch is full, as [`Self::sync`] and [`Self::publish`].
     pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
         let file = match self.unnamed()? {
             Some(file) => {

@@ -49,9 +49,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Opens the store at `path`, or makes it where there is none. A choice that an existing store does not follow is an error.
-///
-/// # Errors
-/// As [`Store::open`] or [`Store::create`]; [`StoreError::OtherSettings`] where the choice does not fit the store.
 pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreError> {
     if !path.join(settings::FILE).exists() {
         return Store::create(path, choice.over(StoreSettings::default()));
@@ -86,10 +83,6 @@ pub struct Store {
 
 impl Store {
     /// Opens a store.
-    ///
-    /// # Errors
-    /// [`StoreError::NotAStore`], [`StoreError::OtherFormat`] or [`StoreError::Damaged`] without an intact store.json of this format;
-    /// those of listing and reading the packs. A pack with a damaged index is searched.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let settings = settings::read(path)?;
         let (index, more_copies) = (HashMap::new(), HashMap::new());
@@ -102,10 +95,6 @@ impl Store {
     }
 
     /// Makes a store in a new or empty directory, or where an earlier attempt was killed.
-    ///
-    /// # Errors
-    /// [`StoreError::Foreign`] when the directory holds something else; [`StoreError::Output`] when it is no directory; those
-    /// of making and writing the files; as [`Self::open`].
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
         make_directory(path)?;
         for name in names(path)? {
@@ -136,9 +125,6 @@ impl Store {
     }
 
     /// An object's bytes, checked against its name; otherwise why it cannot be had.
-    ///
-    /// # Errors
-    /// In words: it is in no pack and in no file, it cannot be read, or its bytes are not those of its name.
     pub fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
         let checked = |data: Vec<u8>| match self.settings.hash.name(&data) == *id {
             true => Ok(data),
@@ -174,10 +160,6 @@ impl Store {
     }
 
     /// A snapshot; the latest without a number.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSnapshot`] with the numbers that there are; those of reading it. What is damaged in it is no error: it
-    /// is among its problems.
     pub fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
         let numbers = self.snapshot_numbers()?;
         let wanted = number.or(numbers.last().copied()).unwrap_or(0);

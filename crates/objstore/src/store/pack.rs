@@ -51,9 +51,6 @@ pub struct PackWriter {
 
 impl PackWriter {
     /// Begins a pack at `path`, which must not exist.
-    ///
-    /// # Errors
-    /// Where something has the name, or the file cannot be made or written.
     pub fn create(path: PathBuf) -> Result<Self, StoreError> {
         let file = super::create_new(&path).map_err(io("create pack", &path))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -126,9 +123,6 @@ pub struct Pack {
 
 impl Pack {
     /// Opens a pack and reads its index, or searches the records when the index is damaged.
-    ///
-    /// # Errors
-    /// Where it is no regular file or cannot be read. A damaged index is no error but the pack's problem.
     pub fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
         let file = open_regular(path).map_err(io("open pack", path))?;
         let bytes = file.metadata().map_err(io("read the size of", path))?.len();

@@ -32,9 +32,6 @@ impl FileReader {
 
     /// Reads the file at `path` and hands its chunks to `put`, each with the number of times that it follows itself; `restart` is
     /// called when the file changed and its chunks come again from the first. `stop` is called before every read.
-    ///
-    /// # Errors
-    /// Those of opening and reading the file, and those of `put` and `stop`.
     pub fn read(
         &mut self,
         path: &Path,

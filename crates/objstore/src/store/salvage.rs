@@ -14,9 +14,6 @@ const DAMAGED: &str = "damaged";
 impl Store {
     /// Salvages the packs with these numbers and those whose index is damaged; `fresh` ones were written by this commit. Returns
     /// the packs that are kept under another name.
-    ///
-    /// # Errors
-    /// Those of writing the new packs. The damaged ones stay where they are then.
     pub(super) fn salvage(
         &mut self,
         mut damaged: BTreeSet<usize>,

@@ -78,9 +78,6 @@ pub(super) fn encode(settings: &StoreSettings) -> String {
 }
 
 /// Reads `store.json` of the store at `path`. Only the very bytes that [`encode`] writes are intact.
-///
-/// # Errors
-/// [`StoreError::NotAStore`] when there is none; [`StoreError::OtherFormat`] and [`StoreError::Damaged`] for its content.
 pub(super) fn read(path: &Path) -> Result<StoreSettings, StoreError> {
     let place = path.join(FILE);
     let text = match input::regular(&place) {

@@ -63,9 +63,6 @@ fn note_directories(entry: &Entry, directories: &mut HashSet<u64>) {
 }
 
 /// Refuses a snapshot that is larger than the free space of the destination, before anything is written.
-///
-/// # Errors
-/// [`TargetError::Missing`] with what is missing; those of statvfs(2).
 pub(super) fn check(snapshot: &Snapshot, destination: &Path) -> Result<(), StoreError> {
     let host = rustix::fs::statvfs(destination).map_err(io("ask for the space in", destination))?;
     fits(Need::of(snapshot, host.f_frsize.min(MOST_OF_DIRECTORY)), &host)
@@ -107,9 +104,6 @@ impl Names {
     }
 
     /// Takes `count` more, of the file at `path`.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] when they do not fit into half of the memory that was available.
     pub fn take(&self, path: &Path, count: u64) -> Result<(), StoreError> {
         if self.taken.fetch_add(count, Ordering::Relaxed) < self.most {
             return Ok(());

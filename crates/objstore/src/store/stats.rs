@@ -46,9 +46,6 @@ pub struct StoreStats {
 }
 
 /// Counts.
-///
-/// # Errors
-/// Those of listing the store's directories, of looking at its files, and of reading its snapshots.
 pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
     let settings = store.settings();
     let mut stats = StoreStats {

@@ -68,10 +68,6 @@ impl VerifyReport {
 }
 
 /// Verifies every object and every snapshot.
-///
-/// # Errors
-/// [`StoreError::Interrupted`]; where a directory of the store cannot be listed or a snapshot not be read. What is damaged or
-/// lost is no error: it is in the report.
 pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> Result<VerifyReport, StoreError> {
     let started = Instant::now();
     let mut report = VerifyReport::default();

@@ -22,9 +22,6 @@ impl<'a> SparseWriter<'a> {
     }
 
     /// Writes an object so many times, as long as `stop` does not ask to end.
-    ///
-    /// # Errors
-    /// When that is more than the file has, when a hole has other bytes than zeros, and those of pwrite(2).
     pub fn write(&mut self, data: &[u8], times: u64, stop: impl Fn() -> bool) -> Result<(), String> {
         let (length, size) = (data.len() as u64, self.size);
         let fits = length.checked_mul(times).is_some_and(|bytes| bytes <= size - self.written);

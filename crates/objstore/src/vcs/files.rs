@@ -49,9 +49,6 @@ pub fn generate_large(path: &Path, size: u64, random: &mut impl Rng) -> Result<(
 
 /// Edits what was generated: every 16th file, or the one. Each gets a run of new bytes at a quarter of its size, a 1024th of
 /// it long. Returns how many files were edited.
-///
-/// # Errors
-/// Those of listing, reading and writing; also for an empty file, which has nothing to edit.
 pub fn edit(tree: &Path, random: &mut impl Rng) -> Result<u64, StoreError> {
     if tree.is_file() {
         edit_file(tree, random)?;

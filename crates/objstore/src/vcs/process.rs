@@ -47,10 +47,6 @@ pub struct Ran {
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Runs a command in a process group of its own. After `limit`, or on an interrupt, the group gets SIGTERM, then SIGKILL.
-///
-/// # Errors
-/// Where the command cannot be started, written into the ledger or waited for. How it ended, and that it ran too long, is its
-/// outcome.
 pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<Ran, StoreError> {
     let program = Path::new(command.get_program()).to_path_buf();
     let mut output = tempfile().map_err(io("make a temporary file for the output of", &program))?;

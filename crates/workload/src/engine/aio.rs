@@ -17,9 +17,6 @@ pub struct AioQueue {
 
 impl AioQueue {
     /// An empty queue.
-    ///
-    /// # Errors
-    /// Those of io_uring_setup(2): EPERM where it is disabled (kernel.io_uring_disabled), ENOSYS where the kernel has none.
     pub fn new() -> io::Result<Self> {
         Ok(Self { ring: IoUring::new(ENTRIES)?, in_flight: 0 })
     }
@@ -33,9 +30,6 @@ impl AioQueue {
     /// # Safety
     /// `data` must stay mapped and `descriptor` open until the write is complete; waiting for all writes or dropping
     /// the queue makes sure of that.
-    ///
-    /// # Errors
-    /// Those of io_uring_enter(2), and as [`Self::wait`] when the queue is full; no write of 4 GiB or more is taken.
     pub unsafe fn write(&mut self, descriptor: RawFd, data: &[u8], offset: u64) -> io::Result<()> {
         if self.in_flight >= MOST_IN_FLIGHT {
             self.wait(self.in_flight / 2)?;
@@ -58,9 +52,6 @@ impl AioQueue {
     }
 
     /// Waits until at least `count` writes (or all) are complete.
-    ///
-    /// # Errors
-    /// Those of io_uring_enter(2); that of the last write that failed, ENOSPC for one that was cut short.
     pub fn wait(&mut self, count: usize) -> io::Result<usize> {
         let count = count.min(self.in_flight);
         let mut done = 0;

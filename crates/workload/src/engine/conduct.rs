@@ -61,9 +61,6 @@ pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec
 }
 
 /// Runs the workload and returns its result with the histograms at the end. Errors are only those that prevent a start.
-///
-/// # Errors
-/// [`WorkloadError::Missing`] when a thread cannot be started.
 pub fn conduct<B: Backend>(
     shared: Arc<Shared<B>>,
     semaphores: Vec<Vec<usize>>,

@@ -27,9 +27,6 @@ impl Memory {
     }
 
     /// A buffer at an offset (0 for growing memory). Growing memory is made large enough first.
-    ///
-    /// # Errors
-    /// ENOMEM where fixed memory ends before the buffer does; those of mmap(2) where growing memory grows.
     pub fn buffer(&mut self, offset: u64, bytes: u64) -> io::Result<&mut [u8]> {
         let have = self.map.as_ref().map_or(0, |map| map.len() as u64);
         if !self.fixed && have < bytes {

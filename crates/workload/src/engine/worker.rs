@@ -69,9 +69,6 @@ pub struct Worker<'a, B: Backend> {
 
 impl<'a, B: Backend> Worker<'a, B> {
     /// A thread before it begins: the `number`-th of the run. `semaphores` has one index per flowop.
-    ///
-    /// # Errors
-    /// [`Stop::Failed`] when its memory cannot be mapped, or io_uring, which asynchronous writes need, not be set up.
     pub fn new(
         shared: &'a Shared<B>,
         record: &'a ThreadRecord,

@@ -74,10 +74,6 @@ impl<'a> Population<'a> {
     }
 
     /// Draws every file set, the last defined first, as Filebench does. The result is in the order of definition.
-    ///
-    /// # Errors
-    /// [`WorkloadError::Usage`] for a file set of more than 2^32 entries, or whose directories nest too deep;
-    /// [`WorkloadError::Missing`] when its entries take more memory than is available.
     pub fn draw(mut self, filesets: &[FilesetSpec]) -> Result<Vec<Layout>, WorkloadError> {
         let mut layouts = Vec::new();
         for spec in filesets.iter().rev() {

@@ -30,9 +30,6 @@ pub struct Populated {
 }
 
 /// Writes one file set below `root` (the file set's own directory) and returns what was done.
-///
-/// # Errors
-/// Those of removing the old tree and of making directories and files, each with its path; [`WorkloadError::Interrupted`].
 pub fn populate(
     layout: &Layout,
     root: &Path,
@@ -205,9 +202,6 @@ fn below(path: &Path, target: &Path) -> PathBuf {
 }
 
 /// Where a file set lies: its path with the placeholder replaced, then its name. It must be inside of `target`.
-///
-/// # Errors
-/// [`WorkloadError::Outside`] when it lies elsewhere, or leads through `..`.
 pub fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
     let spec = &layout.spec;
     let path = match spec.path.strip_prefix(crate::model::TARGET_PLACEHOLDER) {

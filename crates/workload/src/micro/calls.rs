@@ -113,9 +113,6 @@ pub struct CallResult {
 
 impl CallResult {
     /// The result, where it counts.
-    ///
-    /// # Errors
-    /// [`Lost`].
     pub fn valid(self) -> Result<Self, Lost> {
         self.lost.map_or(Ok(self), Err)
     }
@@ -160,10 +157,6 @@ const FOLDER: &str = "senesce-calls";
 const LEAST_CALLS: u64 = 8;
 
 /// Measures below `directory`; every size has a file of its own, made beforehand.
-///
-/// # Errors
-/// [`WorkloadError::Usage`] for a size outside of 1 byte to 1 GiB; [`WorkloadError::Interrupted`]; those of making, writing and
-/// removing the files.
 pub fn measure_calls(
     directory: &ClaimedDirectory,
     options: &CallOptions,

@@ -39,10 +39,6 @@ pub struct ColdRead {
 /// Reads every regular file below `root` in the order in which the directories list them, depth first, with one thread,
 /// read(2) and a buffer of 32 KiB. Symbolic links are not followed, and the marker of a directory of ours is no file of the
 /// user's. The caller makes the caches cold before.
-///
-/// # Errors
-/// Those of opening, listing and reading, with the path: nothing that cannot be read is left out in silence. An interrupt is no
-/// error but stands in the result.
 pub fn cold_read(root: &Path, progress: &dyn Progress, interrupt: &Interrupt) -> Result<ColdRead, WorkloadError> {
     progress.phase("cold read", 0, "bytes");
     let mut walk = Walk {

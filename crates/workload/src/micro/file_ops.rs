@@ -59,9 +59,6 @@ pub struct FileOpsResult {
 
 impl FileOpsResult {
     /// The result, where it counts.
-    ///
-    /// # Errors
-    /// [`Lost`].
     pub fn valid(self) -> Result<Self, Lost> {
         self.lost.map_or(Ok(self), Err)
     }
@@ -98,10 +95,6 @@ const LEAST_BATCHES: usize = 3;
 const MOST_BATCHES: usize = 2000;
 
 /// Runs the microbenchmark below `directory`.
-///
-/// # Errors
-/// [`WorkloadError::Usage`] for an operation that is not known, with the nearest; [`WorkloadError::Interrupted`]; those of an
-/// operation, of what prepares it, and of removing what earlier ones left.
 pub fn file_ops(
     directory: &ClaimedDirectory,
     options: &FileOpsOptions,

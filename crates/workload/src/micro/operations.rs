@@ -236,9 +236,6 @@ impl Operation {
 
     /// Does instance `index`; timed. With `sync`, what was changed is made durable: the file where one is written or
     /// changed, else the directory.
-    ///
-    /// # Errors
-    /// Those of its system calls; EIO when an attribute is not read as it was set, or a written file has no extent.
     #[inline]
     pub fn run(&self, place: &BatchDirectory<'_>, index: usize, sync: bool) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);

@@ -178,10 +178,6 @@ pub struct Workload {
 impl Workload {
     /// Parses and resolves a workload text. `overrides` set variables from outside and win over the file. A name that
     /// the file does not know is an error.
-    ///
-    /// # Errors
-    /// [`WorkloadError::Language`], with line and column, for the first mistake or unsupported construct;
-    /// [`WorkloadError::Usage`] for an override that the text does not know, with the nearest, and for too many threads.
     pub fn parse(name: &str, text: &str, overrides: &BTreeMap<String, String>) -> Result<Self, WorkloadError> {
         let source = Source::new(name, text);
         let commands = crate::wml::parse(&source)?;

@@ -11,10 +11,6 @@ use senesce_core::parameter::suggest;
 const DEFAULT_GAMMA: f64 = 1500.0;
 
 /// A `randvar`.
-///
-/// # Errors
-/// An attribute that is no number, an unknown type or source, a table that is missing or makes no sense, a gamma that is not
-/// above 0.
 pub fn random(
     scope: &Scope<'_>,
     name: &str,
@@ -86,9 +82,6 @@ fn tabulate(scope: &Scope<'_>, table: &[TableEntry], mean: f64) -> Result<(Distr
 }
 
 /// A `cvar`.
-///
-/// # Errors
-/// A type that is missing or unknown, parameters that it does not have, or values that it cannot have.
 pub fn custom(scope: &Scope<'_>, name: &str, attributes: &Attributes) -> Result<RandomVariable, Diagnostic> {
     let Some(kind) = word(scope, attributes, "type")? else {
         return Err(scope.source.mistake(attributes.owner, "a custom variable needs type=cvar-..."));

@@ -29,10 +29,6 @@ pub struct FlowResolver<'a> {
 
 impl FlowResolver<'_> {
     /// The flowops of a thread or of one pass; `prefix` is the name of the enclosing composite flowop with a dot.
-    ///
-    /// # Errors
-    /// The first flowop that is unknown, lacks an attribute, has a value that it cannot have, or names what is not defined;
-    /// composite flowops that use themselves.
     pub fn nodes(&self, scope: &Scope<'_>, flowops: &[Flowop], prefix: &str) -> Result<Vec<FlowNode>, Diagnostic> {
         flowops.iter().map(|flowop| self.node(scope, flowop, prefix)).collect()
     }

@@ -55,9 +55,6 @@ impl Scope<'_> {
     }
 
     /// A variable's value; internal `${...}` and environment `$(...)` variables too.
-    ///
-    /// # Errors
-    /// A variable without a value, with the nearest name; one that the environment does not have; an unknown internal one.
     pub fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
         if let Some(internal) = name.strip_suffix('}') {
             return self.internal(internal, span);

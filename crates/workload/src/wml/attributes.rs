@@ -107,9 +107,6 @@ const FOREIGN: [(&str, &str); 5] = [
 
 impl Entity {
     /// The canonical name of an attribute, or the words of the error and whether it is a known but unsupported one.
-    ///
-    /// # Errors
-    /// An attribute that this command does not have, with the nearest and all that it has.
     pub fn attribute(&self, word: &str) -> Result<&'static str, (String, bool)> {
         let canonical = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
         if let Some(name) = self.attributes.iter().find(|name| **name == canonical) {

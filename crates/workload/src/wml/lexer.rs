@@ -40,9 +40,6 @@ impl Token {
 }
 
 /// Cuts a text into tokens; the last is always [`Token::End`].
-///
-/// # Errors
-/// The first character that begins no token, malformed number or variable, or quoted text that is not closed.
 pub fn tokenize(source: &Source) -> Result<Vec<Spanned<Token>>, Diagnostic> {
     let mut lexer = Lexer { source, text: &source.text, position: 0 };
     let mut tokens = Vec::new();

@@ -9,9 +9,6 @@ use super::syntax::*;
 use senesce_core::parameter::suggest;
 
 /// Parses a whole workload file.
-///
-/// # Errors
-/// As [`tokenize`]; the first word that does not fit the grammar, or that is known and not supported.
 pub fn parse(source: &Source) -> Result<Vec<Command>, Diagnostic> {
     let tokens = tokenize(source)?;
     let mut parser = Parser { source, tokens, position: 0 };

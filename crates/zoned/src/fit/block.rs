@@ -1,4 +1,4 @@
-//! Constants that are found together from the probes that show them.
+//! Constants that are fitted together to the same probes.
 
 use super::constants::Constants;
 use super::least_squares::Solution;
@@ -12,15 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A constant that is more certain than this, relative, leaves nothing open to others.
+/// Relative standard deviation below which a constant no longer adds uncertainty to others.
 const CERTAIN: f64 = 5e-3;
-/// A constant that is less certain than this, relative, is not determined.
+/// Relative standard deviation above which a constant is not determined.
 pub const DETERMINED: f64 = 0.25;
 
-/// Correlations of less than this are not told.
+/// Smaller correlations are not reported.
 const LEAST_CORRELATION: f64 = 0.01;
 
-/// Constants that are found together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     pub name: String,
@@ -28,7 +27,7 @@ pub struct Block {
     pub probes: Vec<Probe>,
 }
 
-/// A value with what repetitions say about it.
+/// Value of a measurement with its spread over repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observed {
     pub mean: f64,
@@ -36,10 +35,10 @@ pub struct Observed {
     pub count: u32,
 }
 
-/// What was measured: probe and value.
+/// Key: probe and value.
 pub type Observations = BTreeMap<(String, String), Observed>;
 
-/// Puts repetitions of each value together.
+/// Groups the repetitions of each value.
 pub fn observations<'a>(measured: impl Iterator<Item = (&'a str, &'a Values)>) -> Observations {
     let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for (probe, values) in measured {
@@ -53,7 +52,7 @@ fn observed(values: &[f64]) -> Observed {
     Observed { mean, deviation, count: values.len() as u32 }
 }
 
-/// The mean, and the relative standard deviation of one.
+/// Mean, and relative standard deviation of a single value.
 pub(super) fn spread(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -66,9 +65,9 @@ pub struct Found {
     pub key: String,
     pub start: f64,
     pub value: f64,
-    /// Relative standard deviation; `None`: no value depends on it, and it stays as it was.
+    /// Relative standard deviation; `None`: no value depends on the constant, and it was not changed.
     pub deviation: Option<f64>,
-    /// How its error goes with those of others of its block that come after it: correlations.
+    /// Correlations with later constants of the block.
     pub correlations: BTreeMap<String, f64>,
 }
 
@@ -78,15 +77,14 @@ impl Found {
     }
 }
 
-/// What a search for the constants of a block ended with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     pub constants: Vec<Found>,
-    /// Whether it came to rest: if not, its last step was still a long one.
+    /// Whether the search converged; if not, its last step was still long.
     pub settled: bool,
 }
 
-/// How certain constants are that were found before, of all blocks.
+/// Uncertainty of constants fitted so far, in all blocks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
     deviations: BTreeMap<String, f64>,
@@ -94,7 +92,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Adds a constant, or what was found of it later. Correlations of less than a hundredth need not be among those told.
+    /// Adds a constant, or updates it. Correlations below 0.01 may be missing.
     pub fn add(&mut self, key: &str, deviation: f64, correlations: &BTreeMap<String, f64>) {
         self.deviations.insert(key.into(), deviation);
         for (other, correlation) in correlations {
@@ -110,17 +108,14 @@ impl Known {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Pass<'a> {
-    /// Others follow, so that it is enough to come near.
+    /// Further passes follow, so an approximate result is enough.
     First,
-    /// The last one. What constants of other blocks leave open is part of the uncertainty, and its own ones that were found before are near
-    /// where they belong.
+    /// The last pass. Adds the uncertainty from constants of other blocks; the block's own constants start near their
+    /// final values.
     Last(&'a Known),
 }
 
-/// Finds the constants of a block on top of `model`.
-///
-/// # Errors
-/// When there are fewer values than constants, or when the model cannot run what was measured.
+/// Fits the constants of a block; all others keep their values in `model`.
 pub fn fit(
     model: &Model,
     block: &Block,
@@ -135,7 +130,7 @@ pub fn fit(
     let count: usize = probes.iter().map(|probe| seen(probe, observations).len()).sum();
     if count < asked.len() {
         return Err(ZonedError::Usage(format!(
-            "{}: {count} measured values cannot tell {} constants ({}); measure more points, or leave these constants as they are",
+            "{}: {count} measured values cannot determine {} constants ({}); measure more points, or keep these constants",
             block.name,
             asked.len(),
             asked.join(", ")
@@ -144,7 +139,7 @@ pub fn fit(
     let mut search = Search::new(asked.clone(), probes, observations, start.clone(), seed);
     search.look_at_scatter();
     let Some(solution) = solution(&mut search, &asked, pass) else {
-        let words = format!("{}: the start model cannot run what was measured", block.name);
+        let words = format!("{}: the start model cannot run the measured commands", block.name);
         return Err(search.error.unwrap_or(ZonedError::Usage(words)));
     };
     let mut constants = told(&start, &asked, &solution, &search.silent())?;
@@ -199,7 +194,7 @@ fn told(start: &Constants, asked: &[&str], solution: &Solution, silent: &[bool])
     Ok(found)
 }
 
-/// `work` on the numbers below `count`, on all processors, in order.
+/// Runs `work` for the numbers below `count` on all processors; results are in order.
 pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(count));

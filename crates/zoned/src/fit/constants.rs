@@ -1,20 +1,19 @@
-//! Constants of a model by name: `read.fixed_us`, or `write.fixed_write_us@4` for what a curve has at 4 (KiB, or reads in flight).
+//! Constants of a model by name: `read.fixed_us`, or `write.fixed_write_us@4` for a curve's value at 4 (KiB, or reads
+//! in flight).
 
 use crate::error::ZonedError;
 use crate::sim::model::Model;
 use toml::Value;
 
-/// A model as a tree in which single constants are changed.
+/// A model as a tree in which single constants can be changed.
 #[derive(Debug, Clone)]
 pub struct Constants(Value);
 
 impl Constants {
-    /// All constants of a model.
     pub fn of(model: &Model) -> Result<Self, ZonedError> {
         Ok(Self(Value::try_from(model).map_err(|error| ZonedError::Usage(format!("model: {error}")))?))
     }
 
-    /// The value of a constant; `None`: the model has no such constant.
     pub fn get(&self, key: &str) -> Option<f64> {
         let (path, knot) = split(key);
         let mut value = &self.0;
@@ -27,7 +26,7 @@ impl Constants {
         })
     }
 
-    /// Gives a constant another value, the next whole one where it is a whole number of at least 1. What it has now.
+    /// Sets a constant and returns its value. Constants that are whole numbers are rounded, to at least 1.
     pub fn set(&mut self, key: &str, to: f64) -> Result<f64, ZonedError> {
         let place = self.place(key).ok_or_else(|| ZonedError::Usage(format!("the model has no constant {key}")))?;
         *place = match place {
@@ -49,14 +48,13 @@ impl Constants {
         }
     }
 
-    /// The model with these constants.
     pub fn model(&self) -> Result<Model, ZonedError> {
         let model: Model =
             self.0.clone().try_into().map_err(|error: toml::de::Error| ZonedError::Usage(format!("model: {error}")))?;
         model.checked()
     }
 
-    /// The names of all times, shares and sizes, but for those of geometry and of the fit itself.
+    /// Names of all times, shares and sizes, except those of geometry and of the fit itself.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         if let Some(table) = self.0.as_table() {

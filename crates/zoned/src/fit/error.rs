@@ -8,26 +8,26 @@ use crate::sim::model::Model;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Seed, Silent};
 
-/// A measured value beside the model's.
+/// Measured and modelled value.
 #[derive(Debug, Clone)]
 pub struct Compared {
-    /// Number of the actor in the point's job.
+    /// Index of the actor in the point's job.
     pub actor: usize,
     pub metric: Metric,
     pub measured: f64,
     pub modelled: f64,
-    /// Whether the model says that it cannot answer for this value.
+    /// Whether the model marks this value as outside its domain.
     pub is_marked: bool,
 }
 
 impl Compared {
-    /// The model's relative error, signed.
+    /// Signed relative error.
     pub fn error(&self) -> f64 {
         self.modelled / self.measured - 1.0
     }
 }
 
-/// A point's job, running until its numbers stand.
+/// The job of a point, long enough for stable numbers.
 pub fn timed(job: &Job) -> Job {
     let mut job = job.clone();
     let (ramp, time) = duration(&job);
@@ -67,18 +67,17 @@ fn is_marked(actor: &ActorResult, metric: Metric) -> bool {
     actor.outside_model.is_some() || marks.iter().any(Option::is_some)
 }
 
-/// Median, 90th percentile and worst of absolute relative errors.
+/// Of absolute relative errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     pub count: usize,
     pub median: f64,
-    /// Their 90th percentile.
     pub p90: f64,
     pub worst: f64,
 }
 
 impl Summary {
-    /// Of signed errors; `None` of none.
+    /// Takes signed errors; `None` without errors.
     pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
         let mut errors: Vec<f64> = errors.map(f64::abs).collect();
         errors.sort_by(f64::total_cmp);

@@ -1,29 +1,29 @@
-//! Robust least squares over constants that enter by their logarithm: Gauss-Newton steps with Huber's weights (Huber, Robust
-//! Statistics, 1981, section 7.8) at the scale of the median absolute residual, and a weak prior at the start, so that what the
-//! values do not tell keeps its place.
+//! Robust least squares on the logarithms of constants: Gauss-Newton steps with Huber weights (Huber, Robust
+//! Statistics, 1981, section 7.8) at the scale of the median absolute residual. A weak prior at the start keeps
+//! undetermined constants in place.
 
-/// How far a constant may be from its start by the prior: one standard deviation, as a logarithm.
+/// Standard deviation of the prior, as a logarithm.
 const PRIOR: f64 = 1.5;
-/// Residuals beyond this many scales weigh less.
+/// Residuals beyond this number of scales get less weight.
 const HUBER: f64 = 2.5;
-/// The longest step of a constant, as a logarithm.
+/// Maximum step of a constant, as a logarithm.
 const LONGEST: f64 = 0.5;
-/// A step of at most this much ends the search.
+/// A smaller step ends the search.
 const ENOUGH: f64 = 2e-4;
-/// A step that lessens the squares by no more than this is within what the values leave open, and is the last one.
+/// A step that reduces the squares by less is the last one.
 const LEAST_GAIN: f64 = 0.01;
 pub const STEPS: usize = 12;
 
-/// What is asked: residuals in standard deviations of what was measured, and how they change with each constant.
+/// Residuals in standard deviations of the measurement, and their derivatives.
 pub trait Problem {
-    /// Residuals at constants with these logarithms; `None`: no model has such constants.
+    /// Residuals at the logarithms `x`; `None`: the constants are invalid.
     fn residuals(&mut self, x: &[f64]) -> Option<Vec<f64>>;
 
-    /// Derivatives of the residuals at `x`, where they are `at`: one column per constant.
+    /// Derivatives at `x`, where the residuals are `at`: one column per constant.
     fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
 
-    /// The same as far as it holds in both directions: of the greater of two times the lesser tells nothing, also where
-    /// both are equal.
+    /// The same, if upward and downward derivatives agree; otherwise the smaller one. Avoids reporting constants that
+    /// are hidden by a larger one.
     fn derivatives_both_ways(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
 }
 
@@ -33,11 +33,11 @@ pub struct Solution {
     pub covariance: Vec<Vec<f64>>,
     pub residuals: Vec<f64>,
     pub columns: Vec<Vec<f64>>,
-    /// Whether the search came to rest.
+    /// Whether the search converged.
     pub settled: bool,
 }
 
-/// Finds the constants that explain the residuals best. `None`: already the start is no model.
+/// Finds the constants with the smallest residuals. `None`: the start is invalid.
 pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option<Solution> {
     let mut x = start.to_vec();
     let mut at = problem.residuals(&x)?;
@@ -52,7 +52,7 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option
         let (step, gain) = step(&columns, &at, &x, start)?;
         let longest = step.iter().fold(0.0f64, |longest, part| longest.max(part.abs()));
         let Some((next, residuals, length)) = search(problem, &x, &step, longest, &at, start) else {
-            // Of old derivatives: once more with new ones.
+            // The derivatives were old: retry with new ones.
             if moved == 0.0 {
                 settled = true;
                 break;
@@ -71,7 +71,7 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option
     Some(Solution { x, covariance, residuals: at, columns, settled })
 }
 
-/// Quantities outside that are not certain.
+/// Uncertain quantities outside of the block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Open {
     pub columns: Vec<Vec<f64>>,
@@ -79,21 +79,21 @@ pub struct Open {
 }
 
 impl Solution {
-    /// The standard deviation of each constant: that before the search where rounding left none.
+    /// Standard deviation of each constant; the one before the search if rounding left none.
     pub fn deviation(&self) -> Vec<f64> {
         let variances = self.covariance.iter().enumerate().map(|(index, row)| row[index]);
         variances.map(|variance| if variance > 0.0 { variance.sqrt().min(PRIOR) } else { PRIOR }).collect()
     }
 
-    /// How the errors of two constants go together, -1 to 1; `None` where one has none.
+    /// Correlation of the errors of two constants, -1 to 1; `None` if either has none.
     pub fn correlation(&self, one: usize, other: usize) -> Option<f64> {
         let variance = |index: usize| self.covariance[index][index].max(0.0);
         let together = self.covariance[one][other] / (variance(one) * variance(other)).sqrt();
         together.is_finite().then(|| together.clamp(-1.0, 1.0))
     }
 
-    /// Adds what quantities outside leave open. They make nothing more certain, whatever rounding and correlations that were too small to be
-    /// told add up to.
+    /// Adds the uncertainty of outside quantities. Never shrinks a variance, whatever rounding and omitted small
+    /// correlations add up to.
     pub fn widen(&mut self, open: &Open) -> Option<()> {
         let alone: Vec<f64> = self.covariance.iter().enumerate().map(|(index, row)| row[index]).collect();
         let scale = scale(&self.residuals);
@@ -102,7 +102,7 @@ impl Solution {
             let each = self.residuals.iter().zip(column.iter().zip(other));
             each.map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
         };
-        // By how much each constant follows each quantity.
+        // Sensitivity of each constant to each quantity.
         let follows = |other: &Vec<f64>| -> Vec<f64> {
             let pulls: Vec<f64> = self.columns.iter().map(|column| pull(column, other)).collect();
             inverse.iter().map(|row| row.iter().zip(&pulls).map(|(a, b)| a * b).sum()).collect()
@@ -123,7 +123,7 @@ impl Solution {
     }
 }
 
-/// The first of ever shorter steps that makes the residuals less.
+/// Tries ever shorter steps; returns the first that reduces the residuals.
 fn search<P: Problem>(
     problem: &mut P,
     x: &[f64],
@@ -147,7 +147,7 @@ fn search<P: Problem>(
     None
 }
 
-/// The size of a usual residual, never less than what repetitions say.
+/// Typical residual, at least the one expected from repetitions.
 fn scale(residuals: &[f64]) -> f64 {
     let mut sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
     sizes.sort_by(f64::total_cmp);
@@ -168,7 +168,7 @@ fn cost(residuals: &[f64], scale: f64, x: &[f64], start: &[f64]) -> f64 {
     residuals.iter().map(loss).sum::<f64>() + prior / (scale * scale)
 }
 
-/// The weighted normal equations: `J'WJ` with the prior.
+/// Weighted normal equations: `J'WJ` plus the prior.
 fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> {
     let product = |a: &[f64], b: &[f64]| -> f64 {
         residuals.iter().zip(a.iter().zip(b)).map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
@@ -178,7 +178,7 @@ fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> 
     matrix
 }
 
-/// The step to the least squares as the derivatives have them, and by how much it lessens them.
+/// The linearised least-squares step, and the expected reduction.
 pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<(Vec<f64>, f64)> {
     let scale = scale(residuals);
     let inverse = inverse(normal(columns, residuals, scale))?;
@@ -192,14 +192,14 @@ pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -
     Some((step, gain))
 }
 
-/// How uncertain constants are together, more where the residuals are larger than what repetitions say.
+/// Covariance of the constants, scaled up if the residuals exceed the repetitions' scatter.
 pub fn covariance(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<Vec<f64>>> {
     let inverse = inverse(normal(columns, residuals, scale(residuals)))?;
     let excess = excess(columns, residuals);
     Some(inverse.into_iter().map(|row| row.into_iter().map(|part| part * excess).collect()).collect())
 }
 
-/// By how much the squares of residuals are more than what repetitions say.
+/// Ratio of the squared residuals to the repetitions' scatter.
 pub fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
     let scale = scale(residuals);
     let free = residuals.len().saturating_sub(columns.len()).max(1) as f64;
@@ -207,7 +207,7 @@ pub fn excess(columns: &[Vec<f64>], residuals: &[f64]) -> f64 {
     (spread / free).max(1.0)
 }
 
-/// By Gauss and Jordan with pivots; `None` for a singular matrix.
+/// Gauss-Jordan elimination with pivoting; `None` for a singular matrix.
 pub fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     let mut inverse: Vec<Vec<f64>> =
@@ -235,12 +235,12 @@ pub fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     Some(inverse)
 }
 
-/// Of two derivatives the one that is nearer to 0; 0 where their signs differ.
+/// The derivative that is nearer to 0; 0 if the signs differ.
 pub fn nearer(a: f64, b: f64) -> f64 {
     if a * b > 0.0 { a.abs().min(b.abs()) * a.signum() } else { 0.0 }
 }
 
-/// The same of each pair in columns.
+/// [`nearer`] for all entries.
 pub fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let columns = forward.into_iter().zip(backward);
     columns.map(|(there, back)| there.into_iter().zip(back).map(|(a, b)| nearer(a, *b)).collect()).collect()
@@ -250,7 +250,7 @@ pub fn common(forward: Vec<Vec<f64>>, backward: &[Vec<f64>]) -> Vec<Vec<f64>> {
 mod tests {
     use super::*;
 
-    /// A sum of two exponentials, measured at several places to one part in a thousand.
+    /// A sum of two exponentials, measured to one part in a thousand.
     struct Sum {
         measured: Vec<(f64, f64)>,
         seen: Seen,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_values_tell_is_found_and_outliers_pull_little() {
+    fn constants_are_found_despite_outliers() {
         let solve_it = |wrong: &[(usize, f64)]| {
             let mut problem = Sum { measured: lines(wrong), seen: Seen::Line };
             solve(&mut problem, &[1f64.ln(), 10f64.ln()], STEPS).unwrap()
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_which_only_the_sum_is_seen_are_uncertain() {
+    fn constants_known_only_by_their_sum_are_uncertain() {
         let measured = (0..6).map(|place| (f64::from(place), 8.0)).collect();
         let found = solve(&mut Sum { measured, seen: Seen::OnlySum }, &[3f64.ln(), 3f64.ln()], STEPS).unwrap();
         assert!((found.x[0].exp() + found.x[1].exp() - 8.0).abs() < 0.01, "{found:?}");
@@ -331,15 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn what_something_greater_hides_is_uncertain_where_it_comes_up_to_it() {
+    fn hidden_constant_is_uncertain_near_the_hiding_one() {
         let mut problem = Sum { measured: lines(&[]), seen: Seen::Hidden };
         let found = solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap();
         assert!(found.deviation()[0] > 0.5 && found.deviation()[1] < 0.003, "{found:?}");
     }
 
-    /// Two quantities outside of which only the sum enters, and whose errors go against each other, leave little open.
+    /// Two outside quantities enter by their sum, and their errors cancel: little uncertainty is left.
     #[test]
-    fn what_is_open_outside_counts_with_how_it_goes_together() {
+    fn correlations_of_outside_quantities_count() {
         let solve_it = || {
             let mut problem = Sum { measured: lines(&[]), seen: Seen::Line };
             solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap()
@@ -355,13 +355,13 @@ mod tests {
         let [apart, against] = [0.0, -1.0].map(widened);
         assert!((0.13..0.15).contains(&apart[0]), "10 % each: {apart:?}");
         assert!((against[0] - alone[0]).abs() < 1e-9 && (apart[1] - alone[1]).abs() < 1e-3, "{against:?} {alone:?}");
-        // No quantities go together so: what is left of rounded ones may add up to that.
+        // An impossible correlation, as rounding may produce.
         let never = widened(-1.5);
         assert!(never.iter().zip(&alone).all(|(never, alone)| never >= alone), "{never:?} {alone:?}");
     }
 
     #[test]
-    fn correlations_are_numbers_from_minus_one_to_one() {
+    fn correlations_are_between_minus_one_and_one() {
         let solution = |covariance: Vec<Vec<f64>>| {
             let (x, residuals, columns) = (vec![0.0; 2], Vec::new(), Vec::new());
             Solution { x, covariance, residuals, columns, settled: true }

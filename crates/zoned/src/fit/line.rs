@@ -1,33 +1,34 @@
-//! A linear form through many runs of a model, each with other constants. Runs of one seed share what that seed adds: where a model's
-//! values follow its constants smoothly, their differences tell derivatives with little scatter (blocks in the sense of Box, Hunter and
-//! Hunter, Statistics for Experimenters, 1978, chapter 7).
+//! A linear form through many runs of a model with different constants. Runs with the same seed share an offset. If
+//! values follow the constants smoothly, their differences give derivatives with little scatter (blocks in the sense of
+//! Box, Hunter and Hunter, Statistics for Experimenters, 1978, chapter 7).
 
 use super::least_squares::inverse;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// By how much the constants differ from those of the place.
+    /// Offsets of the constants from the centre.
     pub by: &'a [f64],
     pub value: f64,
-    /// Runs with the same number had the same seed.
+    /// Runs with the same number share a seed.
     pub seed: usize,
 }
 
-/// A linear form, and the standard error of each of its numbers.
+/// A linear form with standard errors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// The mean over seeds at the place itself, and how certain that is.
+    /// Mean over seeds at the centre, with its standard error.
     pub at: f64,
     pub uncertain: f64,
-    /// Derivatives, and what makes them uncertain in units of the scatter.
+    /// Derivatives, and their variances in units of the scatter.
     numbers: Vec<f64>,
     inverse: Vec<Vec<f64>>,
-    /// How far runs of one seed are from the form.
+    /// Residual scatter of runs with the same seed.
     pub scatter: f64,
 }
 
 impl Line {
-    /// Through the values at such places; `None` of too few. What each seed adds is a number of its own, if more than one run has it.
+    /// Fits the form; `None` if there are too few runs. A seed's offset is a parameter if more than one run has that
+    /// seed.
     pub fn through(seen: &[Seen<'_>]) -> Option<Self> {
         let size = seen.first()?.by.len();
         let seeds = Seeds::of(seen, size);
@@ -50,13 +51,13 @@ impl Line {
         self.numbers[index]
     }
 
-    /// Nearer to 0 by its standard error: what cannot be told from scatter counts as none.
+    /// Derivative moved towards 0 by its standard error: values indistinguishable from scatter become 0.
     pub fn cautious(&self, index: usize) -> f64 {
         let error = self.scatter * self.inverse[index][index].max(0.0).sqrt();
         (self.numbers[index].abs() - error).max(0.0) * self.numbers[index].signum()
     }
 
-    /// Whether two derivatives differ by more than so many standard errors of their difference.
+    /// Whether two derivatives differ by more than `errors` standard errors of their difference.
     pub fn is_apart(&self, one: usize, other: usize, errors: f64) -> bool {
         let of = |a: usize, b: usize| self.inverse[a][b];
         let variance = of(one, one) + of(other, other) - 2.0 * of(one, other);
@@ -68,16 +69,16 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Means by seed: of the place and of the value.
+/// Means by seed: of the offsets and of the value.
 struct Seeds {
     means: Vec<(usize, Vec<f64>, f64)>,
-    /// Number of a seed in `means`.
+    /// Position of a seed in `means`.
     index: std::collections::BTreeMap<usize, usize>,
     all: usize,
 }
 
 impl Seeds {
-    /// One mean where each run has a seed of its own.
+    /// One common mean if every run has a different seed.
     fn of(seen: &[Seen<'_>], size: usize) -> Self {
         let mut index = std::collections::BTreeMap::new();
         for one in seen {
@@ -106,7 +107,7 @@ impl Seeds {
         self.means.len()
     }
 
-    /// A run less the mean of its seed.
+    /// A run minus the mean of its seed.
     fn without(&self, one: &Seen<'_>) -> (Vec<f64>, f64) {
         let (_, by, value) = &self.means[self.index[&one.seed]];
         (one.by.iter().zip(by).map(|(part, mean)| part - mean).collect(), one.value - value)
@@ -118,7 +119,7 @@ impl Seeds {
         (0..self.means.first().map_or(0, |(_, by, _)| by.len())).map(part).collect()
     }
 
-    /// The mean at the place, and its variance but for that of the derivatives.
+    /// Mean at the centre, and its variance without that of the derivatives.
     fn at_place(&self, numbers: &[f64], scatter: f64) -> (f64, f64) {
         let each: Vec<f64> = self.means.iter().map(|(_, by, value)| value - dot(by, numbers)).collect();
         let count = each.len() as f64;
@@ -138,7 +139,7 @@ mod tests {
     use rand_pcg::rand_core::Rng;
     use senesce_core::Seed;
 
-    /// 5 + 300 a - 100 b, and what each of so many seeds adds; the rest is noise. The first ones are at the place itself.
+    /// 5 + 300 a - 100 b plus an offset per seed plus noise. The first runs are at the centre.
     fn runs(count: usize, seeds: usize, there: usize, noise: f64) -> Vec<([f64; 2], f64, usize)> {
         let mut stream = Seed(3).stream("test");
         let mut even = move || 2.0 * (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64 - 1.0;
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_seeds_add_makes_the_place_uncertain_and_not_the_derivatives() {
+    fn seed_offsets_make_the_centre_uncertain_but_not_the_derivatives() {
         let line = line(&runs(60, 20, 20, 0.01)).unwrap();
         assert!((line.number(0) - 300.0).abs() < 0.3 && (line.number(1) + 100.0).abs() < 0.3, "{line:?}");
         assert!((0.8..1.8).contains(&line.uncertain) && (line.at - 5.0).abs() < 3.0 * line.uncertain, "{line:?}");
@@ -166,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_each_have_a_seed_have_one_place_in_common() {
+    fn runs_with_distinct_seeds_share_one_mean() {
         let line = line(&runs(100, 100, 20, 0.0)).unwrap();
         assert!((line.at - 5.0).abs() < 3.0 * line.uncertain && line.uncertain < 1.0, "{line:?}");
         assert!((line.number(0) - 300.0).abs() < 60.0 && line.scatter > 3.0, "{line:?}");
     }
 
     #[test]
-    fn fewer_runs_than_numbers_are_no_line() {
+    fn too_few_runs_give_no_line() {
         assert!(line(&runs(22, 20, 20, 0.1)).is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Models beside measurements: operating points out of tables, split into those for fitting and those held out; what to measure on
-//! a drive to learn its constants; the fit, and the error of a model on what it was not fitted to.
+//! Fits models to measurements: operating points from tables, measurement plans for a drive, the fit, and the error on
+//! held-out points.
 
 pub mod block;
 pub mod constants;

@@ -1,4 +1,4 @@
-//! Operating points: what was measured under which condition. A point that several tables hold counts once.
+//! Operating points: measured values with their condition. A point that several tables contain counts once.
 
 use super::table::{Row, Table};
 use crate::error::ZonedError;
@@ -9,11 +9,8 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Commands per second.
     Iops,
-    /// Mean latency, microseconds.
     Mean,
-    /// 95th percentile of the latency, microseconds.
     P95,
 }
 
@@ -25,14 +22,13 @@ pub struct Value {
     pub value: f64,
 }
 
-/// A condition with everything measured under it.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Tells points apart: everything that was set.
+    /// Identifies the point: all its settings.
     pub key: String,
-    /// What it is about, for tables of errors.
+    /// Category in error tables.
     pub group: String,
-    /// What runs, without ramp and time.
+    /// The job, without ramp and time.
     pub job: Job,
     pub values: Vec<Value>,
 }
@@ -40,20 +36,19 @@ pub struct Point {
 pub const HELD_OUT_ONE_OF: u64 = 3;
 
 impl Point {
-    /// Whether it must not be used for fitting: decided by a hash (FNV-1a, 64 bits) of its key.
+    /// Whether it must not be used for fitting, decided by a hash (FNV-1a, 64 bits) of its key.
     pub fn held_out(&self) -> bool {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         let hash = self.key.bytes().fold(0xcbf2_9ce4_8422_2325, step);
-        // The low bits of the product depend on the low bits of the text only.
+        // The low bits of the product depend only on the low bits of the text.
         (hash >> 32).is_multiple_of(HELD_OUT_ONE_OF)
     }
 }
 
-/// Points of several tables, each once.
 #[derive(Debug, Default)]
 pub struct Points {
     points: BTreeMap<String, Point>,
-    /// Places in the tables of what is left out, by the reason.
+    /// Rows that were left out, by reason.
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 
@@ -78,16 +73,13 @@ impl Points {
             }
         }
         if contradicts {
-            self.leave_out("a row before has the same condition with another value", row);
+            self.leave_out("an earlier row has the same condition with another value", row);
         }
     }
 
-    /// Adds a table of one actor each: `lbaf` or `lba_format`, `engine`, `sched` or `scheduler`, `op`, `bs` or `block_bytes`,
-    /// `zones`, `qd` or `depth_per_zone`, `iops`, `p95_us` or `p95_latency_us`. Rows of more than 8 zones are left out: their
-    /// host had too few processors.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] with the line and the column that is missing or wrong; rows before it are added.
+    /// Adds a table of single actors with the columns `lbaf` or `lba_format`, `engine`, `sched` or `scheduler`, `op`,
+    /// `bs` or `block_bytes`, `zones`, `qd` or `depth_per_zone`, `iops`, `p95_us` or `p95_latency_us`. Rows of more
+    /// than 8 zones are left out, because their host had too few processors.
     pub fn single(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let pairs = [("lbaf", "lba_format"), ("sched", "scheduler"), ("bs", "block_bytes"), ("qd", "depth_per_zone")];
         let table = Table::parse(name, text, &["engine", "op", "zones", "iops"])?.with_either(&pairs)?;
@@ -124,7 +116,8 @@ impl Points {
         }
         let iops = row.needed("iops")?;
         let mut values = vec![Value { actor: 0, metric: Metric::Iops, value: iops }];
-        // Rate and depth tell the mean; a row where it cannot be is no measurement (Little's law).
+        // Little's law: rate times latency is the number in flight. A row that contradicts it is not a valid
+        // measurement.
         let mean = either("lat_mean_us", "mean_latency_us");
         let most = f64::from(zones) * f64::from(depth);
         if let Some(mean_us) = row.latency(mean)?
@@ -133,10 +126,10 @@ impl Points {
             let in_flight = iops * mean_us * 1e-6;
             return Err(row.wrong(
                 mean,
-                &format!("what it can be: {iops}/s of it are {in_flight:.1} in flight, of {most} at most"),
+                &format!("a possible value: {iops}/s of it are {in_flight:.1} in flight, of {most} at most"),
             ));
         }
-        // The percentiles of io_uring are those of another clock.
+        // Percentiles of io_uring were taken with another clock.
         if let (Some(value), HostPath::Direct) = (row.latency(either("p95_us", "p95_latency_us"))?, path) {
             values.push(Value { actor: 0, metric: Metric::P95, value });
         }
@@ -151,7 +144,8 @@ impl Points {
         Ok(())
     }
 
-    /// Adds a table of random reads beside a writer with a rate: `dev`, `rate_mib`, `read_qd`, `r_lat_mean_us`, `r_p95_us`.
+    /// Adds a table of random reads next to a rate-limited writer: `dev`, `rate_mib`, `read_qd`, `r_lat_mean_us`,
+    /// `r_p95_us`.
     pub fn reads_beside_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let needed = ["dev", "rate_mib", "read_qd", "r_lat_mean_us", "r_p95_us"];
         let table = Table::parse(name, text, &needed)?;
@@ -167,7 +161,7 @@ impl Points {
             let depth = row.whole("read_qd")?;
             let rate = row.text("rate_mib").parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
             let Some(rate) = rate else {
-                self.leave_out("rate_mib is no number above 0", &row);
+                self.leave_out("rate_mib is not a number above 0", &row);
                 continue;
             };
             let jobs = Some(1);
@@ -178,7 +172,7 @@ impl Points {
             let value = |metric, column| row.needed(column).map(|value| Value { actor: 0, metric, value });
             let point = Point {
                 key: format!("randread,bs=4096,qd={depth} beside {},bs=131072,rate={rate}MiB/s", op.name()),
-                group: format!("reads beside {}s", op.name()),
+                group: format!("reads next to {}s", op.name()),
                 job: Job { lbaf: Some(4096), ..Job::of(vec![reader, writer]) },
                 values: vec![value(Metric::Mean, "r_lat_mean_us")?, value(Metric::P95, "r_p95_us")?],
             };
@@ -187,7 +181,7 @@ impl Points {
         Ok(())
     }
 
-    /// Adds a table of zone commands beside one another: each point is the rows of one `experiment`,
+    /// Adds a table of concurrent zone commands: each point is the rows with equal `experiment`,
     /// `jobs_or_depth_of_first` and `second_limited_to_percent_of_its_own_rate`.
     pub fn commands_beside(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let (first, second) = ("jobs_or_depth_of_first", "second_limited_to_percent_of_its_own_rate");
@@ -205,12 +199,12 @@ impl Points {
             .collect::<Result<_, ZonedError>>()?;
         for (key, rows) in points {
             if rows.iter().any(|row| row.text(first) == "14") {
-                self.leave_out("for 14 of the first the host had too few processors", &rows[0]);
+                self.leave_out("14 of the first need more processors than the host had", &rows[0]);
                 continue;
             }
             let (mut actors, mut values) = (Vec::new(), Vec::new());
             for row in &rows {
-                // Only the first that the experiment's name says is limited, and never a finish.
+                // Only the command named first in the experiment is limited, and never a finish.
                 let share = row.text(second).parse::<f64>().ok().filter(|share| *share > 0.0);
                 let limited = row.text("experiment").starts_with(&format!("{}-on-", row.text("actor")));
                 let own = own_rate.get(&(row.text("experiment"), row.text("actor")));
@@ -231,7 +225,7 @@ impl Points {
 }
 
 const CAPACITY: u64 = 1077 << 20;
-/// Means and rates of a run are taken over times that differ a little.
+/// Tolerance: means and rates of a run cover slightly different times.
 const MOST_IN_FLIGHT: f64 = 1.05;
 
 fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> {
@@ -243,7 +237,7 @@ fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> 
     Ok(values)
 }
 
-/// An actor, limited to so many commands per second.
+/// An actor, optionally limited to `per_second` commands.
 fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, ZonedError> {
     let op: Activity = row.text("actor").parse().map_err(|_| row.wrong("actor", "an operation"))?;
     let mut actor = ActorSpec::new(op);
@@ -251,26 +245,26 @@ fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, Zon
     if op.manages() {
         actor.zones = Zones::Count(200);
         actor.jobs = Some(1);
-        // One block is written before a finish, all before a reset.
+        // One block is written before a finish, the full capacity before a reset.
         actor.occupancy = Some(if op == Activity::Finish { 4e-6 } else { 1.0 });
         actor.rate = rate(CAPACITY as f64);
         return Ok(actor);
     }
     let jobs = row.whole("jobs")?;
     actor.bs = Bytes(row.whole("block_bytes")?.into());
-    // So many were in flight, by rate times latency: the rings of that host hold a power of two.
+    // In flight by rate times latency; the rings of that host hold a power of two.
     actor.qd = row.whole("depth")?.next_power_of_two();
     actor.zones = Zones::Count(jobs);
     actor.rate = rate(actor.bs.0 as f64 / f64::from(jobs));
     Ok(actor)
 }
 
-/// How long a point must run in virtual time until its numbers stand: (ramp, time).
+/// (Ramp, time) in virtual time until the numbers are stable.
 pub fn duration(job: &Job) -> (Span, Span) {
     let has = |op| job.actors.iter().any(|actor| actor.op == op);
     let seconds = match job.actors.len() {
         _ if has(Activity::Finish) => 20.0,
-        // Six periods of those that have a rate.
+        // Six periods of a rate-limited actor.
         _ if has(Activity::Reset) => {
             let resets = job.actors.iter().filter(|actor| actor.op == Activity::Reset);
             let periods = resets.filter_map(|actor| Some(6.0 * CAPACITY as f64 / actor.rate?.0.0 as f64));
@@ -278,7 +272,7 @@ pub fn duration(job: &Job) -> (Span, Span) {
         }
         1 if has(Activity::RandomRead) => 0.3 * (16.0 / f64::from(job.actors[0].qd)).clamp(0.5, 4.0),
         1 if has(Activity::SequentialRead) => 0.4,
-        // At the speed of the flash all zones are full after so long: whole rounds hold their share of resets.
+        // The time in which the flash fills all zones: whole rounds contain their share of resets.
         1 => 0.94 * f64::from(job.actors[0].zones.count().max(4)),
         _ if has(Activity::RandomRead) => 2.0,
         _ => 1.0,
@@ -291,11 +285,11 @@ impl Point {
         let actor = &self.job.actors[value.actor];
         if self.job.actors.len() > 1 {
             let few = ["first=1,", "first=2,"].iter().any(|words| self.key.contains(words));
-            let kind = match (self.group.contains("reads beside"), few) {
-                (true, _) => "reads beside writes, all",
-                // Their host, not the drive, limits one or two.
-                (_, true) => "commands beside one another, 1 or 2 of the first",
-                _ => "commands beside one another, more of the first",
+            let kind = match (self.group.contains("reads next to"), few) {
+                (true, _) => "reads next to writes, all",
+                // With one or two, the host was the bottleneck, not the drive.
+                (_, true) => "concurrent commands, 1 or 2 of the first",
+                _ => "concurrent commands, more of the first",
             };
             return vec![kind.into(), format!("{}, {}", self.group, actor.op.name())];
         }

@@ -1,4 +1,4 @@
-//! One thing that is measured to learn constants from: a job, or single commands one after the other.
+//! A measurement for a fit: a job, or single commands in sequence.
 
 use super::singles;
 use crate::device::ZonedDevice;
@@ -11,9 +11,9 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{Seed, Silent};
 use std::collections::BTreeMap;
 
-/// Measured or modelled numbers by name: `0.mean` is the mean latency (us) of the first actor, `0.p95` a percentile of it, `0.low` the
-/// share of its latencies that are nearer to the 5th percentile than to the 95th, `1.iops` the rate (1/s) of the second; others are
-/// the mean latencies (us) of [`singles`].
+/// Values by name. `0.mean` is the mean latency (us) of the first actor, `0.p95` a percentile of it, `1.iops` the rate
+/// (1/s) of the second actor. `0.low` is the share of latencies nearer to the 5th than to the 95th percentile. Other
+/// names are the mean latencies (us) of [`singles`].
 pub type Values = BTreeMap<String, f64>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -22,23 +22,22 @@ pub enum Work {
     Singles { zone: u32, rounds: u32, block_bytes: u32 },
 }
 
-/// Something that is run, and what is kept of it.
+/// A job or sequence, and the values to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub key: String,
     pub work: Work,
     pub kept: Vec<String>,
-    /// How often it is run for one measurement, which is the mean: where values scatter, and a drive's time costs less than a model's.
+    /// Runs per measurement, which is their mean. More than 1 if values scatter and drive time is cheap.
     pub runs: u32,
 }
 
 impl Probe {
-    /// A probe of which the values named are kept, separated by blanks.
+    /// `kept`: names of values, separated by blanks.
     pub fn new(key: impl Into<String>, work: Work, kept: &str) -> Self {
         Self { key: key.into(), work, kept: kept.split_whitespace().map(str::to_string).collect(), runs: 1 }
     }
 
-    /// Runs it on a model.
     pub fn model(&self, model: &Model, seed: Seed) -> Result<Values, ZonedError> {
         let interrupt = Interrupt::new();
         match &self.work {
@@ -53,7 +52,7 @@ impl Probe {
         }
     }
 
-    /// The job that it runs; none: single commands.
+    /// `None` for single commands.
     pub fn job(&self) -> Option<&Job> {
         match &self.work {
             Work::Job(job) => Some(job),
@@ -61,15 +60,11 @@ impl Probe {
         }
     }
 
-    /// Runs it on a drive.
-    ///
-    /// # Errors
-    /// What the guard or the drive said; also when zones were lost or commands refused, which no model tells.
     pub fn measure(&self, session: &mut Session, seed: Seed, interrupt: &Interrupt) -> Result<Values, ZonedError> {
         self.averaged(seed, |seed| self.measure_once(session, seed, interrupt))
     }
 
-    /// The means of as many runs as one measurement takes, each with its seed.
+    /// Mean of all runs of a measurement, each with its own seed.
     pub fn averaged(
         &self,
         seed: Seed,
@@ -116,9 +111,10 @@ impl Probe {
         ZonedError::Job {
             place: format!("point {}", self.key),
             problem: format!("the drive refused commands of {}{zone}: {}", actor.name, kinds.join(", ")),
-            remedy: "nothing that was measured before is lost; see that no other program uses the drive, look at its zones with \
-                     `senesce zoned list DEVICE`, and give the same command again"
-                .into(),
+            remedy:
+                "earlier measurements are kept; check that no other program uses the drive, inspect its zones with \
+                             `senesce zoned list DEVICE`, and repeat the command"
+                    .into(),
         }
     }
 }
@@ -128,7 +124,7 @@ fn mean(runs: &[Values]) -> Values {
     runs.iter().take(1).flat_map(BTreeMap::keys).filter_map(|name| Some((name.clone(), of(name)?))).collect()
 }
 
-/// A value by name; `None` for what is no positive number.
+/// A value by name; `None` if it is not a positive number.
 fn value(result: &JobResult, name: &str) -> Option<f64> {
     let (actor, what) = name.split_once('.')?;
     let actor = result.actors.get(actor.parse::<usize>().ok()?)?;
@@ -141,7 +137,7 @@ fn value(result: &JobResult, name: &str) -> Option<f64> {
     (value.is_finite() && value > 0.0).then_some(value)
 }
 
-/// Where latencies are of two kinds, the share of the shorter ones: those nearer to the 5th percentile than to the 95th.
+/// For bimodal latencies, the share of the shorter mode: those nearer to the 5th than to the 95th percentile.
 fn low(latency: &Latency) -> f64 {
     let middle = (latency.quantile_us(0.05) + latency.quantile_us(0.95)) / 2.0;
     latency.histogram.count_between(0, (middle * 1000.0) as u64) as f64 / latency.count().max(1) as f64
@@ -152,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_the_shorter_kind_is_told_wherever_the_median_is() {
+    fn low_share_does_not_depend_on_the_median() {
         let share = |short: u64| {
             let mut latency = Latency::new();
             (0..1000).for_each(|number| latency.record(if number < short { 67_000 } else { 79_000 }));
@@ -162,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_of_several_runs_is_their_mean() {
+    fn several_runs_are_averaged() {
         let mut probe = Probe::new("reads", Work::Singles { zone: 0, rounds: 1, block_bytes: 4096 }, "0.mean");
         probe.runs = 3;
         let (mut times, mut seeds) = (0.0, Vec::new());

@@ -1,5 +1,5 @@
-//! Whether constants come back: a drive whose constants are known and not those of the start model is simulated, measured as
-//! a design asks, and fitted.
+//! Tests whether a fit recovers constants: simulates a drive with known constants, measures and fits it from another
+//! start model.
 
 use super::block::{Fitted, Found, Known, Pass, fit, in_parallel, observations};
 use super::constants::Constants;
@@ -12,19 +12,19 @@ use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 use std::collections::BTreeMap;
 
-/// How far a constant is altered, relative.
+/// Maximum relative change of a constant.
 const ALTERED: f64 = 0.25;
-/// How often all constants are looked for.
+/// Number of passes over all constants.
 const SWEEPS: u32 = 2;
 const REPETITIONS: u32 = 3;
 
-/// A constant of the drive beside what the fit says of it.
+/// True constant and fitted value.
 #[derive(Debug, Clone)]
 pub struct Recovered {
     pub block: String,
     pub truth: f64,
     pub found: Found,
-    /// Whether the search of its block came to rest.
+    /// Whether the search of its block converged.
     pub settled: bool,
 }
 
@@ -33,7 +33,7 @@ impl Recovered {
         self.found.value / self.truth - 1.0
     }
 
-    /// Whether it is called determined, and is neither within 2 % nor within three stated deviations of less than that.
+    /// Whether it is reported as determined, but is off by more than 2 % and three standard deviations.
     pub fn is_wrong(&self) -> bool {
         let error = self.error().abs();
         let stated = self.found.deviation.unwrap_or(f64::INFINITY);
@@ -41,13 +41,13 @@ impl Recovered {
     }
 }
 
-/// `model` with each of these constants altered by a factor of its own, drawn from 0.75 to 1.25.
+/// `model` with each constant multiplied by a random factor from 0.75 to 1.25.
 pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, ZonedError> {
     let mut constants = Constants::of(model)?;
     for name in names {
         let mut stream = seed.stream(name);
         let before = constants.get(name).unwrap_or(0.0);
-        // Of factors that make no model another is drawn.
+        // Factors that give an invalid model are drawn again.
         for _ in 0..100 {
             let even = (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
             constants.set(name, before * (1.0 + ALTERED * (2.0 * even - 1.0)))?;
@@ -59,7 +59,7 @@ pub fn altered(model: &Model, names: &[String], seed: Seed) -> Result<Model, Zon
     constants.model()
 }
 
-/// Measures `drive` with this effort, and fits its constants from `start`: blocks whose name holds `word` alone.
+/// Measures `drive` and fits its constants from `start`, only in blocks whose name contains `word`.
 pub fn recover(
     drive: &Model,
     start: &Model,
@@ -84,7 +84,7 @@ pub fn recover(
     let measured: Vec<Values> = measured.into_iter().collect::<Result<_, _>>()?;
     let observed = observations(each.iter().zip(&measured).map(|((probe, _), values)| (&*probes[*probe].key, values)));
     if !word.is_empty() {
-        // Constants of other blocks are as they are.
+        // Constants of other blocks keep their true values.
         let own: Vec<&String> = blocks.iter().flat_map(|block| &block.constants).collect();
         for name in truth.names().iter().filter(|name| !own.contains(name)) {
             constants.set(name, truth.get(name).unwrap_or(0.0))?;

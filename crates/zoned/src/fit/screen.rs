@@ -1,4 +1,4 @@
-//! What the uncertainty of constants of other blocks leaves open.
+//! Uncertainty due to constants of other blocks.
 
 use super::block::{Known, in_parallel};
 use super::least_squares::{Open, Solution};
@@ -8,7 +8,7 @@ use super::surface::Sample;
 use rand_pcg::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many runs for each constant, and so many seeds.
+/// Runs for each constant, and number of seeds.
 const RUNS: usize = 4;
 const SEEDS: usize = 8;
 
@@ -16,7 +16,7 @@ const SEEDS: usize = 8;
 type Others<'a> = [(&'a str, f64)];
 
 impl Search<'_> {
-    /// Of constants of other blocks: the derivatives of the residuals, and how uncertain they are together.
+    /// Derivatives of the residuals by constants of other blocks, with their covariance.
     pub fn left_open(&mut self, solution: &Solution, known: &Known, others: &Others<'_>) -> Open {
         let touched = self.touched(solution, others);
         let used: BTreeSet<usize> = touched.values().flatten().copied().collect();
@@ -32,7 +32,7 @@ impl Search<'_> {
         Open { columns, covariance }
     }
 
-    /// Which of the constants each place depends on: those that make another run of the same seed. Most places depend on few.
+    /// The constants that each probe depends on: those that change a run with the same seed. Most probes depend on few.
     fn touched(&self, solution: &Solution, others: &Others<'_>) -> BTreeMap<usize, Vec<usize>> {
         let all: Vec<usize> = (0..others.len()).collect();
         let found = in_parallel(self.places.len(), |place| {
@@ -64,7 +64,7 @@ impl Search<'_> {
         }
     }
 
-    /// Residuals of a place with these constants moved upwards; `None`: there is no such model.
+    /// Residuals of a probe with these constants moved upwards; `None`: the model is invalid.
     fn with_others(&self, solution: &Solution, others: &Others<'_>, moved: &[usize], place: usize) -> Option<Vec<f64>> {
         let mut constants = self.constants_at(&solution.x)?;
         for index in moved {
@@ -75,7 +75,7 @@ impl Search<'_> {
         place.residuals(&constants.model().ok()?, self.seed.child(&place.probe.key)).ok()
     }
 
-    /// Derivatives of the residuals by these constants, one column each: all are moved at once, up or down as a coin falls.
+    /// Derivatives of the residuals by these constants, one column each: all move at once, in random directions.
     fn columns_of(
         &self,
         solution: &Solution,
@@ -116,7 +116,7 @@ impl Search<'_> {
     }
 }
 
-/// How one value depends on each of these constants, as far as that can be told from scatter.
+/// Derivatives of one value by each constant, as far as they exceed the scatter.
 fn told(samples: &[Sample], runs: &[Option<Vec<f64>>], part: usize, touching: &[usize]) -> Vec<f64> {
     let by: Vec<Vec<f64>> = samples.iter().map(|one| touching.iter().map(|key| one.by[*key]).collect()).collect();
     let each = samples.iter().zip(&by).zip(runs);

@@ -1,4 +1,4 @@
-//! The model beside what was measured: residuals, and how they change with each constant.
+//! Residuals of a model against the measurements, and their derivatives.
 
 use super::block::{Observations, Observed, in_parallel, spread};
 use super::constants::Constants;
@@ -9,32 +9,33 @@ use crate::sim::model::Model;
 use senesce_core::Seed;
 use std::collections::BTreeSet;
 
-/// Steps for derivatives, as logarithms: wide ones, as runs of a model whose constants differ scatter as other runs do.
+/// Step for derivatives, as a logarithm: wide, because runs with different constants scatter like independent runs.
 pub(super) const STEP: f64 = 0.1;
-/// No value is known better than this, relative: means and rates, and quantiles, which are read from a histogram of three digits.
+/// Minimum relative uncertainty: of means and rates, and of quantiles, which come from a histogram of three digits.
 const LEAST: (f64, f64) = (2e-4, 1e-3);
-/// So many runs with other seeds tell how the model's values scatter.
+/// Number of seeds that estimate the scatter of the model's values.
 const SCATTERED: u64 = 6;
 
-/// The values of a probe that were measured.
+/// The measured values of a probe.
 pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a str> {
     let is_there = |name: &&String| observations.contains_key(&(probe.key.clone(), (*name).clone()));
     probe.kept.iter().filter(is_there).map(String::as_str).collect()
 }
 
-/// One value: as measured, and the relative standard deviation of its difference from one run of a model that is right.
+/// A measured value, and the relative standard deviation of its difference from one run of the true model.
 pub(super) struct Datum<'a> {
     name: &'a str,
     measured: f64,
     observed: Observed,
     runs: u32,
-    /// The same of the mean of what was measured alone.
+    /// The same for the mean of the measurement only.
     pub known_to: f64,
     pub deviation: f64,
 }
 
 impl Datum<'_> {
-    /// One run of the model scatters by so much, relative. Few repetitions may agree by chance, so that one of them never scatters less.
+    /// Sets the relative scatter of one model run. Repetitions may agree by chance, so the uncertainty is never smaller
+    /// than this.
     pub fn know(&mut self, own: f64) {
         let least = self.least();
         let own = own / f64::from(self.runs).sqrt();
@@ -50,7 +51,7 @@ impl Datum<'_> {
 pub(super) struct Place<'a> {
     pub probe: &'a Probe,
     pub values: Vec<Datum<'a>>,
-    /// Whether seeds decide how far the model is off.
+    /// Whether the error is dominated by the seed.
     scatters: bool,
 }
 
@@ -58,7 +59,7 @@ impl Place<'_> {
     pub fn residuals(&self, model: &Model, seed: Seed) -> Result<Vec<f64>, ZonedError> {
         let values = self.probe.model(model, seed)?;
         let residual = |value: &Datum<'_>| {
-            // What is missing in the model's run is as wrong as can be.
+            // A value missing in the model's run counts as a large error.
             let modelled = values.get(value.name).copied().unwrap_or(value.measured * 10.0);
             (modelled / value.measured).ln() / value.deviation
         };
@@ -66,19 +67,19 @@ impl Place<'_> {
     }
 }
 
-/// Constants of a block beside what was measured.
+/// Constants of a block and their measurements.
 pub(super) struct Search<'a> {
     keys: Vec<&'a str>,
     pub places: Vec<Place<'a>>,
     constants: Constants,
     pub start: Vec<f64>,
     pub seed: Seed,
-    /// Which probes each constant moves, once that is known: the others need not be run again for its derivative.
+    /// The probes that each constant affects, if known: other probes need no new run for its derivative.
     known: Option<Vec<BTreeSet<usize>>>,
     pub error: Option<ZonedError>,
 }
 
-/// A residual of every value of a probe; none for probes that were not run.
+/// One list per probe; `None` for probes that did not run.
 type Residuals = Vec<Option<Vec<f64>>>;
 
 impl<'a> Search<'a> {
@@ -103,8 +104,7 @@ impl<'a> Search<'a> {
         Self { keys, places, constants, start, seed, known: None, error: None }
     }
 
-    /// How far values are from those of one run of the model: by how they scatter from repetition to repetition, and the model's from
-    /// seed to seed.
+    /// Estimates scatter: of the measurement between repetitions, of the model between seeds.
     pub fn look_at_scatter(&mut self) {
         let Some((model, _)) = self.model(&self.start) else { return };
         let count = self.places.len() * SCATTERED as usize;
@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
         kept
     }
 
-    /// Residuals of these probes, 0 of others.
+    /// Residuals of these probes, 0 for others.
     pub fn residuals_of(&mut self, x: &[f64], which: &BTreeSet<usize>) -> Option<Vec<f64>> {
         let (model, _) = self.model(x)?;
         let residuals = self.run(&model, which);
@@ -160,7 +160,7 @@ impl<'a> Search<'a> {
         Some(self.flat(&residuals))
     }
 
-    /// Probes of which seeds decide how far the model is off.
+    /// Probes whose error is dominated by the seed.
     pub fn scattering(&self) -> BTreeSet<usize> {
         (0..self.places.len()).filter(|index| self.places[*index].scatters).collect()
     }
@@ -169,7 +169,7 @@ impl<'a> Search<'a> {
         (0..self.places.len()).collect()
     }
 
-    /// Which constants move nothing.
+    /// Constants that affect nothing.
     pub fn silent(&self) -> Vec<bool> {
         let known = self.known.as_ref();
         (0..self.keys.len()).map(|index| known.is_some_and(|moved| moved[index].is_empty())).collect()
@@ -186,7 +186,7 @@ impl<'a> Search<'a> {
         split
     }
 
-    /// The model with one constant moved up or down, and by how much: a whole number by at least 1. `None`: there is none that way.
+    /// The model with one constant moved up or down, and the distance: at least 1 for whole numbers. `None`: invalid.
     fn moved(&self, x: &[f64], index: usize, way: f64) -> Option<(Model, f64)> {
         let (_, base) = self.model(x)?;
         let mut there = x.to_vec();
@@ -200,7 +200,7 @@ impl<'a> Search<'a> {
         (length != 0.0).then_some((model, length))
     }
 
-    /// Derivatives by one constant, upwards and downwards, at `x` where the residuals are `at`.
+    /// Upward and downward derivatives by one constant at `x`, where the residuals are `at`.
     fn both_ways(&mut self, x: &[f64], at: &Residuals, index: usize, which: &BTreeSet<usize>) -> [Option<Slopes>; 2] {
         [1.0, -1.0].map(|way| {
             let (model, length) = self.moved(x, index, way)?;
@@ -217,7 +217,7 @@ impl<'a> Search<'a> {
         Some(constants)
     }
 
-    /// Derivatives of the values of these probes, upwards and downwards, 0 of others.
+    /// Upward and downward derivatives of these probes, 0 for others.
     pub fn slopes_of(&mut self, x: &[f64], at: &[f64], which: &BTreeSet<usize>) -> [Vec<Vec<f64>>; 2] {
         let at = self.split(at);
         let (mut upwards, mut downwards) = (Vec::new(), Vec::new());
@@ -225,7 +225,7 @@ impl<'a> Search<'a> {
             let moved = self.known.as_ref().map(|known| which.intersection(&known[index]).copied().collect());
             let ways = self.both_ways(x, &at, index, moved.as_ref().unwrap_or(which));
             let [up, down] = ways.map(|slopes| slopes.map(|slopes| self.flat(&slopes)));
-            // Where no model lies one way, the other one tells.
+            // If one direction is invalid, the other one is used.
             upwards.push(up.clone().or_else(|| down.clone()).unwrap_or_default());
             downwards.push(down.or(up).unwrap_or_default());
         }
@@ -238,7 +238,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Derivatives of the values of each probe; none for those that were not run.
+/// Derivatives by probe; `None` for those that did not run.
 type Slopes = Vec<Option<Vec<f64>>>;
 
 fn slopes(at: &Residuals, there: &Residuals, length: f64) -> Slopes {
@@ -260,7 +260,7 @@ impl Problem for Search<'_> {
         self.residuals_of(x, &self.all())
     }
 
-    /// The mean of both ways; where no model lies one way, the other one tells.
+    /// Mean of both directions; if one is invalid, the other one.
     fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
         let (known, at) = (self.known.take(), self.split(at));
         let (mut columns, mut moved) = (Vec::new(), Vec::new());

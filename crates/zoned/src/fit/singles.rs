@@ -1,4 +1,4 @@
-//! Single commands one after the other: what opening, closing, an untouched reset and a refusal cost.
+//! Single commands in sequence: the cost of open, close, reset of an untouched zone, and refusal.
 
 use crate::command::{Command, Operation};
 use crate::device::ZonedDevice;
@@ -7,7 +7,7 @@ use crate::geometry::ZoneState;
 use crate::script::Timed;
 use senesce_core::interrupt::Interrupt;
 
-/// Transfers after the first one that are timed.
+/// Transfers that are timed after the first one.
 const STEADY: u64 = 8;
 
 pub const NAMES: [&str; 10] = [
@@ -23,10 +23,7 @@ pub const NAMES: [&str; 10] = [
     "finish-empty",
 ];
 
-/// Runs `rounds` rounds on a zone, whose data are lost, with transfers of 4 KiB or one block, whichever is more.
-///
-/// # Errors
-/// When the drive refuses a command that a zone in this state must take, or takes one that it must refuse.
+/// Runs `rounds` rounds on a zone, destroying its data, with transfers of 4 KiB or one block, whichever is larger.
 pub fn run(device: &mut dyn ZonedDevice, zone: u32, rounds: u32, interrupt: &Interrupt) -> Result<Timed, ZonedError> {
     let geometry = device.geometry().clone();
     let blocks = (4096 / geometry.block_bytes).max(1);
@@ -57,7 +54,7 @@ struct Single<'a> {
 }
 
 impl Single<'_> {
-    /// Begins and ends with an empty zone.
+    /// The zone is empty before and after.
     fn round(&mut self, appends: bool) -> Result<(), ZonedError> {
         self.command(Operation::Reset, "reset-untouched")?;
         self.write(0, "first-write")?;
@@ -99,7 +96,7 @@ impl Single<'_> {
             operation: operation.name(),
             zone: self.zone,
             fault,
-            remedy: "see that no other program uses the drive, and look at its zones with `senesce zoned list DEVICE`",
+            remedy: "check that no other program uses the drive, and inspect its zones with `senesce zoned list DEVICE`",
         })?;
         if !name.is_empty() {
             self.timed.entry(name).or_default().record(done.completed_ns - done.submitted_ns);
@@ -111,7 +108,7 @@ impl Single<'_> {
         let command = self.at(Operation::Write, number * u64::from(self.blocks), self.blocks);
         let done = self.device.execute(command)?;
         if done.result.is_ok() {
-            return Err(ZonedError::Usage(format!("zone {} took a write beyond its write pointer", self.zone)));
+            return Err(ZonedError::Usage(format!("zone {} accepted a write beyond its write pointer", self.zone)));
         }
         self.timed.entry("refusal").or_default().record(done.completed_ns - done.submitted_ns);
         Ok(())

@@ -1,7 +1,7 @@
-//! Constants from values that scatter. Where commands wait for each other, two runs of models that hardly differ are as far apart as any
-//! two runs, so that derivatives from pairs of runs, and the search by them, end where scatter leads. A surface through many runs
-//! around a place, each with other constants, takes all of them for each derivative (Box and Wilson, On the Experimental Attainment of
-//! Optimum Conditions, 1951).
+//! Fits constants to values that scatter. If commands queue for each other, runs of nearly equal models differ as much
+//! as any two runs. Derivatives from pairs of runs are then dominated by noise. A response surface through many runs
+//! around a point uses all of them for each derivative (Box and Wilson, On the Experimental Attainment of Optimum
+//! Conditions, 1951).
 
 use super::block::in_parallel;
 use super::least_squares::{STEPS, Solution, common, covariance, excess, nearer, solve, step};
@@ -11,70 +11,70 @@ use crate::sim::model::Model;
 use rand_pcg::rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many seeds run at the place itself: they tell the values there. Fewer where it is enough to come near.
+/// Seeds at the centre itself, which estimate the values there. Fewer if an approximate result is enough.
 const SEEDS: usize = 32;
 const FEW_SEEDS: usize = 12;
-/// How many runs for each number that a surface has: where seeds differ by the same whatever the constants are, and where they do not.
+/// Runs per parameter of a surface: if seeds add the same offset for all constants, and if they do not.
 const RUNS: (usize, usize) = (2, 8);
-/// Runs of one seed that are less far from a surface than this share of how far seeds are apart.
+/// Seeds have a common offset if runs of one seed scatter less than this share of the scatter between seeds.
 const ALIKE: f64 = 0.5;
-/// How far constants are moved, as logarithms: less than where surfaces bend, and more than where nothing shows.
+/// Distance by which constants are moved, as logarithms: less than where surfaces bend, more than where nothing shows.
 const WIDTH: (f64, f64) = (0.03, 0.15);
-/// Derivatives upwards and downwards that are apart by so many standard errors are two.
+/// Upward and downward derivatives differ if they are this number of standard errors apart.
 const BENT: f64 = 2.0;
-/// A surface this many times as wide as its constants turn out to need may bend more than it tells.
+/// A surface this many times wider than the remaining uncertainty may be bent.
 const WIDE: f64 = 2.0;
-/// How often a step is told anew with the derivatives of the way that it goes.
+/// Maximum recomputations of a step with the derivatives of its own direction.
 const TURNS: usize = 4;
-/// The most surfaces, one where the one before ended.
+/// Maximum number of surfaces, each where the previous one ended.
 const SURFACES: u32 = 6;
-/// A step of at most this much, as a logarithm, is the last one.
+/// A step below this, as a logarithm, is the last one.
 const SHORT: f64 = 3e-3;
-/// Steps of a search before surfaces: where values scatter they need not lead all the way.
+/// Steps of the search before surfaces; an approximate start is enough.
 const FIRST_STEPS: usize = 3;
 
-/// A model around a place.
 pub(super) struct Sample {
     pub model: Model,
-    /// By how much its constants differ from those of the place.
+    /// Offsets of its constants from the centre.
     pub by: Vec<f64>,
     pub seed: usize,
 }
 
-/// Residuals of each sample by place; `None` where a sample cannot be run.
+/// Residuals of each sample by probe; `None` if a sample cannot run.
 pub(super) type Runs = BTreeMap<usize, Vec<Option<Vec<f64>>>>;
 
-/// How one value depends on the constants around a place.
+/// Dependence of one value on the constants around a centre.
 struct Surface {
     at: f64,
     uncertain: f64,
-    /// How far runs at the place are apart.
+    /// Scatter of runs at the centre.
     own: f64,
-    /// How far runs of one seed are from the surface.
+    /// Scatter of runs with one seed around the surface.
     scatter: f64,
-    /// Derivatives as far as they hold both ways, nearer to 0 by their standard errors: what cannot be told from scatter counts as none.
+    /// Derivatives valid in both directions, moved towards 0 by their standard errors: 0 if indistinguishable from
+    /// scatter.
     told: Vec<f64>,
-    /// Derivatives upwards and downwards as they are, the mean of both where they cannot be told apart.
+    /// Upward and downward derivatives; both are the mean if they do not differ significantly.
     ways: [Vec<f64>; 2],
 }
 
 struct Around {
     at: Vec<f64>,
-    /// Derivatives upwards and downwards, one column per constant.
+    /// Upward and downward derivatives, one column per constant.
     ways: [Vec<Vec<f64>>; 2],
-    /// The same as far as they hold both ways.
+    /// Derivatives valid in both directions.
     both_ways: Vec<Vec<f64>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Care {
-    /// Another search follows: to come near is enough.
+    /// Another search follows: an approximate result is enough.
     Near,
     Full,
 }
 
 impl Search<'_> {
-    /// The constants that explain best what was measured; by surfaces, if any value scatters.
+    /// Finds the constants that fit best; uses surfaces if any value scatters.
     pub fn solve(&mut self, start: &[f64], care: Care) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
@@ -87,7 +87,7 @@ impl Search<'_> {
         }
     }
 
-    /// The same where constants were found before, with these deviations.
+    /// The same, starting at constants found before with these deviations.
     pub fn solve_again(&mut self, start: &[f64], deviation: &[f64]) -> Option<Solution> {
         let scattering = self.scattering();
         if scattering.is_empty() {
@@ -133,7 +133,7 @@ impl Search<'_> {
         found
     }
 
-    /// Where one surface around a place leads.
+    /// Solves on one surface.
     fn on_surface(
         &mut self,
         from: &[f64],
@@ -153,7 +153,7 @@ impl Search<'_> {
         let x = from.iter().zip(&step).map(|(x, step)| x + step).collect();
         let covariance = covariance(&both_ways, &residuals)?;
         let mut solution = Solution { x, covariance, residuals, columns: both_ways, settled: true };
-        // Steps are told from noise beyond a few deviations only, which a model that is far off does not make longer.
+        // Only steps well above the noise are evidence; a model that is far off does not lengthen the noise.
         let noise = 3.0 / excess(&solution.columns, &solution.residuals).sqrt();
         solution.settled =
             solution.deviation().into_iter().zip(&widths).zip(&step).all(|((deviation, width), step)| {
@@ -194,7 +194,7 @@ impl Search<'_> {
         Some(Around { at, ways, both_ways })
     }
 
-    /// The surfaces of all values of places that scatter.
+    /// Fits surfaces for all scattering values.
     fn lay(
         &self,
         x: &[f64],
@@ -243,7 +243,7 @@ impl Search<'_> {
         (0..self.places[place].values.len()).map(of).collect()
     }
 
-    /// Each seed at a place, then so many models around it with seeds in turn.
+    /// Each seed at the centre, then `count` models around it with the seeds in turn.
     fn samples(&self, x: &[f64], widths: &[f64], name: &str, count: usize, seeds: usize) -> Vec<Sample> {
         let there = self.model(x).map(|(model, _)| model);
         let mut samples: Vec<Sample> = (0..seeds)
@@ -253,7 +253,7 @@ impl Search<'_> {
         samples
     }
 
-    /// Models around a place, with so many seeds in turn, or each with its own beyond those.
+    /// Models around a centre, with `seeds` seeds in turn, or one new seed each.
     fn samples_around(&self, x: &[f64], widths: &[f64], name: &str, count: usize, seeds: Option<usize>) -> Vec<Sample> {
         let mut stream = self.seed.stream(name);
         let mut even = || 2.0 * (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64 - 1.0;
@@ -269,8 +269,7 @@ impl Search<'_> {
 }
 
 impl Datum<'_> {
-    /// The model's value is known to so many of the standard deviations that residuals are told in. What they must be multiplied with
-    /// to be told in those of now.
+    /// Updates the uncertainty of the model's value; returns the factor that converts residuals to the new unit.
     fn now_known_to(&mut self, surface: &Surface) -> f64 {
         let before = self.deviation;
         self.know(surface.own * before);
@@ -317,7 +316,7 @@ impl Surface {
     }
 }
 
-/// The step to the least squares where derivatives differ upwards and downwards, and those that it was told with.
+/// The least-squares step if upward and downward derivatives differ, and the derivatives it used.
 fn bent_step(
     ways: &[Vec<Vec<f64>>; 2],
     at: &[f64],
@@ -355,7 +354,7 @@ mod tests {
     use super::*;
     use senesce_core::Seed;
 
-    /// 5 + 300 a, of `b` the upward part alone, with noise of one.
+    /// 5 + 300 a plus the positive part of `b`, with unit noise.
     fn noisy(count: usize) -> Vec<(Vec<f64>, f64)> {
         let mut stream = Seed(3).stream("test");
         let mut even = move || 2.0 * (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64 - 1.0;
@@ -364,28 +363,28 @@ mod tests {
             let noise = 1.7 * even();
             (both_ways(&by), 5.0 + 300.0 * by[0] + 300.0 * by[1].max(0.0) + noise)
         };
-        // Two runs at the place itself.
+        // Two runs at the centre.
         let there = [4.0, 6.0].map(|value| (vec![0.0; 6], value));
         there.into_iter().chain((0..count).map(one)).collect()
     }
 
     #[test]
-    fn a_surface_tells_more_than_the_scatter_of_one_value() {
+    fn surface_is_more_precise_than_single_differences() {
         let runs = noisy(200);
         let seen: Vec<Seen<'_>> =
             runs.iter().enumerate().map(|(seed, (by, value))| Seen { by, value: *value, seed }).collect();
         let surface = Surface::through(&seen).unwrap();
         assert!((surface.own - 2f64.sqrt()).abs() < 1e-9, "{}", surface.own);
-        assert!(Surface::through(&seen[1..]).is_none(), "one run alone does not tell how far runs are apart");
+        assert!(Surface::through(&seen[1..]).is_none(), "a single run does not show the scatter");
         assert!(surface.uncertain < 0.4 && (surface.at - 5.0).abs() < 3.0 * surface.uncertain, "{}", surface.at);
-        // What holds one way alone, and what nothing depends on, is told in no direction.
+        // Derivatives that hold in one direction only, or that nothing depends on, are 0.
         let told = &surface.told;
         assert!((280.0..310.0).contains(&told[0]) && told[1].abs() < 20.0 && told[2].abs() < 20.0, "{told:?}");
     }
 
-    /// A value that follows a constant downwards alone is met there.
+    /// A value that depends on a constant only downwards.
     #[test]
-    fn a_step_takes_the_derivatives_of_the_way_that_it_goes() {
+    fn step_uses_derivatives_of_its_direction() {
         let ways = [vec![vec![1.0, 0.0]], vec![vec![1.0, 50.0]]];
         let (step, columns) = bent_step(&ways, &[2.0, 5.0], &[0.0], &[0.0], &[0.5]).unwrap();
         assert!((step[0] + 0.1).abs() < 0.01 && columns[0][1] == 50.0, "{step:?}");

@@ -1,10 +1,10 @@
-//! Tables of measurements: comma-separated, comment lines begin with `#`, the first other line names the columns.
+//! Tables of measurements: comma-separated, `#` begins a comment line, the first other line names the columns.
 
 use crate::error::ZonedError;
 
-/// No drive takes more commands per second, and no command so many microseconds.
+/// Plausibility limit of commands per second and of microseconds per command.
 const MOST: f64 = 1e9;
-/// No command takes less.
+/// Plausibility limit: minimum latency, microseconds.
 const LEAST_US: f64 = 0.01;
 
 #[derive(Debug)]
@@ -27,15 +27,15 @@ fn wrong(table: &str, line: usize, problem: String) -> ZonedError {
 }
 
 impl<'a> Table<'a> {
-    /// Reads a table that must have at least the columns `needed`.
+    /// Requires at least the columns `needed`.
     pub fn parse(name: &'a str, text: &'a str, needed: &[&str]) -> Result<Self, ZonedError> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let no_header = || ZonedError::Usage(format!("table {name}: it has no line that names columns"));
+        let no_header = || ZonedError::Usage(format!("table {name}: no line with column names"));
         let (line, header) = lines.next().ok_or_else(no_header)?;
         let columns: Vec<&str> = header.split(',').collect();
         if let Some(twice) = columns.iter().enumerate().find(|(index, column)| columns[..*index].contains(column)) {
-            return Err(wrong(name, line, format!("the column {} is there twice", twice.1)));
+            return Err(wrong(name, line, format!("the column {} occurs twice", twice.1)));
         }
         if let Some(missing) = needed.iter().find(|column| !columns.contains(column)) {
             return Err(wrong(name, line, format!("the column {missing} is missing")));
@@ -52,7 +52,7 @@ impl<'a> Table<'a> {
         Ok(Self { name, columns, rows })
     }
 
-    /// This table, if it has at least one column of each pair of names.
+    /// Requires one column of each pair of names.
     pub fn with_either(self, pairs: &[(&str, &str)]) -> Result<Self, ZonedError> {
         let lacks = |(one, other): &&(&str, &str)| !self.columns.contains(one) && !self.columns.contains(other);
         match pairs.iter().find(lacks) {
@@ -69,12 +69,12 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A cell; empty where the table has no such column.
+    /// A cell; empty if the table does not have the column.
     pub fn text(&self, column: &str) -> &'a str {
         self.columns.iter().position(|known| *known == column).map_or("", |index| self.cells[index])
     }
 
-    /// A number above 0 that a drive can have as a rate per second or a latency in microseconds, or `None` for an empty cell.
+    /// A positive number, plausible as a rate per second or a latency in microseconds; `None` for an empty cell.
     pub fn positive(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         let text = self.text(column);
         if text.is_empty() {
@@ -86,17 +86,15 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A latency in microseconds as [`Self::positive`]; no drive answers within a hundredth of one.
+    /// A latency in microseconds as [`Self::positive`], at least 0.01.
     pub fn latency(&self, column: &str) -> Result<Option<f64>, ZonedError> {
         match self.positive(column)? {
-            Some(value) if value < LEAST_US => {
-                Err(self.wrong(column, "a latency that a drive can have, in microseconds"))
-            }
+            Some(value) if value < LEAST_US => Err(self.wrong(column, "a plausible latency in microseconds")),
             found => Ok(found),
         }
     }
 
-    /// A number above 0 that must be there.
+    /// A required number above 0.
     pub fn needed(&self, column: &str) -> Result<f64, ZonedError> {
         self.positive(column)?.ok_or_else(|| self.wrong(column, "a number above 0"))
     }

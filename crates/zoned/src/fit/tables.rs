@@ -1,4 +1,4 @@
-//! Tables of measurements as something to fit: points that are given, with the constants they show, and points that are held out.
+//! Turns tables of measurements into blocks to fit and held-out points to check.
 
 use super::block::{Block, Observations, Observed};
 use super::design::Design;
@@ -10,22 +10,19 @@ use crate::job::{Activity, Job};
 use crate::sim::HostPath;
 use std::collections::BTreeMap;
 
-/// How well a value of a table is known, relative: rates and means, and percentiles.
+/// Relative uncertainty of table values: rates and means, and percentiles.
 const KNOWN: (f64, f64) = (0.01, 0.03);
-/// So many points of a kind are fitted to at most, spread over all that are given.
+/// Maximum number of fitted points of a kind, evenly spaced among those available.
 const MOST: usize = 36;
 
 #[derive(Debug)]
 pub struct Tables {
-    /// Constants with the given points that show them, and the points that are held out.
+    /// Constants with the points that show them, and held-out points.
     pub design: Design,
     pub observations: Observations,
 }
 
-/// Reads tables by what their columns are: points of one actor, random reads beside a writer, commands beside one another.
-///
-/// # Errors
-/// A table with other columns, a cell that is no such number, and tables of which no point shows a constant or none is held out.
+/// Recognises tables by their columns: points of one actor, random reads next to a writer, concurrent commands.
 pub fn read(tables: &[(String, String)]) -> Result<Tables, ZonedError> {
     let mut points = Points::default();
     for (name, text) in tables {
@@ -50,10 +47,10 @@ fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Resul
         }
     }
     if kinds.is_empty() || held.is_empty() {
-        let words = "the tables hold too few points: of every three points one is held out, and the others must show a constant";
+        let words = "the tables hold too few points: one of every three points is held out, and the others must show a constant";
         let left_out = left_out.iter().map(|(why, at)| format!("; {} left out ({}): {why}", at.len(), at[0]));
         let left_out: String = left_out.collect();
-        return Err(ZonedError::Usage(format!("{words}; of such they hold {}{left_out}", points.len())));
+        return Err(ZonedError::Usage(format!("{words}; they hold {}{left_out}", points.len())));
     }
     let block = |(kind, points): (usize, Vec<&Point>)| Block {
         name: KINDS[kind].name.into(),
@@ -71,7 +68,7 @@ fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Resul
     })
 }
 
-/// At most so many, at equal distances.
+/// At most `MOST`, evenly spaced.
 fn spread<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
     let count = points.len().min(MOST);
     (0..count).map(|index| points[index * points.len() / count]).collect()
@@ -96,7 +93,7 @@ fn probe(point: &Point) -> Probe {
     Probe::new(&*point.key, Work::Job(Box::new(timed(&point.job))), &names.join(" "))
 }
 
-/// Points of a kind and the constants they show.
+/// A kind of points and the constants it shows.
 struct Kind {
     name: &'static str,
     takes: fn(&Job) -> bool,
@@ -116,7 +113,7 @@ fn has(job: &Job, op: Activity) -> bool {
     job.actors.len() > 1 && job.actors.iter().any(|actor| actor.op == op)
 }
 
-/// In the order in which they are fitted. A point belongs to the first kind that takes it.
+/// In fitting order. A point belongs to the first kind that matches.
 const KINDS: [Kind; 7] = [
     Kind {
         name: "writes and appends",
@@ -183,12 +180,12 @@ const KINDS: [Kind; 7] = [
         ],
     },
     Kind {
-        name: "reads beside writes",
+        name: "reads next to writes",
         takes: |job| has(job, Activity::RandomRead) && !has(job, Activity::Reset) && !has(job, Activity::Finish),
         constants: &["flash.first_segment_us", "flash.segment_us", "flash.gap_us", "flash.redo_us"],
     },
     Kind {
-        name: "writes beside resets",
+        name: "writes next to resets",
         takes: |job| has(job, Activity::Reset) && !has(job, Activity::RandomRead),
         constants: &["zones.reset_stops_programs_per_4k_ns", "zones.reset_slowdown_under_writes"],
     },
@@ -201,7 +198,7 @@ mod tests {
     const HEADER: &str = "lbaf,engine,sched,op,bs,zones,qd,iops,p95_us";
 
     #[test]
-    fn points_are_given_or_held_out_and_show_what_they_are_about() {
+    fn points_are_assigned_to_kinds_or_held_out() {
         let rows: Vec<String> = [1, 2, 4, 8]
             .iter()
             .flat_map(|zones| [4096, 8192, 16384].map(|bs| format!("lbaf2,spdk,-,append,{bs},{zones},1,90000,20")))
@@ -249,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_have_been_measured_is_refused() {
+    fn impossible_measurements_are_refused() {
         let header = "lbaf,engine,sched,op,bs,zones,qd,iops,lat_mean_us,p95_us";
         let error =
             |header: &str, row: &str| read(&[("mine".into(), format!("{header}\n{row}\n"))]).unwrap_err().to_string();
@@ -258,7 +255,7 @@ mod tests {
         );
         assert!(error(header, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,0.001").contains("p95_us is '0.001'"));
         let twice = header.replace("p95_us", "iops");
-        assert!(error(&twice, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,5").contains("iops is there twice"));
+        assert!(error(&twice, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,5").contains("iops occurs twice"));
         let possible = error(header, "lbaf2,spdk,-,randread,4096,1,1,13703.8,72.6,80");
         assert!(possible.contains("too few points"), "{possible}");
     }

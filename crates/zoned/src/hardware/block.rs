@@ -1,5 +1,5 @@
-//! `zbd`: zoned block devices through the block layer: io_uring reads and writes past the page cache, BLK*ZONE ioctls
-//! . Conventional block devices work too, cut into regions.
+//! `zbd`: zoned block devices through the block layer, with io_uring, O_DIRECT and BLK*ZONE ioctls. Conventional block
+//! devices work too, divided into regions.
 
 use super::buffers::Buffers;
 use super::ring::{Ring, RingOptions};
@@ -33,11 +33,7 @@ pub struct ZonedBlockDevice {
 }
 
 impl ZonedBlockDevice {
-    /// Opens `path`, for reading only unless `writable`.
-    ///
-    /// # Errors
-    /// [`ZonedError::Target`] for what is no block device; [`ZonedError::Missing`] or [`ZonedError::Io`] when it cannot
-    /// be opened with O_DIRECT, or does not tell its zones and limits.
+    /// Read-only unless `writable`.
     pub fn open(path: &Path, writable: bool, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let device = BlockDevice::open(path)?;
         let name = path.display().to_string();
@@ -83,7 +79,7 @@ impl ZonedBlockDevice {
         }
     }
 
-    /// The block layer answers most refusals with EIO: the zone's state tells which it was.
+    /// The block layer returns EIO for most refusals; the zone's state shows the cause.
     fn explain(&mut self, errno: i32, command: &Command) -> ZoneFault {
         match errno {
             libc::ETOOMANYREFS => return ZoneFault::TooManyOpen,

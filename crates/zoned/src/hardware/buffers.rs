@@ -1,4 +1,4 @@
-//! Page-aligned memory for commands in flight, made once.
+//! Page-aligned buffers for commands in flight, allocated once.
 
 use super::noise;
 use crate::error::ZonedError;
@@ -15,11 +15,11 @@ pub struct Buffers {
     total: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and is only handed out as addresses for the kernel.
+// SAFETY: only this value owns the mapping, and it is only handed out as addresses for the kernel.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// `slots` buffers of at least `bytes`, filled with [`noise`].
+    /// Maps `slots` buffers of at least `bytes`, filled with [`noise`].
     pub fn new(slots: u32, bytes: u32) -> Result<Self, ZonedError> {
         let slot_bytes = (bytes.max(4096) as usize).next_multiple_of(4096);
         let total = slot_bytes * slots.max(1) as usize;

@@ -1,4 +1,4 @@
-//! The claim of a zoned drive: nobody uses it, and every zone is empty or its loss was allowed.
+//! Claims a zoned drive: it must be unused, and every zone empty or its loss allowed.
 
 use super::block::ZonedBlockDevice;
 use super::leftover::Leftover;
@@ -17,23 +17,23 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A drive that belongs to this run. While it lives, no other run can take it.
+/// A claimed drive. While this lives, no other run can claim the drive.
 #[derive(Debug)]
 pub struct ClaimedDrive {
     path: PathBuf,
-    /// Serial number, or the path where there is none.
+    /// Serial number, or the path if the drive has none.
     identity: String,
     way: HostPath,
     epoch: Instant,
-    /// The scheduler of the way; it is put back while the drive is still claimed.
+    /// Scheduler of the path, restored while the drive is still claimed.
     scheduler: Option<ChangedSetting>,
-    /// The block device of the namespace; absent where the kernel shows none.
+    /// Block device of the namespace; absent if the kernel shows none.
     claim: Option<ClaimedDevice>,
     /// Whether the zones are as an earlier part of the same run left them.
     is_ours: bool,
-    /// Whether it was asked for once more before the first write.
+    /// Whether the drive was checked again before the first write.
     is_in_use: bool,
-    /// How far the last job left its zones written; none: what was done since is not known.
+    /// How far the last job left its zones written; `None` if unknown.
     pointers: Option<Pointers>,
 }
 
@@ -41,7 +41,6 @@ fn open_file(path: &Path) -> Result<File, ZonedError> {
     File::options().read(true).write(true).open(path).map_err(|source| not_opened(path, source))
 }
 
-/// Why a drive could not be opened.
 pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
@@ -77,24 +76,20 @@ fn open_on(
     }
     let Some(block) = block_path(path) else {
         return Err(ZonedError::Usage(format!(
-            "{} is no block device and has none: use --path direct",
+            "{} is not a block device and has none: use --path direct",
             path.display()
         )));
     };
     Ok(Box::new(ZonedBlockDevice::open(&block, writable, epoch, rings)?))
 }
 
-/// A drive to be looked at: limits and zone states. Nothing is claimed, nothing may be written.
-///
-/// # Errors
-/// [`ZonedError::Usage`] when there is no such way to the drive, [`ZonedError::Missing`] without permission;
-/// [`ZonedError::Io`] when it cannot be opened or does not tell its zones and limits.
+/// Opens a drive to read limits and zone states. Claims and writes nothing.
 pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     open_on(path, way, false, Instant::now(), RingOptions::default())
 }
 
-/// Whether its zones are as an earlier part of the same run left them, or hold nothing but noise where that part was cut off. The
-/// regions of a conventional drive tell nothing.
+/// Whether the zones are as an earlier part of the same run left them, or hold only noise if that part was interrupted.
+/// The regions of a conventional drive prove nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
     let mut device = open_for_reading(path, way)?;
     if !device.geometry().zoned {
@@ -106,18 +101,14 @@ fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, Zon
 }
 
 impl ClaimedDrive {
-    /// Claims a drive for one way. Refused: a drive in use, one with a signature, and a zoned one with any zone that is not
-    /// empty, unless `erase` repeats its path or serial number.
-    ///
-    /// # Errors
-    /// [`ZonedError::Target`] or [`ZonedError::Refused`] with what was found and what would allow it; as
-    /// [`open_for_reading`]; [`ZonedError::Target`] when the I/O scheduler cannot be set.
+    /// Claims a drive for one path. Refuses a drive in use, one with a signature, and a zoned drive with any zone that
+    /// is not empty, unless `erase` repeats its path or serial number.
     pub fn claim(path: &Path, way: HostPath, erase: Option<&str>) -> Result<Self, ZonedError> {
         Self::claim_again(path, way, erase, None)
     }
 
-    /// As [`Self::claim`]; zones that are as `left` says, or hold nothing but this program's noise, are not refused: the caller
-    /// wrote them itself.
+    /// As [`Self::claim`], but accepts zones that match `left` or hold only this program's noise: the same run wrote
+    /// them.
     pub fn claim_again(
         path: &Path,
         way: HostPath,
@@ -126,7 +117,7 @@ impl ClaimedDrive {
     ) -> Result<Self, ZonedError> {
         let given = path.display().to_string();
         let block = block_path(path);
-        // The guard of block devices knows the block device's names: the path that the user wrote stands for them.
+        // The guard reports the block device's name; replace it by the path that the user gave.
         let block_words = block.as_ref().map(|block| block.display().to_string());
         let word = match (erase, &block_words) {
             (Some(word), Some(block)) if word == given => Some(block.as_str()),
@@ -152,7 +143,7 @@ impl ClaimedDrive {
         Ok(drive)
     }
 
-    /// Claims a drive whose data are kept, for zone commands that lose none: refused when it is in use or another run has it.
+    /// Claims a drive for zone commands that lose no data. Refuses a drive that is in use or claimed by another run.
     pub fn claim_unused(path: &Path, way: HostPath) -> Result<Self, ZonedError> {
         let claim = block_path(path).map(|block| ClaimedDevice::claim_unused(&block)).transpose()?;
         if claim.is_none() {
@@ -176,12 +167,12 @@ impl ClaimedDrive {
         }
     }
 
-    /// Whether its zones were as an earlier part of the same run left them.
+    /// Whether the zones were as an earlier part of the same run left them.
     pub fn is_ours(&self) -> bool {
         self.is_ours
     }
 
-    /// Asks once more before the first write: nobody has begun to use it, and it holds nothing that its claim did not allow.
+    /// Checks again before the first write that the drive is unused and holds only data whose loss was allowed.
     pub fn check_before_first_write(&mut self) -> Result<(), ZonedError> {
         if !self.is_in_use {
             self.check_again()?;
@@ -208,18 +199,18 @@ impl ClaimedDrive {
         if let Some(word) = erase.filter(|_| !allowed && !self.is_ours) {
             return Err(ZonedError::Refused {
                 target: identities[0].clone(),
-                found: format!("--erase {word} does not name it"),
+                found: format!("--erase {word} does not match it"),
                 remedy: format!("repeat its identity: --erase {}", identities.join(" or --erase ")),
             });
         }
         let mut device = open_on(&self.path, self.way, true, self.epoch, RingOptions::default())?;
         if !device.geometry().zoned {
-            // A conventional drive has been looked at through its block device, or not at all.
+            // A conventional drive is inspected through its block device only.
             return match self.claim.is_some() || allowed {
                 true => Ok(()),
                 false => Err(ZonedError::Refused {
                     target: identities[0].clone(),
-                    found: "there is no block device of it, so what it holds cannot be looked at".into(),
+                    found: "it has no block device, so its content cannot be inspected".into(),
                     remedy: format!("allow the loss of its data with --erase {}", identities[0]),
                 }),
             };
@@ -231,8 +222,8 @@ impl ClaimedDrive {
         }
         let since = match left {
             None => "",
-            Some(left) if left.content.is_none() => "; whether this run wrote them cannot be read",
-            Some(_) => "; they are not as this run left them, and not all begin and end with what it writes",
+            Some(left) if left.content.is_none() => "; it cannot be determined whether this run wrote them",
+            Some(_) => "; they are not as this run left them, and not all begin and end with its noise",
         };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
         Err(ZonedError::Refused {
@@ -247,7 +238,7 @@ impl ClaimedDrive {
         })
     }
 
-    /// Goes on by another way.
+    /// Switches to another path.
     pub fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
         if way == self.way {
             return Ok(());
@@ -257,7 +248,7 @@ impl ClaimedDrive {
         self.set_scheduler()
     }
 
-    /// What the zones hold now. It vouches for no content where they are not as the last job left them.
+    /// Current content of the zones. Contains no content hash if they are not as the last job left them.
     pub fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
         let zones = device.report(0, device.geometry().zones)?;
@@ -275,39 +266,31 @@ impl ClaimedDrive {
         self.pointers.as_ref().map_or(Ok(()), |pointers| pointers.check(zones))
     }
 
-    /// Refuses a drive whose zones are not as the last job left them.
-    ///
-    /// # Errors
-    /// [`ZonedError::Disturbed`] with the first zone; when the drive does not report them.
     pub fn check_unchanged(&self) -> Result<(), ZonedError> {
         if self.pointers.is_some() { self.check_pointers(&self.zones()?) } else { Ok(()) }
     }
 
-    /// Remembers how far a job left the zones written; none: what follows is not followed.
+    /// Remembers how far a job left the zones written; `None`: unknown from now on.
     pub fn remember(&mut self, pointers: Option<Pointers>) {
         self.pointers = pointers;
     }
 
-    /// Sets the I/O scheduler of the way; it is put back when the claim ends.
+    /// Sets the I/O scheduler of the path; it is restored when the claim ends.
     fn set_scheduler(&mut self) -> Result<(), ZonedError> {
         let (Some(claim), true) = (&self.claim, !self.way.bypasses_block_layer()) else { return Ok(()) };
         self.scheduler = Some(ChangedSetting::set(claim.device().queue_file("scheduler"), self.way.name())?);
         Ok(())
     }
 
-    /// One more handle on the drive, with a ring of its own.
+    /// Opens another handle with its own ring.
     pub fn open(&self, rings: RingOptions) -> Result<Box<dyn ZonedDevice>, ZonedError> {
         open_on(&self.path, self.way, true, self.epoch, rings)
     }
 
-    /// Changes the LBA format of an NVMe namespace; all data are lost.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for what is no NVMe namespace or has no such format; [`ZonedError::Missing`] when the
-    /// controller cannot format; what the guard says; [`ZonedError::Io`] when the command fails.
+    /// Changes the LBA format of an NVMe namespace, destroying all data.
     pub fn format(&self, block_bytes: u32) -> Result<(), ZonedError> {
         let Some(character) = passthrough_path(&self.path) else {
-            return Err(ZonedError::Usage(format!("{} is no NVMe namespace", self.path.display())));
+            return Err(ZonedError::Usage(format!("{} is not an NVMe namespace", self.path.display())));
         };
         let name = character.display().to_string();
         let mut device = NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?;

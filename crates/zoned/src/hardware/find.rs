@@ -3,26 +3,23 @@
 use crate::error::ZonedError;
 use std::path::{Path, PathBuf};
 
-/// The block device of the only zoned drive.
-///
-/// # Errors
-/// [`ZonedError::Missing`] when there is none, [`ZonedError::Usage`] with their names when there are several.
+/// Block device of the only zoned drive of this machine.
 pub fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
     let found = zoned_drives(Path::new("/sys/block"));
     let names = || found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     match found.as_slice() {
         [only] => Ok(only.clone()),
         [] => Err(ZonedError::Missing {
-            what: "this machine shows no zoned drive".into(),
+            what: "this machine has no zoned drive".into(),
             remedy: "name a device, for example sim:zn540; `senesce vm run --drive zns` starts a guest with one".into(),
         }),
         _ => {
-            Err(ZonedError::Usage(format!("auto stands for the only zoned drive, but there are {}: name one", names())))
+            Err(ZonedError::Usage(format!("'auto' selects the only zoned drive, but there are {}; name one", names())))
         }
     }
 }
 
-/// Zoned disks below a folder such as /sys/block; those stacked on others (device mapper) are left out.
+/// Zoned disks below a folder such as /sys/block, without stacked ones (device mapper).
 fn zoned_drives(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = folder.read_dir() else { return Vec::new() };
     let is_zoned = |entry: &Path| {
@@ -44,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zoned_disks_are_found_and_others_are_not() {
+    fn only_zoned_disks_are_found() {
         let room = tempfile::tempdir().unwrap();
         let disk = |name: &str, kind: &str| {
             std::fs::create_dir_all(room.path().join(name).join("queue")).unwrap();

@@ -1,22 +1,22 @@
-//! What a run leaves on a drive, so that it knows its own data when it goes on.
+//! Fingerprint of a run's data on a drive, so that a resumed run recognises it.
 
 use super::noise::is_noise;
 use crate::geometry::{ZoneInfo, ZoneState};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// Most zones whose content is looked at.
+/// Maximum number of zones whose content is sampled.
 const SAMPLES: usize = 32;
 
-/// How far each zone of a drive is written, and with what. Two reports with the same write pointers are the same leftover, whether
-/// zones are open or were closed meanwhile by a power cycle; pointers alone say nothing about whose data a full zone holds.
+/// How far each zone of a drive is written, and with which content. Reports with equal write pointers are equal, even
+/// if a power cycle closed zones in between. Write pointers alone do not identify the data of full zones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
-    /// Its serial number, or its path where it has none.
+    /// Serial number, or the path if the drive has none.
     pub drive: String,
-    /// Runs of equal zones: how many, and how far each is written; `full` has no pointer.
+    /// Run-length encoded zones: count, and how far each is written; `full` has no pointer.
     pub zones: Vec<(u32, Fill)>,
-    /// BLAKE3 of the first blocks of up to 32 written zones; `None`: they cannot be read, so that nobody can tell whose they are.
+    /// BLAKE3 of the first blocks of up to 32 written zones; `None`: unreadable, so the data cannot be identified.
     #[serde(default)]
     pub content: Option<String>,
 }
@@ -25,9 +25,9 @@ pub struct Leftover {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
-    /// So many blocks.
+    /// Up to this number of blocks.
     Blocks(u64),
-    /// Full, also by a finish.
+    /// Full, possibly by a finish.
     Full,
     /// Without a write pointer: conventional, read-only or offline.
     None,
@@ -44,7 +44,7 @@ impl Fill {
 }
 
 impl Leftover {
-    /// What a report says, and what `read` finds in the logical block of this number.
+    /// From a zone report, and `read`, which returns the logical block of a number.
     pub fn of(drive: &str, zones: &[ZoneInfo], read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Self {
         let mut runs: Vec<(u32, Fill)> = Vec::new();
         for fill in zones.iter().map(Fill::of) {
@@ -56,7 +56,7 @@ impl Leftover {
         Self { drive: drive.into(), zones: runs, content: content(zones, read).ok() }
     }
 
-    /// The same drive, of whose content nothing is known: it is found again by noise alone.
+    /// The same without a content hash: only noise is recognised then.
     #[must_use]
     pub fn vouching_for_nothing(self) -> Self {
         Self { content: None, ..self }
@@ -67,8 +67,8 @@ impl Leftover {
     }
 }
 
-/// Whether every zone that is written begins and ends with this program's own noise. Of a zone that was finished the end may be what was
-/// never written: then there is noise up to some place, and nothing behind it, wherever it is looked at.
+/// Whether every written zone begins and ends with this program's noise. A finished zone may end unwritten: it must
+/// hold noise up to some point and zeros after it, at all sampled positions.
 pub fn holds_only_noise(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
     for zone in zones {
         let (blocks, may_be_unwritten) = match Fill::of(zone) {
@@ -86,7 +86,7 @@ pub fn holds_only_noise(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Res
     Ok(true)
 }
 
-/// Places of a zone that are looked at for what lies between noise and zeros.
+/// Sampled positions of a zone with a boundary between noise and zeros.
 const PLACES: u64 = 32;
 
 fn ends_in_zeros(zone: &ZoneInfo, mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<bool> {
@@ -105,7 +105,7 @@ fn is_zero(content: &[u8]) -> bool {
     content.iter().all(|byte| *byte == 0)
 }
 
-/// Of zones at equal distances among the written ones, with the first and the last.
+/// Samples zones at equal distances among the written ones, including the first and the last.
 fn content(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<String> {
     let is_written = |info: &&ZoneInfo| !matches!(Fill::of(info), Fill::Blocks(0) | Fill::None);
     let written: Vec<&ZoneInfo> = zones.iter().filter(is_written).collect();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_another_wrote_or_reset_makes_a_difference() {
+    fn zone_written_or_reset_by_others_changes_the_leftover() {
         let mut drive = NullDevice::new(None).unwrap();
         drive.preset(3, Some(100)).unwrap();
         drive.preset(5, Some(u64::MAX)).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn another_s_data_behind_the_same_pointers_make_a_difference() {
+    fn other_data_at_equal_pointers_changes_the_leftover() {
         let mut drive = NullDevice::new(None).unwrap();
         let all = drive.geometry().zones;
         (0..all).for_each(|zone| assert!(drive.preset(zone, Some(u64::MAX)).unwrap()));
@@ -159,14 +159,14 @@ mod tests {
         assert_eq!(ours.zones, [(all, Fill::Full)]);
         assert!(ours.is_found(&look(&mut drive, same)));
         let filled = look(&mut drive, |_| Ok(vec![7; 512]));
-        assert!(!ours.is_found(&filled), "somebody filled the whole drive");
+        assert!(!ours.is_found(&filled), "another program filled the whole drive");
         let last = drive.report(all - 1, 1).unwrap()[0].start;
         let one = look(&mut drive, |block| if block == last { Ok(vec![7; 512]) } else { same(block) });
-        assert!(!ours.is_found(&one), "one zone that is looked at");
+        assert!(!ours.is_found(&one), "a sampled zone");
     }
 
     #[test]
-    fn what_cannot_be_read_is_nobody_s() {
+    fn unreadable_content_is_not_ours() {
         let mut drive = NullDevice::new(None).unwrap();
         drive.preset(0, Some(u64::MAX)).unwrap();
         let unreadable = look(&mut drive, |_| Err(io::Error::from_raw_os_error(5)));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn only_noise_at_both_ends_of_every_written_zone_is_ours() {
+    fn noise_at_both_ends_of_all_written_zones_is_ours() {
         let mut drive = NullDevice::new(None).unwrap();
         drive.preset(3, Some(100)).unwrap();
         drive.preset(5, Some(u64::MAX)).unwrap();
@@ -200,7 +200,7 @@ mod tests {
             assert!(!with(Some((place, zero.clone()))), "block {place}");
         }
         assert!(!with(Some((five + capacity - 1, vec![7; 4096]))));
-        // Noise up to a place, then what another wrote up to the next, then nothing.
+        // Noise, then foreign data, then zeros.
         let finished = |noise_blocks: u64, other_blocks: u64| {
             let read = |block: u64| {
                 let at = block.saturating_sub(five);

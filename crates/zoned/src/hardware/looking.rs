@@ -1,4 +1,4 @@
-//! What is on a drive, looked at through its block device.
+//! Inspects a drive's content through its block device.
 
 use super::leftover::{self, Leftover};
 use crate::device::ZonedDevice;
@@ -9,18 +9,18 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// What these zones of a drive hold; `block` is its block device, without which content cannot be read.
+/// Content of these zones; `block` is the block device, without which content cannot be read.
 pub(super) fn found_on(zones: &[ZoneInfo], block_bytes: u32, block: Option<PathBuf>, identity: &str) -> Leftover {
     Leftover::of(identity, zones, reader(block, block_bytes))
 }
 
-/// Whether what its zones hold can be told to be this program's own; no where it cannot be read.
+/// Whether the zones hold only this program's noise; false if they cannot be read.
 pub(super) fn holds_only_noise(device: &mut dyn ZonedDevice, block: Option<PathBuf>) -> Result<bool, ZonedError> {
     let zones = device.report(0, device.geometry().zones)?;
     Ok(leftover::holds_only_noise(&zones, reader(block, device.geometry().block_bytes)).unwrap_or(false))
 }
 
-/// Reads logical blocks past the cache, which does not see what passthrough writes.
+/// Reads logical blocks with O_DIRECT, because the page cache misses passthrough writes.
 fn reader(block: Option<PathBuf>, block_bytes: u32) -> impl FnMut(u64) -> io::Result<Vec<u8>> {
     let direct = |path: &PathBuf| File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
     let mut opened = None;
@@ -33,7 +33,7 @@ fn reader(block: Option<PathBuf>, block_bytes: u32) -> impl FnMut(u64) -> io::Re
     }
 }
 
-/// A logical block, into memory that is aligned to it.
+/// Reads a logical block into aligned memory.
 fn read_block(file: &File, number: u64, block_bytes: usize) -> io::Result<Vec<u8>> {
     let mut memory = vec![0; 2 * block_bytes];
     let skip = memory.as_ptr().align_offset(block_bytes);

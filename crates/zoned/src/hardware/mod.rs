@@ -1,4 +1,4 @@
-//! Drives of this machine: NVMe passthrough and zoned block devices, behind the guard.
+//! Real drives: NVMe passthrough and zoned block devices, protected by the guard.
 
 mod block;
 mod buffers;
@@ -30,7 +30,7 @@ use crate::run::{RunOptions, check_on};
 use crate::sim::HostPath;
 use std::path::Path;
 
-/// The regions of a conventional drive in the place of zones.
+/// Regions of a conventional drive in place of zones.
 fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
     let region = |zone| ZoneInfo {
         zone,
@@ -42,13 +42,13 @@ fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
     (first..first + count).map(region).collect()
 }
 
-/// Claims a drive and opens it for single commands: by passthrough where there is one.
+/// Claims a drive and opens it for single commands, by passthrough if available.
 pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     open_claimed_by(path, way, RingOptions::default(), erase)
 }
 
-/// Claims a drive and opens it for single commands by the way named.
+/// Claims a drive and opens it for single commands by the named path.
 pub fn open_claimed_by(
     path: &Path,
     way: HostPath,
@@ -61,7 +61,7 @@ pub fn open_claimed_by(
     Ok(Box::new(owned::Owned::new(drive, device)))
 }
 
-/// A drive for zone commands that lose no data: refused only when it is in use or another run has it.
+/// Opens a drive for zone commands that lose no data. Refuses only a drive that is in use or claimed.
 pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
@@ -69,30 +69,23 @@ pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     Ok(Box::new(owned::Owned::new(drive, device)))
 }
 
-/// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.
+/// Claims the drive, prepares it and runs a job with one thread, ring and processor per worker.
 pub fn run(path: &Path, job: &Job, erase: Option<&str>, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     check_real(path, job)?;
     run_on(&mut ClaimedDrive::claim(path, job.path, erase)?, job, options)
 }
 
-/// Refuses a job that this drive cannot run, before it is claimed.
-///
-/// # Errors
-/// [`ZonedError::Usage`] for what only simulated drives can do; as [`open_for_reading`] and [`check_on`].
+/// Refuses a job that this drive cannot run, before claiming it.
 pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
     if !job.faults.is_empty() || job.prepare.as_ref().is_some_and(|steps| steps.iter().any(only_simulated)) {
-        return Err(ZonedError::Usage("faults and the step wear exist on simulated drives only".into()));
+        return Err(ZonedError::Usage("faults and the step wear require a simulated drive".into()));
     }
     let mut device = open_for_reading(path, job.path)?;
     check_on(&mut *device, job)?;
     Ok(())
 }
 
-/// Prepares a claimed drive and runs a job: one thread, one ring and one processor per worker.
-///
-/// # Errors
-/// As [`check_on`]; what the guard says before the first write; [`ZonedError::Zone`] when zones cannot be prepared;
-/// [`ZonedError::Io`] when the way to the drive fails; [`ZonedError::Disturbed`] when somebody else wrote to it since the last job.
+/// Prepares a claimed drive and runs a job.
 pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;
@@ -124,7 +117,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn zone_commands_that_lose_nothing_need_the_drive_for_themselves_too() {
+    fn harmless_zone_commands_also_need_an_unused_drive() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8 << 20).unwrap();
         let device = senesce_volume::LoopDevice::attach(&file, "test", false).unwrap();

@@ -1,8 +1,8 @@
-//! What commands write: noise that no drive compresses away and that can be told from everybody else's data.
+//! Content of writes: incompressible noise that this program recognises later.
 
 use senesce_core::Seed;
 
-/// Each sector has a number drawn at random and, behind it, the keyed BLAKE3 of that number.
+/// Each sector holds a random number and its keyed BLAKE3 hash.
 const SECTOR: usize = 512;
 const NUMBER: usize = 32;
 const MARK: usize = NUMBER + 32;
@@ -12,7 +12,7 @@ fn mark(number: &[u8]) -> [u8; 32] {
     *blake3::keyed_hash(KEY, number).as_bytes()
 }
 
-/// Fills memory whose sectors begin at multiples of 512 bytes.
+/// Sectors begin at multiples of 512 bytes.
 pub fn fill(memory: &mut [u8]) {
     rand::Rng::fill_bytes(&mut Seed(0).stream("zoned/buffers"), memory);
     for sector in memory.chunks_exact_mut(SECTOR) {
@@ -21,7 +21,7 @@ pub fn fill(memory: &mut [u8]) {
     }
 }
 
-/// Whether all of it is such sectors.
+/// Whether `content` consists of noise sectors only.
 pub fn is_noise(content: &[u8]) -> bool {
     let is_marked = |sector: &[u8]| mark(&sector[..NUMBER]) == sector[NUMBER..MARK];
     !content.is_empty() && content.len().is_multiple_of(SECTOR) && content.chunks_exact(SECTOR).all(is_marked)
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noise_is_told_from_all_else_sector_by_sector() {
+    fn noise_is_recognised_sector_by_sector() {
         let mut noise = vec![0; 1 << 20];
         assert!(!is_noise(&noise) && !is_noise(&[]));
         fill(&mut noise);

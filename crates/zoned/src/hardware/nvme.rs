@@ -1,4 +1,4 @@
-//! `nvme`: passthrough on /dev/ngXnY by io_uring commands or by ioctl; zone reports by ioctl.
+//! `nvme`: passthrough on /dev/ngXnY with io_uring commands or ioctls; zone reports with ioctls.
 
 use super::buffers::Buffers;
 use super::nvme_commands::{Identity, decode, encode, number, report};
@@ -29,11 +29,11 @@ pub struct NvmeDevice {
     done: VecDeque<Completion>,
 }
 
-/// Limits and zones as identify tells them.
+/// Limits and zones from identify data.
 pub fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geometry {
     let block_bytes = identity.block_bytes();
     let limit = |bytes: u64| {
-        // A command counts at most 65536 blocks.
+        // A command transfers at most 65536 blocks.
         let most = u64::from(block_bytes) * 65536;
         (if bytes == 0 { most } else { bytes.min(most) }) as u32
     };
@@ -56,9 +56,6 @@ pub fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geomet
 
 impl NvmeDevice {
     /// Takes an open /dev/ngXnY.
-    ///
-    /// # Errors
-    /// [`ZonedError::Io`] when the drive does not identify itself or report its zones.
     pub fn new(file: File, path: &str, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let identity = Identity::read(&file, path)?;
         let capacity = match &identity.zoned {
@@ -106,8 +103,8 @@ impl ZonedDevice for NvmeDevice {
         let used = self.identity.formats.iter().find(|format| format.index == self.identity.format);
         if used.is_some_and(|format| format.metadata_bytes > 0) {
             return Err(ZonedError::Usage(format!(
-                "{path} is formatted with metadata, which senesce does not send; format it without, for example with \
-                 `senesce zoned format {path} --lbaf 4096`",
+                "{path} is formatted with metadata, which senesce does not support; format it without, for example with \
+                     `senesce zoned format {path} --lbaf 4096`",
                 path = self.path
             )));
         }
@@ -163,10 +160,11 @@ impl ZonedDevice for NvmeDevice {
 }
 
 impl NvmeDevice {
-    /// Runs one command by ioctl; its completion waits to be taken.
+    /// Runs one command by ioctl; the completion is queued.
     fn run_now(&mut self, command: Command, mut body: Passthrough) {
         let submitted_ns = self.now_ns();
-        // SAFETY: the address is that of the tag's own buffer, which is as long as the largest transfer and lives as long as this.
+        // SAFETY: the address is that of the tag's own buffer, which holds the largest transfer and lives as long as
+        // `self`.
         let result = number(unsafe { nvme::run_io(&self.file, &mut body) });
         let completed_ns = self.now_ns();
         let block = if command.operation == Operation::Append { body.result } else { command.block };
@@ -174,7 +172,7 @@ impl NvmeDevice {
         self.done.push_back(Completion { tag: command.tag, submitted_ns, completed_ns, result });
     }
 
-    /// What an ioctl has completed; without that nothing is in flight, and the time until `until_ns` passes.
+    /// Returns a completed ioctl, or waits until `until_ns`.
     fn next_done(&mut self, until_ns: u64) -> Option<Completion> {
         let found = self.done.pop_front();
         if found.is_none() {
@@ -183,15 +181,11 @@ impl NvmeDevice {
         found
     }
 
-    /// Changes the LBA format; everything on the namespace is lost. The caller holds the claim.
-    ///
-    /// # Errors
-    /// [`ZonedError::Missing`] when the controller cannot format; [`ZonedError::Usage`] for a format that it does not
-    /// have; [`ZonedError::Io`] when the command fails.
+    /// Changes the LBA format, destroying the namespace's data. The caller holds the claim.
     pub fn format(&mut self, block_bytes: u32) -> Result<(), ZonedError> {
         if !self.identity.can_format {
             return Err(ZonedError::Missing {
-                what: format!("{} cannot be formatted: its controller has no Format NVM command", self.path),
+                what: format!("{} cannot be formatted: its controller does not support Format NVM", self.path),
                 remedy: format!("use it with its blocks of {} B", self.geometry.block_bytes),
             });
         }
@@ -210,7 +204,7 @@ impl NvmeDevice {
     }
 }
 
-/// Refuses a format that would lose the data of namespaces that nobody has claimed or allowed to be lost.
+/// Refuses a format that would destroy namespaces which were not claimed and allowed.
 fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
     if others.is_empty() {
         return Ok(());
@@ -222,11 +216,11 @@ fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
             "its controller formats all namespaces at once, and there are others (namespace {})",
             numbers.join(", ")
         ),
-        remedy: "use it with the blocks it has, or delete the others first (nvme delete-ns); no flag allows it".into(),
+        remedy: "use its current block size, or delete the others first (nvme delete-ns); no option allows it".into(),
     })
 }
 
-/// Zone states from a report, for the guard.
+/// First zone that the guard must assume to hold data.
 pub fn first_with_data(zones: &[ZoneInfo]) -> Option<&ZoneInfo> {
     zones.iter().find(|zone| zone.may_hold_data() && zone.state != ZoneState::Conventional)
 }
@@ -237,7 +231,7 @@ mod tests {
     use senesce_core::failure::{Classify, ExitCode};
 
     #[test]
-    fn a_format_that_reaches_other_namespaces_is_refused() {
+    fn format_affecting_other_namespaces_is_refused() {
         assert!(check_reach("/dev/ng0n1", &[]).is_ok());
         let error = check_reach("/dev/ng0n1", &[2, 3]).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Refused);

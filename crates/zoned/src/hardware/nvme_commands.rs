@@ -1,4 +1,5 @@
-//! NVMe commands as the kernel's passthrough takes them, and the structures that answer them (NVMe Base Specification 2.0, Zoned Namespace Command Set 1.1).
+//! NVMe commands for the kernel's passthrough, and the structures of their results (NVMe Base Specification 2.0, Zoned
+//! Namespace Command Set 1.1).
 
 use crate::command::{Command, Operation, ZoneFault};
 use crate::error::ZonedError;
@@ -9,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Operation code and dwords of a command for blocks or zones.
+/// Operation code and dwords of a command.
 pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32) -> Passthrough {
     let (opcode, action) = match command.operation {
         Operation::Write => (0x01, 0),
@@ -33,7 +34,7 @@ pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32)
     }
 }
 
-/// The result of a passthrough call: an NVMe status above 0, a negative errno, or success.
+/// Result of a passthrough call: an NVMe status above 0, a negative errno, or success.
 pub fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
     match result {
         0 => Ok(block),
@@ -42,7 +43,7 @@ pub fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
     }
 }
 
-/// An NVMe status, or a negative errno, as a ring gives them too.
+/// An NVMe status, or a negative errno, as io_uring reports it.
 pub fn number(result: senesce_sys::Result<nvme::Status>) -> i32 {
     result.map_or_else(|errno| -errno.raw_os_error(), i32::from)
 }
@@ -55,7 +56,7 @@ fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
     ZonedError::Io(IoFailure::new(operation, path, source).with_remedy("passthrough needs root and an NVMe namespace"))
 }
 
-/// What identify says about a namespace and its controller.
+/// Identify data of a namespace and its controller.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub namespace: u32,
@@ -64,13 +65,13 @@ pub struct Identity {
     pub formats: Vec<LbaFormat>,
     pub serial: String,
     pub model: String,
-    /// Most bytes of a transfer; 0: no limit.
+    /// Maximum bytes of a transfer; 0: no limit.
     pub transfer_limit: u64,
-    /// Whether the controller takes Format NVM (OACS, bit 1).
+    /// Controller supports Format NVM (OACS, bit 1).
     pub can_format: bool,
-    /// Whether a format of one namespace formats them all (FNA, bit 0).
+    /// Formatting one namespace formats all (FNA, bit 0).
     pub formats_all: bool,
-    /// Whether it lists namespaces that are attached to no controller (OACS, bit 3: namespace management).
+    /// Controller lists unattached namespaces (OACS, bit 3: namespace management).
     manages_namespaces: bool,
     pub zoned: Option<ZonedIdentity>,
 }
@@ -82,7 +83,7 @@ pub struct ZonedIdentity {
     pub max_active: u32,
     /// 0: no limit.
     pub max_open: u32,
-    /// Most bytes of an append.
+    /// Maximum bytes of an append.
     pub append_limit: u64,
 }
 
@@ -113,11 +114,11 @@ fn text_at(data: &[u8], at: usize, length: usize) -> String {
 }
 
 impl Identity {
-    /// Asks the namespace behind an open device file.
+    /// Identifies the namespace of an open device file.
     pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
         let namespace = nvme::namespace(file.as_fd()).map_err(|errno| {
             ZonedError::Io(
-                IoFailure::new("ask for the namespace of", path, errno)
+                IoFailure::new("identify the namespace of", path, errno)
                     .with_remedy("it must be an NVMe namespace such as /dev/ng0n1"),
             )
         })?;
@@ -148,8 +149,8 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Identify Namespace for the Zoned Namespace Command Set (CNS 05h, CSI 02h), figure 48 of its specification; a
-    /// conventional namespace refuses it.
+    /// Identify Namespace for the Zoned Namespace Command Set (CNS 05h, CSI 02h), figure 48; conventional namespaces
+    /// refuse it.
     fn read_zoned(&self, file: &File, path: &str) -> Option<ZonedIdentity> {
         let space = identify(file, path, self.namespace, 0x05, 0x02).ok()?;
         let zone_blocks = u64_at(&space, 2816 + 16 * usize::from(self.format));
@@ -161,17 +162,17 @@ impl Identity {
             None | Some(0) => self.transfer_limit,
             Some(shift) => 4096u64 << (*shift).min(20),
         };
-        // Both limits count from 0; all ones stand for no limit.
+        // Both limits are 0-based; all ones mean no limit.
         let limit = |at| u32_at(&space, at).wrapping_add(1);
         Some(ZonedIdentity { zone_blocks, max_active: limit(4), max_open: limit(8), append_limit })
     }
 
-    /// The other namespaces that a format of this one would format too, by their numbers.
+    /// Numbers of other namespaces that formatting this one would format too.
     pub fn formatted_too(&self, file: &File, path: &str) -> Result<Vec<u32>, ZonedError> {
         if !self.formats_all {
             return Ok(Vec::new());
         }
-        // Active ones (CNS 02h); of a controller that manages namespaces also those attached elsewhere or nowhere (CNS 10h).
+        // Active namespaces (CNS 02h); with namespace management also those attached elsewhere or nowhere (CNS 10h).
         let mut lists = vec![identify(file, path, 0, 0x02, 0)?];
         if self.manages_namespaces {
             lists.push(identify(file, path, 0, 0x10, 0)?);
@@ -184,13 +185,13 @@ impl Identity {
     }
 }
 
-/// Format NVM Attributes, byte 524 of Identify Controller (Base Specification 2.0, figure 275): with bit 0 a format reaches all
-/// namespaces.
+/// Format NVM Attributes, byte 524 of Identify Controller (Base Specification 2.0, figure 275); bit 0: a format affects
+/// all namespaces.
 fn formats_all(controller: &[u8]) -> bool {
     controller.get(524).is_some_and(|attributes| attributes & 1 != 0)
 }
 
-/// The namespaces in lists of numbers that end with 0, without `own`.
+/// Namespaces in zero-terminated lists, without `own`.
 fn others_in(lists: &[Vec<u8>], own: u32) -> Vec<u32> {
     let numbers =
         lists.iter().flat_map(|list| (0..list.len() / 4).map(|at| u32_at(list, 4 * at)).take_while(|id| *id != 0));
@@ -242,7 +243,8 @@ pub fn report(
     Ok(zones)
 }
 
-/// Figure 38 of the Zoned Namespace Command Set Specification. Where a write pointer means nothing drives report all ones.
+/// Figure 38 of the Zoned Namespace Command Set Specification. Drives report all ones for a write pointer without
+/// meaning.
 fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
     let state = ZoneState::from_code(data[1] >> 4).unwrap_or(ZoneState::Offline);
     let (start, capacity) = (u64_at(data, 16), u64_at(data, 8));
@@ -254,7 +256,7 @@ fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
     ZoneInfo { zone, state, start, capacity, pointer }
 }
 
-/// Formats the namespace (Format NVM, section 5.14): all data are lost.
+/// Format NVM, section 5.14: destroys all data.
 pub fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), ZonedError> {
     let command = Passthrough {
         opcode: 0x80,
@@ -269,21 +271,21 @@ pub fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), 
     }
 }
 
-/// Why a format failed: a drive that has the command may still refuse it for a zoned namespace or for this format.
+/// A drive that supports the command may still refuse it for a zoned namespace or for this format.
 fn not_formatted(path: &str, result: i32) -> ZonedError {
     // Status code type and code without the bits "more" and "do not retry" (Base Specification 2.0, figures 92 to 94).
     let why = match result {
         status if status > 0 => match status & 0x7ff {
-            0x001 => "it does not know the command",
-            0x002 => "it does not take these parameters for this namespace",
+            0x001 => "it does not support the command",
+            0x002 => "it does not accept these parameters for this namespace",
             0x10a => "it does not allow this format for this namespace",
             _ => return failed("format", path, result),
         },
         _ => return failed("format", path, result),
     };
     ZonedError::Missing {
-        what: format!("the drive {path} refused to be formatted: {why} (NVMe status {result:#06x})"),
-        remedy: "use it with the blocks it has; nothing was changed".into(),
+        what: format!("cannot format {path}: {why} (NVMe status {result:#06x})"),
+        remedy: "use its current block size; nothing was changed".into(),
     }
 }
 
@@ -292,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_has_its_fields_in_the_kernels_places() {
+    fn commands_match_the_kernel_structure() {
         let command =
             Command { tag: 0, queue: 0, operation: Operation::Append, zone: 3, block: 0x1_0000_0003, blocks: 32 };
         let bytes = encode(&command, 7, 0x1000, 4096).to_uring();
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_cannot_be_formatted_is_told_from_a_failure() {
+    fn unsupported_format_differs_from_failure() {
         for status in [0x4001, 0x4002, 0x410a] {
             let error = not_formatted("/dev/ng0n1", status);
             assert!(matches!(&error, ZonedError::Missing { what, .. } if what.contains("/dev/ng0n1")), "{error}");
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_reaches_all_namespaces_is_known_with_them() {
+    fn format_affecting_all_namespaces_lists_them() {
         let mut controller = vec![0u8; 4096];
         controller[524] = 0b110;
         assert!(!formats_all(&controller), "erasing and the crypto erase are other bits");
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_that_means_nothing_is_not_taken_from_the_drive() {
+    fn meaningless_write_pointer_is_ignored() {
         let of = |state: u8, pointer: u64| {
             let mut data = [0u8; 64];
             data[1] = state << 4;

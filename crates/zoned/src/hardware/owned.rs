@@ -1,4 +1,4 @@
-//! A drive and its claim in one.
+//! A device together with its claim.
 
 use super::claim::ClaimedDrive;
 use crate::command::{Command, Completion};
@@ -6,7 +6,6 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 
-/// A device with the claim that allows its use.
 pub struct Owned {
     device: Box<dyn ZonedDevice>,
     _drive: ClaimedDrive,

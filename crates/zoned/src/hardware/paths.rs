@@ -1,4 +1,5 @@
-//! Which nodes a drive has here, whatever name the user gave: the character device for passthrough, the block device of its namespace.
+//! Device nodes of a drive, independent of the name that the user gave: the passthrough character device and the block
+//! device.
 
 use crate::error::ZonedError;
 use senesce_volume::BlockDevice;
@@ -10,8 +11,8 @@ fn is_character_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_char_device())
 }
 
-/// /dev/ngXnY of /dev/nvmeXnY, or the device itself when it is a character device. A link is followed first: what lies beside
-/// it says nothing about the drive.
+/// /dev/ngXnY of /dev/nvmeXnY, or the device itself if it is a character device. Resolves links first, because files
+/// next to a link are unrelated to the drive.
 pub(super) fn passthrough_path(path: &Path) -> Option<PathBuf> {
     let real = path.canonicalize().ok()?;
     if is_character_device(&real) {
@@ -27,7 +28,7 @@ pub fn has_passthrough(path: &Path) -> bool {
     passthrough_path(path).is_some()
 }
 
-/// /dev/nvmeXnY of /dev/ngXnY, or the path itself when it is a block device. Links are followed as above.
+/// /dev/nvmeXnY of /dev/ngXnY, or the path itself if it is a block device. Resolves links.
 pub(super) fn block_path(path: &Path) -> Option<PathBuf> {
     if BlockDevice::number_of(path).is_some() {
         return Some(path.into());
@@ -37,23 +38,23 @@ pub(super) fn block_path(path: &Path) -> Option<PathBuf> {
     BlockDevice::number_of(&found).is_some().then_some(found)
 }
 
-/// The name of the block device that belongs to a character device.
+/// Name of the block device of a character device.
 fn block_name(real: &Path) -> Option<String> {
     Some(format!("nvme{}", real.file_name()?.to_str()?.strip_prefix("ng")?))
 }
 
-/// The block device of a character device, as far as the kernel lists it in `class`.
+/// Block device of a character device according to the kernel's list in `class`.
 fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
     let name = block_name(&path.canonicalize().ok()?)?;
     class.join(&name).exists().then_some(name)
 }
 
-/// Whether there is a way through the block layer.
+/// Whether the drive has a block device.
 pub fn has_block_device(path: &Path) -> bool {
     block_path(path).is_some()
 }
 
-/// What the drive calls itself; of a device without a model, such as a null_blk or loop device, its kernel name.
+/// The drive's model; the kernel name for devices without one, such as null_blk or loop.
 pub fn model_of(path: &Path) -> Option<String> {
     let identified = passthrough_path(path).and_then(|character| {
         let file = File::open(&character).ok()?;
@@ -66,22 +67,22 @@ pub fn model_of(path: &Path) -> Option<String> {
     device.attribute("device/model").filter(|model| !model.is_empty()).or_else(|| Some(device.name().into()))
 }
 
-/// The serial number of a drive, or its path where it has none.
+/// Serial number of a drive, or its path if it has none.
 pub(super) fn identity_of(path: &Path) -> String {
     let block = block_path(path);
     let serial = block.as_deref().and_then(|block| BlockDevice::open(block).ok()?.serial());
     serial.unwrap_or_else(|| block.as_deref().unwrap_or(path).display().to_string())
 }
 
-/// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
-/// here: nobody can tell who uses it. An empty list is not an answer: a machine has block devices.
+/// Refuses a drive whose block device is listed in `class` but has no node here: its users cannot be determined. An
+/// empty list counts as unknown, because every machine has block devices.
 pub(super) fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(), ZonedError> {
     let is_listing = class.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if block_name(&path.canonicalize().unwrap_or_default()).is_some() && !is_listing {
         return Err(ZonedError::Refused {
             target: target.into(),
             found: format!(
-                "{} lists no block device, so whether the drive is in use cannot be determined",
+                "{} lists no block device, so it cannot be determined whether the drive is in use",
                 class.display()
             ),
             remedy: "mount it (mount -t sysfs sysfs /sys), or name the block device".into(),
@@ -91,8 +92,10 @@ pub(super) fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(
         None => Ok(()),
         Some(name) => Err(ZonedError::Refused {
             target: target.into(),
-            found: format!("its block device {name} is not in its folder, so who uses it cannot be looked at"),
-            remedy: format!("make /dev/{name} visible here; no flag allows using a drive that may be in use"),
+            found: format!(
+                "its block device {name} is not in its folder, so it cannot be determined whether it is in use"
+            ),
+            remedy: format!("make /dev/{name} visible here; no option allows using a drive that may be in use"),
         }),
     }
 }
@@ -103,16 +106,16 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     use std::os::unix::fs::symlink;
 
-    /// What a link is called and what lies beside it must not decide which drive is looked at.
+    /// The name of a link and its neighbours must not decide which drive is inspected.
     #[test]
     #[ignore = "needs root"]
-    fn the_block_device_is_that_of_the_drive_and_not_of_a_link() {
+    fn links_resolve_to_the_drives_block_device() {
         let room = tempfile::tempdir().unwrap();
         let real = room.path().canonicalize().unwrap();
         let (dev, planted) = (real.join("dev"), real.join("planted"));
         [&dev, &planted].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
         let node = |path: &Path, kind, number| mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, number).is_ok();
-        // Devices that do nothing: a loop device that nobody made, and /dev/null.
+        // Devices without effect: an unused loop device and /dev/null.
         let made = node(&dev.join("nvme7n1"), FileType::BlockDevice, makedev(7, 250))
             && node(&planted.join("nvme0n1"), FileType::BlockDevice, makedev(7, 251))
             && node(&dev.join("ng7n1"), FileType::CharacterDevice, makedev(1, 3));
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_device_that_is_hidden_here_is_known() {
+    fn hidden_block_device_is_detected() {
         let room = tempfile::tempdir().unwrap();
         let class = room.path().join("class");
         std::fs::create_dir_all(class.join("nvme9n1")).unwrap();

@@ -1,4 +1,4 @@
-//! An io_uring with room for all commands in flight: entries collect until the next completion is asked for.
+//! An io_uring for all commands in flight: entries are batched until the next completion is fetched.
 
 use crate::error::ZonedError;
 use io_uring::{IoUring, cqueue, squeue, types};
@@ -18,13 +18,13 @@ pub enum Submission {
     Ioctl,
 }
 
-/// How the kernel is told about submissions and completions.
+/// How the kernel handles submissions and completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingOptions {
     pub submission: Submission,
-    /// A kernel thread looks for submissions.
+    /// A kernel thread polls for submissions.
     pub poll_submission: bool,
-    /// Completions are polled for instead of interrupting; the drive's driver needs poll queues.
+    /// Poll for completions instead of interrupts; the driver needs poll queues.
     pub poll_completion: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
 const POLL_IDLE_MS: u32 = 1000;
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
-    /// Room for `commands` in flight.
+    /// Sizes the ring for `commands` in flight.
     pub fn new(commands: u32, path: &str, options: RingOptions) -> Result<Self, ZonedError> {
         let mut builder = IoUring::<S, C>::builder();
         builder.setup_cqsize(commands.max(1).next_power_of_two() * 2);
@@ -48,26 +48,26 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
         if options.poll_completion {
             builder.setup_iopoll();
         }
-        let ring = builder.build(commands.max(1).next_power_of_two()).map_err(|source| ZonedError::Io(IoFailure::new("set up io_uring for", path, source).with_remedy("it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0; on NVMe, submission = \"ioctl\" does without")))?;
+        let ring = builder.build(commands.max(1).next_power_of_two()).map_err(|source| ZonedError::Io(IoFailure::new("set up io_uring for", path, source).with_remedy("it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0; on NVMe, submission = \"ioctl\" works without")))?;
         Ok(Self { ring, path: path.into(), unsent: 0 })
     }
 
     fn failed(&self, operation: &'static str, source: io::Error) -> ZonedError {
-        let remedy = "look at the kernel log";
+        let remedy = "inspect the kernel log";
         ZonedError::Io(IoFailure::new(operation, &self.path, source).with_remedy(remedy))
     }
 
-    /// Adds an entry; it is sent with the next look for completions.
+    /// Adds an entry; it is submitted by the next call of [`Self::next`].
     pub fn push(&mut self, entry: S) -> Result<(), ZonedError> {
-        // SAFETY: the descriptors and buffers of every entry outlive it: the device owns them and keeps them until all
-        // its commands have completed.
+        // SAFETY: the descriptors and buffers of every entry outlive it: the device owns them until all its commands
+        // have completed.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| self.failed("queue a command on", io::Error::other("the submission queue is full")))?;
         self.unsent += 1;
         Ok(())
     }
 
-    /// Sends what was added and waits for a completion, at most `wait_ns`.
+    /// Submits entries and waits for a completion, at most `wait_ns`.
     pub fn next(&mut self, wait_ns: u64) -> Result<Option<C>, ZonedError> {
         let ready = !self.ring.completion().is_empty();
         if self.unsent > 0 || !ready {
@@ -86,7 +86,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
                 self.unsent = 0;
                 Ok(())
             }
-            // The wait ended without completion, or a signal came; what was added has been taken.
+            // The wait timed out or a signal came; the entries were submitted.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {
                 self.unsent = 0;
                 Ok(())
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs io_uring"]
-    fn a_ring_waits_no_longer_than_asked() {
+    fn ring_wait_is_bounded() {
         let mut ring = Ring::<squeue::Entry, cqueue::Entry>::new(4, "a test", RingOptions::default()).unwrap();
         let started = std::time::Instant::now();
         assert!(ring.next(5_000_000).unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Runs workers on threads of their own: each with its device handle and, as far as they suffice, its processor.
+//! Runs workers on threads of their own, each with its own device handle and, if there are enough, its own processor.
 
 use super::claim::ClaimedDrive;
 use crate::error::ZonedError;
@@ -13,7 +13,6 @@ use senesce_core::interrupt::Interrupt;
 use senesce_sys::clock::thread_cpu_time;
 use std::sync::Barrier;
 
-/// What a worker's thread gives back.
 struct Done {
     actor: usize,
     tally: Tally,
@@ -31,7 +30,7 @@ struct WorkerSpec<'a> {
     core: Option<usize>,
 }
 
-/// Runs the prepared job, and tells how far it left the zones written.
+/// Runs the prepared job and returns how far it left the zones written.
 pub fn run(
     claimed: &ClaimedDrive,
     checked: &CheckedJob,
@@ -116,7 +115,7 @@ fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError>
     if ready.is_err() {
         shared.stop.request();
     }
-    // All workers reach the barrier, also those that failed: nobody waits for ever.
+    // Failed workers reach the barrier as well, so that no worker waits forever.
     shared.barrier.wait();
     let mut device = ready?;
     let now = device.now_ns();
@@ -142,7 +141,7 @@ fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError>
     })
 }
 
-/// Gives every worker a processor: those it names, else the next free ones.
+/// Pins every worker to a processor: the ones it names, otherwise the next free ones.
 fn place_workers(checked: &CheckedJob) -> (Vec<WorkerSpec<'_>>, Vec<String>) {
     let allowed: Vec<usize> = match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
@@ -165,7 +164,7 @@ fn place_workers(checked: &CheckedJob) -> (Vec<WorkerSpec<'_>>, Vec<String>) {
     }
     if without > 0 {
         warnings.push(format!(
-            "{} workers share {} processors: {without} have none of their own, and latencies may be those of the host's \
+            "{} workers share {} processors: {without} do not have their own, and latencies may be those of the host's \
              scheduler instead of the drive's",
             places.len(),
             allowed.len()
@@ -177,6 +176,6 @@ fn place_workers(checked: &CheckedJob) -> (Vec<WorkerSpec<'_>>, Vec<String>) {
 fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
-    // A processor that is not available was reported before the run.
+    // Unavailable processors were reported before the run.
     let _ = sched_setaffinity(None, &set);
 }

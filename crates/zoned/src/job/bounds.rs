@@ -1,26 +1,29 @@
-//! How long a job may take: so long that something can be measured, and so short that it ends.
+//! Limits of a job's duration: long enough to measure something, short enough to end.
 
 use super::spec::{ActorSpec, Job};
 use super::values::Span;
 use senesce_core::Bytes;
 use std::time::Duration;
 
-/// The shortest time that is measured: in less, hardly a drive ends a command.
+/// Minimum time of a measurement: hardly any drive completes a command in less.
 pub const SHORTEST: Duration = Duration::from_millis(1);
 pub const LONGEST: Duration = Duration::from_hours(24 * 366);
-/// The most commands that a worker counts: a drive of a million commands per second takes 35 years for them.
+/// Maximum count per worker: 35 years at a million commands per second.
 pub const MOST_COMMANDS: u64 = 1 << 50;
 
-/// What is wrong with the times of one actor whose commands count for so many bytes, and the remedy.
+/// Problem and remedy of an actor's times; `bytes` is the size of one of its commands.
 pub fn problem(job: &Job, spec: &ActorSpec, bytes: u64) -> Option<(String, &'static str)> {
     if spec.count == Some(0) {
         return Some(("count 0 measures nothing".into(), "say how many"));
     }
     if spec.count.is_some_and(|count| count > MOST_COMMANDS) {
-        return Some((format!("more than {MOST_COMMANDS} commands never end"), "choose a smaller count, or a time"));
+        return Some((
+            format!("more than {MOST_COMMANDS} commands would take years"),
+            "choose a smaller count, or a time",
+        ));
     }
     if let Some(Span(time)) = spec.time.filter(|time| time.0 < SHORTEST) {
-        let problem = format!("in a time of {time:?} nothing can be measured");
+        let problem = format!("a time of {time:?} is too short for a measurement");
         return Some((problem, "choose 1ms or more, or count commands instead"));
     }
     if let (Some(rate), Some(Span(time))) = (spec.rate, spec.time)

@@ -1,4 +1,4 @@
-//! Judges a job against a drive before the first command, and settles what it leaves open.
+//! Checks a job against a drive before the first command, and fills in defaults.
 
 use super::bounds;
 use super::spec::{Activity, ActorSpec, Job, Preparation, PrepareStep};
@@ -9,7 +9,7 @@ use crate::hardware::Submission;
 use crate::sim::HostPath;
 use std::ops::Range;
 
-/// Most commands in flight of one worker.
+/// Maximum commands in flight of one worker.
 pub const MAX_DEPTH: u32 = 4096;
 pub const MAX_WORKERS: u32 = 512;
 
@@ -24,7 +24,6 @@ pub struct CheckedActor {
 }
 
 impl CheckedActor {
-    /// The zones of worker `number`.
     pub fn share(&self, number: u32) -> Range<u32> {
         let (count, jobs) = (u64::from(self.zones.end - self.zones.start), u64::from(self.jobs));
         let border = |number: u64| self.zones.start + (count * number / jobs) as u32;
@@ -36,7 +35,7 @@ impl CheckedActor {
 pub struct CheckedStep {
     pub step: PrepareStep,
     pub zones: Range<u32>,
-    /// Fill up to so many blocks.
+    /// Number of blocks to fill a zone up to.
     pub blocks: u64,
 }
 
@@ -45,12 +44,12 @@ pub struct CheckedJob {
     pub job: Job,
     pub steps: Vec<CheckedStep>,
     pub actors: Vec<CheckedActor>,
-    /// What the user should know: order that the drive need not keep, processors that do not suffice.
+    /// For the user, for example possible reordering or too few processors.
     pub warnings: Vec<String>,
 }
 
 impl CheckedJob {
-    /// Bytes that preparation writes when every step has to be reached by commands.
+    /// Bytes that preparation writes if every step must use commands.
     pub fn preparation_bytes(&self, geometry: &Geometry) -> u64 {
         let filled = self.steps.iter().filter(|step| step.step == PrepareStep::Fill);
         filled.map(|step| u64::from(step.zones.len() as u32) * step.blocks * u64::from(geometry.block_bytes)).sum()
@@ -65,11 +64,7 @@ pub(super) fn wrong(place: &str, problem: impl Into<String>, remedy: impl Into<S
     ZonedError::Job { place: place.into(), problem: problem.into(), remedy: remedy.into() }
 }
 
-/// Judges `job` against the drive. `zones` is its present state.
-///
-/// # Errors
-/// [`ZonedError::Job`] with the first thing that the drive cannot do, where in the job it stands, and what would be
-/// right.
+/// `zones` is the drive's current state.
 pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<CheckedJob, ZonedError> {
     if job.actors.is_empty() {
         return Err(wrong("job", "it has no actor", "add an [[actor]] with an op, or give --op"));
@@ -117,7 +112,7 @@ pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<Check
     Ok(checked)
 }
 
-/// An ioctl waits for its one command and exists beside the block layer only.
+/// An ioctl waits for its single command and bypasses the block layer.
 fn check_rings(job: &Job) -> Result<(), ZonedError> {
     if job.submission == Submission::IoUring {
         return Ok(());
@@ -125,7 +120,7 @@ fn check_rings(job: &Job) -> Result<(), ZonedError> {
     let polls = job.poll_submission || job.poll_completion;
     let deep = job.actors.iter().any(|actor| actor.qd > 1);
     if polls || deep || !job.path.bypasses_block_layer() {
-        let problem = "ioctl runs one command at a time, by passthrough and without polling";
+        let problem = "ioctl runs one command at a time, requires passthrough and cannot poll";
         return Err(wrong("submission", problem, "use path direct and qd 1, or io-uring"));
     }
     Ok(())
@@ -152,11 +147,11 @@ fn check_actor(
     let append = spec.op == Activity::Append;
     let limit = if append { geometry.append_limit } else { geometry.transfer_limit };
     if append && (limit == 0 || !job.path.bypasses_block_layer()) {
-        let problem = "append does not exist on this way to the drive".to_string();
+        let problem = "this path to the drive does not support append".to_string();
         return bad(
             problem,
-            "the block layer offers no append to programs and a conventional drive has none; use --path direct on an NVMe \
-             zoned drive, or op=write",
+            "the block layer does not offer append to programs, and a conventional drive does not have it; use --path direct on an NVMe \
+                 zoned drive, or op=write",
         );
     }
     if spec.bs.0 > u64::from(limit) {
@@ -186,10 +181,10 @@ fn check_actor(
         return bad(problem, remedy);
     }
     if spec.occupancy.is_some() && !matches!(spec.op, Activity::Reset | Activity::Finish) {
-        return bad(format!("{} fills no zone before", spec.op.name()), "occupancy belongs to reset and finish");
+        return bad(format!("{} does not fill zones before", spec.op.name()), "occupancy belongs to reset and finish");
     }
     if spec.occupancy.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
-        return bad("occupancy must be from 0 to 1".into(), "0.5 stands for a zone that is half written");
+        return bad("occupancy must be from 0 to 1".into(), "0.5 means half written");
     }
     if spec.at.is_some_and(|at| at.0 % block != 0 || at.0 >= geometry.capacity_bytes()) {
         return bad("'at' must be a multiple of the block below the zone's capacity".into(), "correct it");
@@ -227,7 +222,7 @@ fn settle(zones: Zones, next: u32, geometry: &Geometry) -> Result<Range<u32>, St
 fn check_step(step: &Preparation, geometry: &Geometry) -> Result<CheckedStep, ZonedError> {
     let place = format!("prepare {}", step.step.name());
     if !(0.0..=1.0).contains(&step.to) {
-        return Err(wrong(&place, "'to' must be from 0 to 1", "0.5 stands for a zone that is half written"));
+        return Err(wrong(&place, "'to' must be from 0 to 1", "0.5 means half written"));
     }
     if step.step == PrepareStep::Wear && geometry.zoned {
         return Err(wrong(&place, "only a conventional drive collects garbage", "leave the step out"));
@@ -258,7 +253,7 @@ fn default_steps(actors: &[CheckedActor], geometry: &Geometry) -> Vec<CheckedSte
     steps
 }
 
-/// Gives actors of one name numbers, so that results can be told apart.
+/// Numbers actors of equal names, so that results can be distinguished.
 fn distinct_names(actors: &mut [CheckedActor]) {
     for index in 1..actors.len() {
         let name = actors[index].spec.name.clone();
@@ -298,7 +293,7 @@ fn check_limits(actors: &[CheckedActor], geometry: &Geometry) -> Result<(), Zone
     Ok(())
 }
 
-/// The guard looks at write pointers: of a zone without one nobody can tell what a job would overwrite.
+/// The guard relies on write pointers. Data in a zone without one would go unnoticed.
 fn refuse_conventional(place: &str, range: &Range<u32>, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
     let is_conventional =
         |zone: &u32| zones.get(*zone as usize).is_some_and(|info| info.state == ZoneState::Conventional);
@@ -306,12 +301,12 @@ fn refuse_conventional(place: &str, range: &Range<u32>, zones: &[ZoneInfo]) -> R
     let first = zones.iter().position(|info| info.state != ZoneState::Conventional).unwrap_or(zones.len());
     Err(wrong(
         place,
-        format!("zone {zone} is conventional: it has no write pointer, and nobody can tell what it holds"),
-        format!("choose zones that are written in order; the first one is zone {first}"),
+        format!("zone {zone} is conventional: it has no write pointer, so its content is unknown"),
+        format!("choose sequential zones; the first one is zone {first}"),
     ))
 }
 
-/// Writers must begin at the write pointer, readers need data: judged on the state after preparation.
+/// Writers must begin at the write pointer and readers need data, in the state after preparation.
 fn check_states(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
     if !geometry.zoned {
         return Ok(());
@@ -376,7 +371,7 @@ fn warnings(job: &Job, actors: &[CheckedActor]) -> Vec<String> {
         if actor.spec.op == Activity::Write && actor.spec.qd > 1 && !ordered {
             warnings.push(format!(
                 "actor {}: several writes to one zone are in flight without a scheduler that keeps their order; a drive may \
-                 refuse those that overtake (append and --path mq-deadline are safe)",
+                 refuse reordered writes (append and --path mq-deadline are safe)",
                 actor.spec.name
             ));
         }

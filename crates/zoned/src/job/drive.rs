@@ -1,4 +1,4 @@
-//! The loop between workers and a device: whoever has a completion goes on at once, the rest sleeps until it is due.
+//! The loop between workers and a device: serves workers with completions at once, others when their timers expire.
 
 use super::worker::{Wish, Worker};
 use crate::command::Completion;
@@ -6,15 +6,12 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use senesce_core::interrupt::Interrupt;
 
-/// Completions between two looks at the interrupt flag.
+/// Completions between two checks of the interrupt flag.
 const INTERRUPT_EVERY: u32 = 1024;
-/// In real time, the longest wait between two looks.
+/// In real time, the maximum wait between two checks.
 const LOOK_EVERY_NS: u64 = 100_000_000;
 
-/// Runs `workers` until all are done or one of the flags is set. Returns whether one was.
-///
-/// # Errors
-/// [`ZonedError::Io`] when the way to the drive fails. What the drive refuses is no error: workers count it.
+/// Runs `workers` until all are done or one of the flags is set. Returns whether one was set.
 pub fn drive<D: ZonedDevice + ?Sized>(
     device: &mut D,
     workers: &mut [Worker],
@@ -56,7 +53,7 @@ pub fn drive<D: ZonedDevice + ?Sized>(
     Ok(interrupted)
 }
 
-/// Puts a zone into a state at once. A lost zone takes none, and its worker drops it.
+/// Sets a zone's state without commands. A lost zone is dropped by its worker.
 #[cold]
 fn preset<D: ZonedDevice + ?Sized>(
     device: &mut D,
@@ -75,17 +72,17 @@ fn preset<D: ZonedDevice + ?Sized>(
     Ok(())
 }
 
-/// Has a worker know the state of a zone. Returns whether the zone is lost.
+/// Updates a worker's view of a zone. Returns whether the zone is lost.
 fn look<D: ZonedDevice + ?Sized>(device: &mut D, worker: &mut Worker, zone: u32) -> Result<bool, ZonedError> {
     Ok(device.report(zone, 1)?.first().is_some_and(|info| worker.found(info)))
 }
 
 struct Loop {
-    /// When each worker wants to be asked again; `u64::MAX` while it waits for a completion or is done.
+    /// When each worker wants to be called again; `u64::MAX` while it waits for a completion or is done.
     timers: Vec<u64>,
     next_timer: u64,
     running: usize,
-    /// A worker lost a zone while it prepared a round: all end at the next wake.
+    /// A worker lost a zone while preparing a round: all workers end at the next wake-up.
     stopped: bool,
 }
 
@@ -126,7 +123,7 @@ impl Loop {
         self.wake_all(device, workers)
     }
 
-    /// Lets one worker submit all it can.
+    /// Lets one worker submit as much as it can.
     #[inline]
     fn issue<D: ZonedDevice + ?Sized>(
         &mut self,
@@ -163,7 +160,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Asks the workers whose time has come.
+    /// Wakes the workers whose timers have expired.
     fn wake<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {
         if self.stopped {
             return self.stop(device, workers);

@@ -1,4 +1,4 @@
-//! The job runner: several actors on one drive at once, in virtual time or on threads of their own.
+//! The job runner: concurrent actors on one drive, in virtual time or on threads.
 
 mod bounds;
 pub mod check;

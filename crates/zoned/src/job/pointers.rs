@@ -1,12 +1,12 @@
-//! How far zones are written by what a run did there itself: a second account beside what the drive reports. Where both differ, somebody
-//! else wrote or reset a zone, also where no command of the run met it, such as a block between two appends.
+//! Write pointers derived from the run's own commands: a cross-check of the drive's report. A difference means that
+//! another program wrote or reset a zone, even if no command of the run failed.
 
 use super::check::CheckedStep;
 use super::spec::PrepareStep;
 use crate::error::ZonedError;
 use crate::geometry::{ZoneInfo, ZoneState};
 
-/// Blocks written in each zone of a drive; `None`: it has no write pointer, or what became of it is not known.
+/// Blocks written in each zone; `None`: no write pointer, or unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointers(Vec<Option<u64>>);
 
@@ -39,7 +39,7 @@ impl Pointers {
         }
     }
 
-    /// After what a worker wrote.
+    /// Updates with the zones that a worker wrote.
     pub fn follow(&mut self, written: &[(u32, Option<u64>)]) {
         for (zone, blocks) in written {
             if let Some(place) = self.0.get_mut(*zone as usize) {
@@ -48,10 +48,7 @@ impl Pointers {
         }
     }
 
-    /// Compares both accounts of all zones.
-    ///
-    /// # Errors
-    /// [`ZonedError::Disturbed`] with the first zone that is written otherwise.
+    /// Compares the derived pointers with the drive's report.
     pub fn check(&self, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
         let differs = |(info, ours): (&ZoneInfo, &Option<u64>)| Some((info.zone, (*ours)?, reported(info)?));
         let others: Vec<_> =

@@ -1,4 +1,4 @@
-//! Brings zones into a known state before the actors start.
+//! Brings zones into a defined state before the actors start.
 
 use super::check::{CheckedJob, CheckedStep};
 use super::spec::PrepareStep;
@@ -11,10 +11,7 @@ use senesce_core::interrupt::Interrupt;
 
 const FILL_BYTES: u32 = 128 << 10;
 
-/// Runs all steps. Zones that are read-only or offline are left out and returned.
-///
-/// # Errors
-/// [`ZonedError::Zone`] when a zone refuses a command of its step; [`ZonedError::Io`] when the way to the drive fails.
+/// Runs all steps. Skips read-only and offline zones and returns them.
 pub fn prepare<D: ZonedDevice + ?Sized>(
     device: &mut D,
     job: &CheckedJob,
@@ -42,7 +39,7 @@ pub fn prepare<D: ZonedDevice + ?Sized>(
     Ok(lost)
 }
 
-/// One step on one zone; `false`: the zone is lost.
+/// Applies one step to one zone; `false`: the zone is lost.
 fn apply<D: ZonedDevice + ?Sized>(device: &mut D, step: &CheckedStep, info: &ZoneInfo) -> Result<bool, ZonedError> {
     if matches!(info.state, ZoneState::ReadOnly | ZoneState::Offline) {
         return Ok(false);
@@ -59,7 +56,7 @@ fn apply<D: ZonedDevice + ?Sized>(device: &mut D, step: &CheckedStep, info: &Zon
     }
 }
 
-/// An empty zone that another way emptied may still be written in the eyes of the host.
+/// The kernel's write pointer may be stale if another path emptied the zone.
 fn needs_no_reset<D: ZonedDevice + ?Sized>(device: &D, info: &ZoneInfo) -> bool {
     info.state == ZoneState::Empty && !device.host_keeps_pointers()
 }
@@ -112,7 +109,7 @@ fn run<D: ZonedDevice + ?Sized>(device: &mut D, command: Command) -> Result<bool
             operation: command.operation.name(),
             zone: command.zone,
             fault,
-            remedy: "preparation cannot go on; look at the zones with `senesce zoned list DEVICE`",
+            remedy: "preparation failed; inspect the zones with `senesce zoned list DEVICE`",
         }),
     }
 }
@@ -130,7 +127,7 @@ mod tests {
     use senesce_core::{Seed, Silent};
     use std::collections::BTreeMap;
 
-    /// A block layer that lets writes through only where it believes the pointer to be.
+    /// A block layer that rejects writes away from the pointer it tracks.
     struct Plugged {
         drive: SimDevice,
         believed: BTreeMap<u32, u64>,
@@ -179,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_was_emptied_by_another_way_is_reset_by_this_one() {
+    fn zone_emptied_by_another_path_is_reset_again() {
         let fill = Preparation { step: PrepareStep::Fill, zones: Zones::Count(1), to: 0.01 };
         let job = Job {
             prepare: Some(vec![fill]),
@@ -192,7 +189,7 @@ mod tests {
         let once = |plugged: &mut Plugged| prepare(plugged, &checked, &Silent, &interrupt).unwrap();
         once(&mut plugged);
         assert!(plugged.believed[&0] > 0);
-        // By passthrough: the block layer does not hear of it.
+        // By passthrough: the block layer does not notice.
         let zone = plugged.drive.report(0, 1).unwrap()[0];
         assert!(zone_command(&mut plugged.drive, Operation::Reset, &zone).unwrap());
         once(&mut plugged);

@@ -1,4 +1,4 @@
-//! Open and active zones of a job, counted before its first command: what preparation leaves, and what workers take.
+//! Checks before the first command that open and active zones suffice for preparation and workers.
 
 use super::check::{CheckedActor, CheckedJob, CheckedStep, wrong};
 use super::spec::{Activity, PrepareStep};
@@ -8,11 +8,8 @@ use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 use crate::zone_table::ZoneTable;
 use std::collections::BTreeSet;
 
-/// Refuses steps that a zone will not take, and workers for whom no open or active zone is left. `presets`: the drive puts
-/// zones into a state without commands.
-///
-/// # Errors
-/// [`ZonedError::Job`] with the first step or the limit, and what would be right.
+/// Refuses steps that a zone would refuse, and workers without a free open or active zone. `presets`: the drive sets
+/// zone states without commands.
 pub fn check(job: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo], presets: bool) -> Result<(), ZonedError> {
     if !geometry.zoned {
         return Ok(());
@@ -26,7 +23,7 @@ pub fn check(job: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo], presets:
     check_workers(job, geometry, &table, presets)
 }
 
-/// One step on one zone, as preparation does it. Lost zones are left out.
+/// Simulates one step on one zone. Lost zones are skipped.
 fn apply(
     table: &mut ZoneTable,
     step: &CheckedStep,
@@ -64,7 +61,7 @@ fn refused(step: &CheckedStep, zone: u32, fault: ZoneFault, geometry: &Geometry)
             limit_words(geometry.max_open),
             limit_words(geometry.max_active)
         ),
-        _ => "look at the steps before it: open takes an empty or closed zone, close an open one".into(),
+        _ => "check the steps before it: open needs an empty or closed zone, close an open one".into(),
     };
     wrong(&format!("prepare {}", step.step.name()), format!("zone {zone} would be refused, {fault}"), remedy)
 }
@@ -73,17 +70,17 @@ fn limit_words(limit: u32) -> String {
     if limit == 0 { "any number of".into() } else { limit.to_string() }
 }
 
-/// A worker holds one zone more than preparation left it at most: it begins with its first one, and takes the next when that is full
-/// or empty again.
+/// A worker holds at most one zone more than preparation left: it starts with its first one, and takes the next when
+/// that is full or empty again.
 fn check_workers(job: &CheckedJob, geometry: &Geometry, table: &ZoneTable, presets: bool) -> Result<(), ZonedError> {
     let openers: Vec<&CheckedActor> =
         job.actors.iter().filter(|actor| opens(actor, geometry.capacity_blocks, presets)).collect();
     let firsts = |actor: &CheckedActor| (0..actor.jobs).map(|number| actor.share(number).start).collect::<Vec<_>>();
-    // Zones that are reset or finished make room at a time that nobody knows.
+    // Zones that are reset or finished free resources at an unknown time.
     let stay = |zone: &u32| !job.actors.iter().any(|actor| makes_room(actor) && actor.zones.contains(zone));
     let at_once = openers.iter().filter(|actor| actor.spec.start.is_zero());
     judge(geometry, table, stay, at_once.flat_map(|actor| firsts(actor)).collect())?;
-    // Those that start later may find the zones of all others given back.
+    // Actors that start later may find the zones of all others released.
     let unused = |zone: &u32| !job.actors.iter().any(|actor| actor.zones.contains(zone));
     openers.iter().try_for_each(|actor| judge(geometry, table, unused, firsts(actor).into_iter().take(1).collect()))
 }
@@ -97,8 +94,8 @@ fn makes_room(actor: &CheckedActor) -> bool {
     matches!(actor.spec.op, Activity::Reset | Activity::Finish)
 }
 
-/// Zones that are prepared and `counted`, and the first ones of workers, against the limits. What was opened implicitly is
-/// closed for room.
+/// Counts prepared zones, `counted` zones and the first zones of workers against the limits. Implicitly opened zones
+/// are closed on demand.
 fn judge(
     geometry: &Geometry,
     table: &ZoneTable,
@@ -116,9 +113,8 @@ fn judge(
     let open = (in_state(|state| state == ZoneState::ExplicitlyOpen), geometry.max_open, "open", "close");
     for (needed, limit, kind, way) in [active, open] {
         if limit > 0 && needed > limit as usize {
-            let problem = format!(
-                "{needed} {kind} zones are needed for what is prepared and the workers, the drive allows {limit}"
-            );
+            let problem =
+                format!("{needed} {kind} zones are needed for preparation and workers, the drive allows {limit}");
             return Err(wrong("job", problem, format!("{way} prepared zones, or reduce zones or jobs")));
         }
     }

@@ -1,4 +1,4 @@
-//! What a job gave, as numbers and as the JSON of `senesce zoned measure --json`.
+//! Result of a job, and the JSON of `senesce zoned measure --json`.
 
 use super::check::CheckedActor;
 use super::tally::{Latency, Tally};
@@ -17,18 +17,18 @@ pub struct ActorResult {
     pub zones: u32,
     pub asked: Asked,
     pub tally: Tally,
-    /// On a simulated drive: why the model cannot answer for the numbers.
+    /// Simulated drive: why the model is not valid for this actor.
     pub outside_model: Option<String>,
-    /// On a simulated drive: why the model cannot answer for its rate and mean latency.
+    /// Simulated drive: why the model is not valid for rate and mean latency.
     pub rates_outside_model: Option<String>,
-    /// On a simulated drive: why the model cannot answer for its latencies, mean and percentiles.
+    /// Simulated drive: why the model is not valid for latencies, mean and percentiles.
     pub latencies_outside_model: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     commands: Option<u64>,
-    /// The time after which it ends though it counted fewer.
+    /// Time limit of an actor that counts commands.
     time_ns: Option<u64>,
     once: bool,
 }
@@ -37,14 +37,13 @@ pub struct Asked {
 pub struct JobResult {
     pub device: String,
     pub actors: Vec<ActorResult>,
-    /// Zones that were unusable before the run.
     pub unusable: Vec<u32>,
     pub warnings: Vec<String>,
     pub interrupted: bool,
     pub stopped: bool,
-    /// Time that it lost, in real time, if that is too much: then its numbers do not count.
+    /// Time lost to other programs, in real time, if that invalidates the numbers.
     pub lost: Option<Lost>,
-    /// On a simulated drive: virtual seconds.
+    /// Virtual seconds of a simulated drive.
     pub simulated_seconds: Option<f64>,
     /// Commands per second of processor time of the whole run.
     pub commands_per_cpu_second: f64,
@@ -52,12 +51,12 @@ pub struct JobResult {
     pub cpu_us_per_command: f64,
 }
 
-/// Cut off commands from this share (fraction) of those that count on are said, and no fewer.
+/// Share of cut-off commands above which a warning is printed.
 const LATE_SHARE: f64 = 0.05;
 const FEW_LATE: u64 = 10;
 
 impl JobResult {
-    /// Warns of an end before the time: all rates are of the time until then.
+    /// Warns of an early end: rates cover only the time until then.
     pub fn say_when_it_ended(&mut self) {
         let why = match (self.interrupted, self.stopped) {
             (true, _) => "it was interrupted",
@@ -65,10 +64,10 @@ impl JobResult {
             _ => return,
         };
         let seconds = self.actors.iter().map(ActorResult::seconds).fold(0.0, f64::max);
-        self.warnings.push(format!("{why}: the rates are those of the {seconds:.1} s until then"));
+        self.warnings.push(format!("{why}: the rates cover the {seconds:.1} s until then"));
     }
 
-    /// Warns of actors that counted no command, or fewer than they were to.
+    /// Warns of actors that counted no command, or fewer than requested.
     pub fn say_what_was_not_measured(&mut self) {
         let cut_short = self.interrupted || self.stopped;
         for actor in &self.actors {
@@ -84,27 +83,27 @@ impl JobResult {
         }
     }
 
-    /// Warns of latencies that cannot be longer than the time: those of commands that it cut off are not among them.
+    /// Warns of latencies that are limited by the time of the run, because longer commands were cut off.
     pub fn say_what_was_cut_off(&mut self) {
         for actor in &self.actors {
             let (late, commands) = (actor.tally.late, actor.tally.commands);
             if late >= FEW_LATE && late as f64 > LATE_SHARE * commands as f64 {
-                let words = "in flight when the time ended do not count: those that took longest are missing, and latencies are too small; \
-                             measure for longer";
+                let words = "in flight at the end do not count: the slowest commands are missing and latencies are too small; \
+                         measure for longer";
                 self.warnings
                     .push(format!("actor {}: {commands} commands count, and {late} that were {words}", actor.name));
             }
         }
     }
 
-    /// Warns of zones that an actor left because the drive refused its commands there.
+    /// Warns of zones that an actor left because the drive refused its commands.
     pub fn say_what_was_lost(&mut self) {
         for actor in &self.actors {
             let Some((zone, fault)) = actor.tally.lost.first() else { continue };
             let why = match fault {
                 ZoneFault::NotAtPointer | ZoneFault::Full | ZoneFault::Boundary => {
                     ": its write pointer is not where this run left it; another program wrote or reset it, or writes \
-                     overtook each other on the way"
+                             were reordered on the way"
                 }
                 _ => "",
             };
@@ -119,7 +118,6 @@ impl JobResult {
 }
 
 impl ActorResult {
-    /// An actor without counts yet.
     pub fn new(actor: &CheckedActor) -> Self {
         Self {
             name: actor.spec.name.clone(),
@@ -142,12 +140,12 @@ impl ActorResult {
 
     fn why_nothing(&self) -> String {
         if self.tally.error_count() == 0 {
-            return "no command ended within its time, so that nothing was measured".into();
+            return "no command ended within its time, so nothing was measured".into();
         }
-        format!("the drive refused all its commands ({}), so that nothing was measured", self.tally.error_words())
+        format!("the drive refused all its commands ({}), so nothing was measured", self.tally.error_words())
     }
 
-    /// What is said when it ended before its count and its time.
+    /// Warning about an end before the count and the time.
     fn what_is_missing(&self) -> Option<String> {
         let asked = self.asked.commands?;
         let in_time = self.asked.time_ns.is_none_or(|time| self.tally.counted_ns < time);
@@ -155,8 +153,8 @@ impl ActorResult {
             return None;
         }
         let why = match (self.tally.error_count(), self.asked.once) {
-            (0, true) => "it takes each zone once; with occupancy it goes round them".into(),
-            (0, false) => "its zones or its time ended before".into(),
+            (0, true) => "it uses each zone once; with occupancy it repeats them".into(),
+            (0, false) => "its zones or its time were used up".into(),
             _ => format!("the drive refused others ({})", self.tally.error_words()),
         };
         Some(format!("it counted {} commands of {asked}: {why}", self.tally.commands))
@@ -182,13 +180,12 @@ impl ActorResult {
         self.tally.counted_ns as f64 / 1e9
     }
 
-    /// Commands per second. Zone commands can be few and long: those at the borders of the time count by their share.
+    /// Zone commands can be few and long: those partly within the measured time count by their share.
     pub fn iops(&self) -> f64 {
         let commands = if self.op.manages() { self.tally.shares } else { self.tally.commands as f64 };
         if self.tally.counted_ns == 0 { 0.0 } else { commands / self.seconds() }
     }
 
-    /// MiB per second.
     pub fn bw_mib(&self) -> f64 {
         if self.tally.counted_ns == 0 { 0.0 } else { self.tally.bytes as f64 / 1048576.0 / self.seconds() }
     }
@@ -253,7 +250,7 @@ impl ActorResult {
     }
 }
 
-/// `{mean, p50, p95, p99, max}` in microseconds; null of no command.
+/// `{mean, p50, p95, p99, max}` in microseconds; null without commands.
 pub fn latency_json(latency: &Latency) -> Value {
     if latency.count() == 0 {
         return Value::Null;
@@ -267,7 +264,7 @@ pub fn latency_json(latency: &Latency) -> Value {
     })
 }
 
-/// To three digits behind the point; a rate below one to three of its own.
+/// Rounds to three decimals; below one, to three significant digits.
 fn rate(per_second: f64) -> f64 {
     let magnitude = if per_second > 0.0 { -per_second.log10().floor() as i32 } else { 0 };
     round(per_second, (magnitude + 2).clamp(3, 15))
@@ -279,7 +276,6 @@ fn round(value: f64, digits: i32) -> f64 {
 }
 
 impl JobResult {
-    /// The JSON of `senesce zoned measure --json`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("device".into(), self.device.clone().into());
@@ -306,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_rates_keep_three_digits() {
+    fn low_rates_keep_three_digits() {
         assert_eq!(rate(3.0 / 1077.0), 0.00279);
         assert_eq!([rate(0.0), rate(66_666.666_66), rate(0.25), rate(1e-300)], [0.0, 66_666.667, 0.25, 0.0]);
     }

@@ -1,4 +1,4 @@
-//! What a job file says: actors, preparation, faults. Plain data; [`super::check()`] judges it.
+//! Contents of a job file: actors, preparation, faults. [`super::check()`] checks them.
 
 use super::values::{Rate, Span, Zones};
 use crate::error::ZonedError;
@@ -9,39 +9,39 @@ use senesce_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// A job: actors that work on one drive at the same time.
+/// A job: concurrent actors on one drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Job {
-    /// Bytes per logical block the drive must have; not given: as it is.
+    /// Bytes per logical block that the drive must have. Default: the current format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lbaf: Option<u32>,
-    /// The way to the drive.
+    /// Path to the drive.
     #[serde(default, with = "path_word")]
     pub path: HostPath,
-    /// On an NVMe drive: how commands reach it.
+    /// How commands reach an NVMe drive.
     #[serde(default, skip_serializing_if = "is_default")]
     pub submission: Submission,
-    /// On a real drive: a kernel thread looks for submissions.
+    /// Real drives: use a kernel thread that polls for submissions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poll_submission: bool,
-    /// On a real drive: completions are polled for; the driver needs poll queues.
+    /// Real drives: poll for completions; the driver needs poll queues.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poll_completion: bool,
-    /// Time before counting begins, for actors that run for a time.
+    /// Time before counting begins, for actors with a time.
     #[serde(default, skip_serializing_if = "Span::is_zero")]
     pub ramp: Span,
     /// What happens when a zone becomes read-only or offline.
     #[serde(default)]
     pub on_lost_zone: OnLostZone,
-    /// Steps before the actors start, in order. Not given: what each actor needs (written zones are reset, read zones
+    /// Steps before the actors start, in order. Default: whatever each actor needs (written zones are reset, read zones
     /// filled).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Vec<Preparation>>,
     /// The actors.
     #[serde(default, rename = "actor")]
     pub actors: Vec<ActorSpec>,
-    /// Zones that fail by order, on a simulated drive.
+    /// Injected zone failures, on a simulated drive.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
 }
@@ -50,7 +50,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What an actor does over and over.
+/// Operation that an actor repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
@@ -58,7 +58,7 @@ pub enum Activity {
     Write,
     /// Appends.
     Append,
-    /// Reads of random written places.
+    /// Random reads of written data.
     #[serde(rename = "randread")]
     RandomRead,
     /// Sequential reads.
@@ -108,7 +108,7 @@ impl FromStr for Activity {
         Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, activity)| *activity).ok_or_else(|| {
             let known = Self::WORDS.map(|(word, _)| word);
             let suggestion = senesce_core::parameter::suggest(word, known);
-            ZonedError::Usage(format!("there is no operation '{word}'{suggestion}; there are {}", known.join(", ")))
+            ZonedError::Usage(format!("unknown operation '{word}'{suggestion}; choose from {}", known.join(", ")))
         })
     }
 }
@@ -117,10 +117,10 @@ impl FromStr for Activity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ActorSpec {
-    /// Its name in results; not given: the operation.
+    /// Name in results. Default: the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it does.
+    /// Operation.
     pub op: Activity,
     /// Bytes per request.
     #[serde(default = "default_request")]
@@ -128,11 +128,11 @@ pub struct ActorSpec {
     /// Commands in flight per worker.
     #[serde(default = "one")]
     pub qd: u32,
-    /// Its zones: `"0..8"`, `"5"`, or a number of zones that come after those of the actors before it.
+    /// Zones: `"0..8"`, `"5"`, or a number of zones after those of the previous actors.
     #[serde(default)]
     pub zones: Zones,
-    /// Workers; each has its own part of the zones and fills them one after the other. Not given: one per zone for reads
-    /// and writes of at most 64 zones, else 1.
+    /// Workers; each has its own part of the zones and fills them in sequence. Default: one per zone for reads and
+    /// writes of at most 64 zones, otherwise 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
     /// Bytes per second of every worker (as fio's `rate`, which is per job). A zone command counts for the zone's capacity.
@@ -141,22 +141,22 @@ pub struct ActorSpec {
     /// How long it runs, after the ramp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
-    /// How many commands each worker counts.
+    /// Commands that each worker counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// When it starts.
     #[serde(default, skip_serializing_if = "Span::is_zero")]
     pub start: Span,
-    /// Where a writer begins in each zone; not given: at the write pointer.
+    /// Position in each zone where a writer begins. Default: at the write pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Bytes>,
-    /// Reset and finish: how full each zone is made before, 0 to 1. Not given: zones as they are, each once.
+    /// Reset and finish: fill level of each zone before the command, 0 to 1. Default: zones as they are, each once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<f64>,
     /// Reset, finish, open-close: time between the end of one round and the next.
     #[serde(default, skip_serializing_if = "Span::is_zero")]
     pub pause: Span,
-    /// Processors its workers are pinned to, in order; not given: the next free ones.
+    /// Processors that workers are pinned to, in order. Default: the next free ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<usize>,
 }
@@ -170,7 +170,7 @@ fn one() -> u32 {
 }
 
 impl ActorSpec {
-    /// An actor with defaults: 4 KiB, depth 1, one zone.
+    /// Defaults: 4 KiB, depth 1, one zone.
     pub fn new(op: Activity) -> Self {
         Self {
             name: String::new(),
@@ -190,20 +190,17 @@ impl ActorSpec {
         }
     }
 
-    /// What a command counts for against the rate: its data, or of a zone command the capacity of its zone.
+    /// Size of a command for the rate limit: its data, or the zone capacity for a zone command.
     pub fn command_bytes(&self, geometry: &Geometry) -> u64 {
         if self.op.manages() { geometry.capacity_bytes() } else { self.bs.0 }
     }
 
-    /// Whether it takes each zone as it is, once, and so ends by itself.
+    /// Whether it uses each zone once and ends by itself.
     pub fn goes_once(&self) -> bool {
         matches!(self.op, Activity::Reset | Activity::Finish) && self.occupancy.is_none()
     }
 
-    /// Reads `op=randread,bs=4k,qd=1,...`: the keys of a job file, separated by commas.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] with the word that is no KEY=VALUE, or the key that is unknown or has a wrong value.
+    /// Parses `op=randread,bs=4k,qd=1,...`: the keys of a job file, separated by commas.
     pub fn parse_words(text: &str) -> Result<Self, ZonedError> {
         let mut table = toml::Table::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -234,11 +231,11 @@ fn cores(text: &str) -> Result<Vec<toml::Value>, ZonedError> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Preparation {
-    /// What is done.
+    /// Kind of step.
     pub step: PrepareStep,
     /// To which zones.
     pub zones: Zones,
-    /// Fill: to which share of the capacity.
+    /// Fill: share of the capacity.
     #[serde(default = "whole", skip_serializing_if = "is_whole")]
     pub to: f64,
 }
@@ -265,7 +262,7 @@ pub enum PrepareStep {
     Open,
     /// Close.
     Close,
-    /// Bring a simulated conventional drive into the state of long use.
+    /// Bring a simulated conventional drive into a steady state.
     Wear,
 }
 
@@ -282,7 +279,7 @@ impl PrepareStep {
     }
 }
 
-/// A zone that fails by order.
+/// An injected zone failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FaultSpec {
@@ -290,15 +287,15 @@ pub struct FaultSpec {
     pub zone: u32,
     /// Read-only or offline.
     pub state: ZoneState,
-    /// When, after the actors start.
+    /// Time after the start of the actors.
     pub at: Span,
 }
 
-/// What happens when a zone becomes read-only or offline in mid-run.
+/// Action when a zone becomes read-only or offline during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLostZone {
-    /// The zone is dropped and recorded, the run goes on.
+    /// Drop and record the zone; the run continues.
     #[default]
     Drop,
     /// The run ends.
@@ -316,13 +313,14 @@ mod path_word {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HostPath, D::Error> {
         let word = String::deserialize(deserializer)?;
         HostPath::from_name(&word).ok_or_else(|| {
-            serde::de::Error::custom(format!("'{word}' is no path; there are direct, passthrough, none, mq-deadline"))
+            serde::de::Error::custom(format!(
+                "unknown path '{word}'; choose from direct, passthrough, none, mq-deadline"
+            ))
         })
     }
 }
 
 impl Job {
-    /// A job of these actors with default preparation.
     pub fn of(actors: Vec<ActorSpec>) -> Self {
         Self {
             lbaf: None,
@@ -338,7 +336,6 @@ impl Job {
         }
     }
 
-    /// How the rings of a real drive are set up.
     pub fn rings(&self) -> RingOptions {
         RingOptions {
             submission: self.submission,
@@ -348,9 +345,6 @@ impl Job {
     }
 
     /// Reads a job file.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] with line and key.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         toml::from_str(text).map_err(|error| ZonedError::Usage(format!("job: {error}")))
     }

@@ -1,16 +1,16 @@
-//! What is counted while actors run: latencies per operation, bytes per second, errors.
+//! Counters of running actors: latencies per operation, bytes per second, errors.
 
 use crate::command::{Operation, ZoneFault};
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest latency that is told apart: 1000 s.
+/// Upper bound of the histogram: 1000 s.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
-/// A latency distribution with its exact mean. Nanoseconds.
+/// Latencies in nanoseconds: histogram and exact mean.
 #[derive(Debug, Clone)]
 pub struct Latency {
-    /// To three digits, from 1 ns to 1000 s.
+    /// Three digits, from 1 ns to 1000 s.
     pub histogram: Histogram<u64>,
     sum: u128,
     max: u64,
@@ -47,17 +47,17 @@ impl Latency {
         self.histogram.len()
     }
 
-    /// Mean in microseconds; 0 without any.
+    /// Mean in microseconds; 0 if empty.
     pub fn mean_us(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1000.0 }
     }
 
-    /// A quantile (0 to 1) in microseconds: the upper end of its bucket, but never more than the greatest.
+    /// A quantile (0 to 1) in microseconds: the upper end of its bucket, at most the maximum.
     pub fn quantile_us(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile).min(self.max) as f64 / 1000.0
     }
 
-    /// The greatest in microseconds.
+    /// Maximum in microseconds.
     pub fn max_us(&self) -> f64 {
         self.max as f64 / 1000.0
     }
@@ -67,21 +67,20 @@ impl Latency {
 pub struct Tally {
     latency: [Option<Box<Latency>>; Operation::ALL.len()],
     pub from_intended: Option<Latency>,
-    /// Commands counted of the actor's own operation.
+    /// Counted commands of the actor's own operation.
     pub commands: u64,
-    /// The same, those at the borders of the time by the share of them that lies within.
+    /// The same, with partly measured commands counted by their share.
     pub shares: f64,
-    /// Commands that were in flight when the time ended: they do not count, nor does how long they took.
+    /// Commands in flight when the time ended: neither they nor their latencies count.
     pub late: u64,
     pub bytes: u64,
     /// Bytes per second since the worker's counting began.
     pub per_second: Vec<u64>,
     pub errors: BTreeMap<String, u64>,
-    /// The kinds of errors.
     faults: BTreeSet<ZoneFault>,
-    /// Zones that were dropped, with what the drive said.
+    /// Dropped zones and their faults.
     pub lost: Vec<(u32, ZoneFault)>,
-    /// Span of counting, nanoseconds.
+    /// Measured time, nanoseconds.
     pub counted_ns: u64,
 }
 
@@ -106,7 +105,7 @@ impl Tally {
         kinds.collect::<Vec<_>>().join(", ")
     }
 
-    /// Adds a worker's counts; spans overlap, so the longest counts.
+    /// Adds a worker's counts. Their times overlap, so the longest is kept.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.latency.iter_mut().zip(&other.latency) {
             if let Some(theirs) = theirs {

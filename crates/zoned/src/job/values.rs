@@ -1,4 +1,4 @@
-//! Values of a job file as users write them: zones, durations, rates.
+//! Text forms of values in job files: zones, durations, rates.
 
 use crate::error::ZonedError;
 use senesce_core::units::{Bytes, parse_duration};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zones {
-    /// So many, after those of the actors before.
+    /// A number of zones after those of the previous actors.
     Count(u32),
     /// First and one past the last.
     Range(u32, u32),
@@ -34,8 +34,9 @@ impl FromStr for Zones {
     type Err = ZonedError;
 
     fn from_str(text: &str) -> Result<Self, ZonedError> {
-        let wrong =
-            || ZonedError::Usage(format!("'{text}' names no zones: write a number of zones, or a range such as 0..8"));
+        let wrong = || {
+            ZonedError::Usage(format!("'{text}' does not name zones: use a number of zones, or a range such as 0..8"))
+        };
         let text = text.trim();
         match text.split_once("..") {
             None => text.parse().map(Self::Count).map_err(|_| wrong()),
@@ -83,7 +84,7 @@ impl<'de> Deserialize<'de> for Zones {
     }
 }
 
-/// A duration as users write it: `10s`, `500ms`.
+/// A duration such as `10s` or `500ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Default)]
 pub struct Span(pub Duration);
 

@@ -1,5 +1,5 @@
-//! One worker of an actor: decides the next command and takes completions. It never touches a device and never waits, so
-//! the same worker runs in virtual time and on a thread of its own.
+//! One worker of an actor: decides the next command and takes completions. It neither touches a device nor waits, so
+//! the same worker runs in virtual time and on a thread.
 
 use super::check::CheckedActor;
 use super::spec::Activity;
@@ -17,7 +17,7 @@ mod rounds;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Submit(Command),
-    /// Put a zone into this state at once; answer with [`Worker::preset_done`] or, of a lost zone, [`Worker::found`].
+    /// Set the state of this zone; reply with [`Worker::preset_done`], or [`Worker::found`] if the zone is lost.
     Preset(u32, Option<u64>),
     /// Nothing before this time.
     WaitUntil(u64),
@@ -39,26 +39,26 @@ struct InFlight {
 enum Phase {
     /// Streams requests, or begins a round.
     Flow,
-    /// Waits for what is in flight, then resets the zone it will write again.
+    /// Waits for commands in flight, then resets the zone that it will write again.
     Wrap,
-    /// Asks for a preset, then fills by commands if there is none.
+    /// Requests a preset, or fills with commands if that is unsupported.
     Preset,
     FillOpen,
-    /// Fills; so many blocks are written.
+    /// Fills the zone; the number is the blocks written.
     Fill(u64),
-    /// Issues step number so-and-so of a round of zone commands.
+    /// Issues this step of a round of zone commands.
     Round(u8),
-    /// No zones or patience left, or its count is reached.
+    /// Zones or retries are used up, or the count is reached.
     Ended,
 }
 
-/// Its part of an actor's zones.
+/// A zone assigned to this worker.
 #[derive(Debug, Clone, Copy)]
 struct OwnZone {
     zone: u32,
-    /// Blocks written, as far as submitted.
+    /// Blocks written, including those in flight.
     pointer: u64,
-    /// Whether it was filled by this worker and must be reset before it is written again.
+    /// Whether this worker filled it, so that it must be reset before it is written again.
     used: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Worker {
     capacity: u64,
     zoned: bool,
     places: Vec<OwnZone>,
-    /// Zones that it left because a command was refused there.
+    /// Zones left after a refused command.
     left: Vec<OwnZone>,
     at: usize,
     read_offset: u64,
@@ -89,11 +89,11 @@ pub struct Worker {
     next_due_ns: u64,
     gap_ns: u64,
     refused_in_a_row: u32,
-    /// Where its last zone command was refused.
+    /// Zone of the last refused zone command.
     doubtful: Option<u32>,
     preset_refused: bool,
     stop_on_lost_zone: bool,
-    /// Whether a lost zone ended it by the job's order.
+    /// Whether a lost zone ended it as the job requested.
     pub stopped: bool,
     last_counted_ns: u64,
     first_counted_ns: u64,
@@ -101,7 +101,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Worker `number` of an actor. `zones` is the state of all zones of the drive, `tags` its first tag.
+    /// `zones` is the state of all zones of the drive, `tags` the first tag of this worker.
     pub fn new(
         actor: &CheckedActor,
         number: u32,
@@ -162,7 +162,7 @@ impl Worker {
         self.stop_on_lost_zone = true;
     }
 
-    /// The clock stands at `now_ns`: start, ramp and end are counted from here.
+    /// Starts the clock: start, ramp and end are relative to `now_ns`.
     pub fn begin(&mut self, now_ns: u64, ramp_ns: u64) {
         let spec = &self.actor.spec;
         self.begin_ns = now_ns + spec.start.ns();
@@ -183,12 +183,12 @@ impl Worker {
         self.free.len() < self.in_flight.len()
     }
 
-    /// Ends it: nothing more is submitted.
+    /// Submits nothing more.
     pub fn end(&mut self) {
         self.phase = Phase::Ended;
     }
 
-    /// What to do at `now_ns`.
+    /// Returns the next action at `now_ns`.
     #[inline]
     pub fn wish(&mut self, now_ns: u64) -> Wish {
         if self.phase == Phase::Ended || now_ns >= self.end_ns || self.places.is_empty() {
@@ -207,7 +207,7 @@ impl Worker {
         }
     }
 
-    /// Nothing more is submitted: it ends when its last command is back.
+    /// Submits nothing more; ends when the last command has completed.
     fn at_end(&mut self, now_ns: u64) -> Wish {
         if self.busy() {
             return Wish::WaitForCompletion;
@@ -318,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// How far its zones are written by its own commands, if it writes; of a zone that was lost that is not known.
+    /// How far its own commands wrote its zones, if it writes; `None` for lost zones.
     pub fn written(&self) -> Vec<(u32, Option<u64>)> {
         let lost = self.tally.lost.iter().filter(|(_, fault)| fault.loses_zone()).map(|(zone, _)| (*zone, None));
         let left = self.left.iter().map(|place| (place.zone, Some(place.pointer)));
@@ -358,14 +358,14 @@ impl Worker {
         }
     }
 
-    /// How much of a command lies in the time that is counted, 0 to 1.
+    /// Share of a command within the measured time, 0 to 1.
     fn share_within(&self, completion: &Completion) -> f64 {
         let (begin, end) = (completion.submitted_ns, completion.completed_ns.max(completion.submitted_ns + 1));
         let within = end.min(self.end_ns).saturating_sub(begin.max(self.count_from_ns));
         within as f64 / (end - begin) as f64
     }
 
-    /// Closes the books, which an end before the time closes early: that of all workers, or its own.
+    /// Returns the counters; an early end of all workers, or of this one, shortens the measured time.
     pub fn finish(mut self, now_ns: u64) -> (usize, Tally) {
         let by_time = self.end_ns != u64::MAX;
         self.tally.counted_ns = if by_time {

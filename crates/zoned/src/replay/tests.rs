@@ -19,7 +19,7 @@ fn drive_zone_blocks() -> u64 {
     2048 << 20 >> 12
 }
 
-/// Writes of 128 KiB one after the other, each issued 1 ms after the one before is complete.
+/// Writes of 128 KiB in sequence, each issued 1 ms after the completion of the previous one.
 fn writes(count: u64, latency_ns: u64) -> Vec<Recorded> {
     let step = 1_000_000 + latency_ns;
     let write = |n| one(n * step, n * step + latency_ns, Operation::Write, 3, n * 32, 32);
@@ -27,7 +27,7 @@ fn writes(count: u64, latency_ns: u64) -> Vec<Recorded> {
 }
 
 #[test]
-fn the_hosts_time_is_kept_and_that_of_the_recorded_drive_is_not() {
+fn host_time_is_kept_and_drive_time_is_not() {
     let run = |latency, share| replay(&mut drive(), &writes(200, latency), share).unwrap();
     let (fast, slow) = (run(10_000, 1.0), run(5_000_000, 1.0));
     assert_eq!(fast, slow, "how long the recorded drive took does not matter");
@@ -41,7 +41,7 @@ fn the_hosts_time_is_kept_and_that_of_the_recorded_drive_is_not() {
     assert!(none.seconds() < half.seconds() && half.seconds() < fast.seconds());
 }
 
-/// A zone is reset and written again at once: on the drive the first write after it must not come before the reset's end.
+/// A write after a reset must not start before the reset has ended.
 #[test]
 fn zone_commands_stay_in_order() {
     let mut list = writes(10, 5_000);
@@ -55,7 +55,7 @@ fn zone_commands_stay_in_order() {
 }
 
 #[test]
-fn what_the_drive_refuses_is_told_and_not_counted() {
+fn refused_commands_are_reported_and_not_counted() {
     let list = [one(0, 10, Operation::Write, 3, 64, 32), one(20, 30, Operation::Write, 3, 0, 32)];
     let found = replay(&mut drive(), &list, 1.0).unwrap();
     assert_eq!(found.refused, [(0, ZoneFault::NotAtPointer)]);
@@ -63,7 +63,7 @@ fn what_the_drive_refuses_is_told_and_not_counted() {
 }
 
 #[test]
-fn other_drives_take_no_time_and_keep_their_place() {
+fn commands_of_other_drives_take_no_time() {
     let mut list = writes(2, 10_000);
     let between = Recorded { issue_ns: 10_500, completed_ns: Some(900_000), work: Work::Nothing };
     list.insert(1, between);
@@ -74,7 +74,7 @@ fn other_drives_take_no_time_and_keep_their_place() {
 }
 
 #[test]
-fn times_that_go_down_and_odd_shares_are_refused() {
+fn descending_times_and_invalid_shares_are_refused() {
     let list = [one(10, 20, Operation::Write, 3, 0, 1), one(5, 20, Operation::Write, 3, 1, 1)];
     assert!(replay(&mut drive(), &list, 1.0).is_err());
     for share in [-1.0, f64::NAN, f64::INFINITY] {
@@ -86,9 +86,9 @@ fn times_that_go_down_and_odd_shares_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever was recorded: each command is done once, none before those that it waited for, and in the recorded order.
+    /// For any recording: each command runs once, in the recorded order, and after all that it waited for.
     #[test]
-    fn nothing_overtakes_what_was_complete(
+    fn commands_keep_their_order_and_dependencies(
         steps in prop::collection::vec((0u64..2_000_000, 0u64..3_000_000, 0u32..4, 0u8..5), 1..200),
         share in prop_oneof![Just(0.0), Just(1.0), 0.0..2.0f64],
     ) {

@@ -1,4 +1,4 @@
-//! A zone takes up so many appends at a time; more wait in order.
+//! A zone processes a limited number of appends at a time; others wait in order.
 
 use super::{NO_SLOT, SimDevice};
 
@@ -14,7 +14,7 @@ impl Appends {
 }
 
 impl SimDevice {
-    /// An append arrives: the zone takes it up, or it waits.
+    /// Starts an append, or queues it.
     pub(super) fn take_up_append(&mut self, zone: u32, slot: u32) {
         let limit = self.appends_per_zone;
         let Some(appends) = self.appends.get_mut(zone as usize).filter(|_| limit > 0) else {
@@ -31,7 +31,7 @@ impl SimDevice {
         appends.last = slot;
     }
 
-    /// The data of an append are in the buffer: the next one is taken up.
+    /// The data of an append are in the buffer: starts the next one.
     pub(super) fn end_append(&mut self, zone: u32) {
         let Some(appends) = self.appends.get_mut(zone as usize) else { return };
         let slot = appends.first;

@@ -1,18 +1,18 @@
-//! A channel between controller and dies: it carries the pages that were read and the data of programs. Between two pages
-//! of a program's data, reads go first.
+//! A channel between controller and dies: carries pages of reads and the data of programs. Reads take precedence
+//! between two pages of a program's data.
 
-/// One channel. Times are nanoseconds.
+/// Times are nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Channel {
     read_free: u64,
     /// When the data of all programs have crossed, if no more reads come.
     load_end: u64,
-    /// How much reads have delayed the data of programs so far.
+    /// Total delay of program data by reads.
     delayed: u64,
     page: u64,
 }
 
-/// The data of a program on their way to a die.
+/// The data of a program on the channel.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Load {
     ends: u64,
@@ -20,12 +20,12 @@ pub struct Load {
 }
 
 impl Channel {
-    /// An idle channel that needs `page` ns for one page of a program's data.
+    /// `page`: ns for one page of a program's data.
     pub fn new(page: u64) -> Self {
         Self { read_free: 0, load_end: 0, delayed: 0, page: page.max(1) }
     }
 
-    /// A page that was read crosses in `time` ns. Returns when it has.
+    /// Sends the page of a read for `time` ns; returns when it has crossed.
     #[inline]
     pub fn read(&mut self, now: u64, time: u64) -> u64 {
         let mut start = now.max(self.read_free);
@@ -38,13 +38,13 @@ impl Channel {
         self.read_free
     }
 
-    /// The data of a program, `time` ns of them, begin to cross behind those of other programs.
+    /// Queues a program's data, which take `time` ns.
     pub fn load(&mut self, now: u64, time: u64) -> Load {
         self.load_end = now.max(self.read_free).max(self.load_end) + time;
         Load { ends: self.load_end, delayed_before: self.delayed }
     }
 
-    /// When these data will have crossed, as far as is known now.
+    /// When these data will have crossed, as far as known.
     pub fn end_of(&self, load: &Load) -> u64 {
         load.ends + (self.delayed - load.delayed_before)
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_waits_for_the_page_in_hand_and_delays_the_rest() {
+    fn read_waits_for_current_page_and_delays_the_rest() {
         let mut channel = Channel::new(10);
         let load = channel.load(100, 50);
         assert_eq!(channel.end_of(&load), 150);

@@ -1,5 +1,5 @@
-//! The command processor of the drive: one server that all zones share. It takes turns between the commands it holds
-//! (processor sharing), so a command alone sees its bare service time and a crowd shares the same total rate.
+//! The drive's command processor: one server for all zones with processor sharing. A single command sees its bare
+//! service time; concurrent commands share the same total rate.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,19 +7,18 @@ use std::collections::BinaryHeap;
 /// Fixed-point bits of attained service.
 const SCALE: u32 = 10;
 
-/// A processor-sharing server. Times are nanoseconds.
+/// Times are nanoseconds.
 #[derive(Debug)]
 pub struct Controller {
     /// (service at which the command leaves, slot)
     present: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Service that every present command has attained since the server started, scaled.
+    /// Service that every current command has received since the server started, scaled.
     attained: u64,
     updated: u64,
     next: u64,
 }
 
 impl Controller {
-    /// An idle server with room for `capacity` commands.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { present: BinaryHeap::with_capacity(capacity), attained: 0, updated: 0, next: u64::MAX }
     }
@@ -30,7 +29,7 @@ impl Controller {
         self.next
     }
 
-    /// A command with `service` ns of work arrives.
+    /// Adds a command with `service` ns of work.
     #[inline]
     pub fn arrive(&mut self, now: u64, slot: u32, service: u64) {
         self.advance(now);
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alone_a_command_takes_its_service_and_two_share() {
+    fn two_commands_share_the_server() {
         let mut server = Controller::with_capacity(4);
         server.arrive(100, 1, 1000);
         assert_eq!(server.next_time(), 1100);
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_leaves_at_the_rate_of_one_server() {
+    fn many_commands_get_the_rate_of_one_server() {
         let mut server = Controller::with_capacity(64);
         for slot in 0..50 {
             server.arrive(0, slot, 5380);

@@ -1,21 +1,21 @@
-//! What a model does not know: actors whose numbers it computes but cannot answer for.
+//! The domain of a model: marks actors for which it computes values that are not validated.
 
 use super::HostPath;
 use super::model::Model;
 use crate::job::{Activity, CheckedActor, CheckedJob};
 
-/// Depths of sequential reads beyond this are not modelled.
+/// Sequential reads beyond this depth are not modelled.
 const DEEPEST_STREAM: u32 = 64;
 
-/// Bytes per write that was measured beside smaller ones.
+/// Maximum bytes per write measured next to smaller writes.
 const LARGEST_OVERTAKEN: u64 = 64 << 10;
-/// Bytes per write beside which reads were measured in full.
+/// Maximum bytes per write measured next to reads.
 const LARGEST_WRITE_BESIDE_READS: u64 = 128 << 10;
 
-/// Workers of depth 1 up to which the host of the measurements, not the drive, decided how fast commands came.
+/// Up to this number of workers with depth 1, the rate was limited by the measuring host.
 const FEW_WRITERS: u32 = 2;
 
-/// What a model cannot answer for of an actor, and why.
+/// Values of an actor outside of the domain, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
     pub all: Option<String>,
@@ -35,9 +35,7 @@ pub fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Out
 fn reads(model: &Model, checked: &CheckedJob, actor: &CheckedActor, block_bytes: u32) -> Option<String> {
     let heavy = |actor: &CheckedActor| actor.spec.op.streams_writes() && actor.spec.bs.0 > LARGEST_WRITE_BESIDE_READS;
     if actor.spec.op == Activity::RandomRead && checked.actors.iter().any(heavy) {
-        return Some(
-            "reads beside writes above 128 KiB: how long they wait behind them is known to a factor of 2".into(),
-        );
+        return Some("reads next to writes above 128 KiB: their waiting time is known to a factor of 2".into());
     }
     if actor.spec.op != Activity::SequentialRead {
         return None;
@@ -46,9 +44,9 @@ fn reads(model: &Model, checked: &CheckedJob, actor: &CheckedActor, block_bytes:
     let why = if model.read.stream.is_none() {
         "the model has no read-ahead"
     } else if way.is_none_or(|way| way.stream_us.is_empty()) {
-        "read-ahead was not measured by this path"
+        "read-ahead was not measured over this path"
     } else if checked.workers() > 1 {
-        "the drive reads ahead of one stream, and how it does so beside other commands is not modelled"
+        "the drive reads ahead of one stream, and its behaviour next to other commands is not modelled"
     } else if actor.spec.qd > DEEPEST_STREAM {
         "read-ahead at depths above 64 is not modelled"
     } else if block_bytes >= 4096 {
@@ -63,24 +61,25 @@ fn beside_changes(checked: &CheckedJob, actor: &CheckedActor) -> bool {
     checked.actors.iter().any(|other| other.spec.name != actor.spec.name && !other.spec.op.reads())
 }
 
-/// Commands beside one another were measured through the kernel's passthrough, which takes some 4 us more per command than the
-/// user-space driver of the other tables: with one or two writers that is most of the difference.
+/// Concurrent commands were measured through the kernel's passthrough, which takes about 4 us more per command than the
+/// user-space driver of the other tables. With one or two writers that is most of the difference.
 fn few_writers(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     let measured = checked.job.path == HostPath::Passthrough;
     (!measured && is_few(actor) && actor.spec.rate.is_none() && beside_changes(checked, actor)).then(|| {
-        "one or two writes in flight beside other writes or zone commands were measured by passthrough only, whose host takes \
-         some 4 us more per command than this way; use --path passthrough"
+        "one or two writes in flight next to other writes or zone commands were measured by passthrough only, whose host takes \
+             about 4 us more per command than this path; use --path passthrough"
             .into()
     })
 }
 
-/// A request whose data do not fit is overtaken by smaller ones whose data do; how often was measured of writers with a rate (t13).
+/// Requests that do not fit the buffer are overtaken by smaller ones; how often was measured only with rate-limited
+/// writers (t13).
 fn larger_than_others(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     let is_smaller = |other: &CheckedActor| other.spec.op.streams_writes() && other.spec.bs.0 < actor.spec.bs.0;
     let is_overtaken = actor.spec.op.streams_writes() && checked.actors.iter().any(is_smaller);
     (is_overtaken && (actor.spec.rate.is_none() || actor.spec.bs.0 > LARGEST_OVERTAKEN)).then(|| {
-        "writes beside smaller ones: how often these overtake a larger one was measured of writes to 64 KiB with a rate only, and the model may be \
-         wrong by a multiple"
+        "writes next to smaller ones: how often these overtake a larger one was measured only up to 64 KiB with a rate, so the error may be \
+             large"
             .into()
     })
 }
@@ -89,21 +88,21 @@ fn is_few(actor: &CheckedActor) -> bool {
     actor.spec.op.streams_writes() && actor.jobs * actor.spec.qd <= FEW_WRITERS
 }
 
-/// A program of the drive's zones goes to a certain die, the model's to the next free one: a zone that is written seldom waits
-/// longer than modelled for its die.
+/// A real drive assigns programs of a zone to a fixed die, the model to the next free one: writers with a low rate wait
+/// longer than modelled.
 fn latencies(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     if !actor.spec.op.streams_writes() || !beside_changes(checked, actor) {
         return None;
     }
     if actor.spec.rate.is_some() {
         return Some(
-            "latencies of a writer with a rate beside other writes or zone commands: means are known to a factor of 1.9, 95th percentiles mostly to \
-             a half, some to a factor of 4"
+            "latencies of a rate-limited writer next to other writes or zone commands: means are known to a factor of 1.9, most 95th percentiles \
+             to 50 %, some to a factor of 4"
                 .into(),
         );
     }
     (!is_few(actor)).then(|| {
-        "95th percentiles of writes and appends beside other writes or zone commands are mostly known to a third, some to a factor of 2, means to a quarter".into()
+        "writes and appends next to other writes or zone commands: most 95th percentiles are known to a third, some to a factor of 2, means to a quarter".into()
     })
 }
 
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_by_this_way_is_marked() {
+    fn values_not_measured_over_this_path_are_marked() {
         let writes = |zones| ActorSpec { zones: Zones::Count(zones), ..ActorSpec::new(Activity::Write) };
         let resets = || ActorSpec {
             zones: Zones::Count(5),

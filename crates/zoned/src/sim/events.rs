@@ -1,4 +1,4 @@
-//! The event queue: a flat binary heap of packed keys, so that an event costs no allocation and one comparison.
+//! The event queue: a binary heap of packed keys, so that an event costs no allocation and one comparison.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EventKind {
-    /// The host has got round to submitting a command (slot).
+    /// The host submits a command (slot).
     Submit = 0,
     /// A write's data have crossed the link (slot).
     Transferred = 1,
@@ -18,9 +18,9 @@ pub enum EventKind {
     Sent = 4,
     /// A die reaches the end of a program segment (die, stamp).
     Programmed = 5,
-    /// Programs may go on after a reset.
+    /// Programs may continue after a reset.
     Resume = 6,
-    /// A zone fails by order (zone, new state).
+    /// An injected failure of a zone (zone, new state).
     Fail = 7,
     /// A program's data have crossed the channel (die).
     Loaded = 8,
@@ -40,24 +40,24 @@ const KINDS: [EventKind; 9] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds.
     pub time: u64,
     pub kind: EventKind,
     pub index: u32,
-    /// Tells a current event from one that has been called off.
+    /// Distinguishes current from cancelled events.
     pub stamp: u32,
 }
 
-/// Packed keys, the least first.
+/// Packed keys, smallest first.
 type Heap = BinaryHeap<Reverse<u128>>;
 
-/// Events in order of time; at the same instant in order of kind and index, so that runs repeat exactly.
+/// Events in order of time, then of kind and index, so that runs are reproducible.
 #[derive(Debug)]
 pub struct EventQueue {
     others: Heap,
-    /// Ends of programs are due in milliseconds: apart, for the others, due in microseconds, would have to pass them.
+    /// Ends of programs are due after milliseconds. A separate heap keeps them out of the path of events due after
+    /// microseconds.
     programs: Heap,
-    /// The first of `programs`; the greatest number when there is none.
+    /// The first of `programs`; the maximum if empty.
     program: u128,
 }
 
@@ -73,7 +73,6 @@ fn first(heap: &Heap) -> u128 {
 }
 
 impl EventQueue {
-    /// Room for `capacity` events, besides those of programs.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             others: BinaryHeap::with_capacity(capacity),
@@ -82,7 +81,7 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event; `stamp` must be below 2^24.
+    /// `stamp` must be below 2^24.
     #[inline]
     pub fn push(&mut self, time: u64, kind: EventKind, index: u32, stamp: u32) {
         self.others.push(Reverse(packed(time, kind, index, stamp)));
@@ -96,7 +95,7 @@ impl EventQueue {
         self.programs.push(Reverse(key));
     }
 
-    /// When the next event is due; `u64::MAX` when there is none.
+    /// When the next event is due; `u64::MAX` without events.
     #[inline]
     pub fn next_time(&self) -> u64 {
         let other = self.others.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64);

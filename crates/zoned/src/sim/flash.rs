@@ -1,8 +1,8 @@
 //! Dies, channels and the link: where reads wait for programs.
 //!
-//! A die senses a page, then holds it until its channel has carried it away. A program's data cross the channel first;
-//! then it runs in segments that cannot be interrupted. Between two segments a die serves reads for a while, after which
-//! the program has a little more to do than before. A program that no read disturbs is one event.
+//! A die senses a page, then holds it until its channel has transferred it. A program's data cross the channel first;
+//! then it runs in segments that cannot be interrupted. Between two segments a die serves reads for a limited time,
+//! after which the program has to repeat some work. A program without reads is a single event.
 
 mod dispatch;
 mod releases;
@@ -30,9 +30,9 @@ pub enum Program {
 #[derive(Debug, Clone, Copy)]
 pub struct PageRead {
     pub slot: u32,
-    /// Channel and link time class: KiB to carry.
+    /// Size class of channel and link times: KiB.
     pub kib: u32,
-    /// Whether it is of the kind that takes longer to sense.
+    /// Whether sensing takes the longer time.
     pub slow: bool,
 }
 
@@ -48,26 +48,25 @@ struct Die {
     busy: Busy,
     reading: PageRead,
     reads: VecDeque<PageRead>,
-    /// The program it runs or is to run next.
+    /// The current or next program.
     program: Option<Program>,
     /// The program's data that still cross the channel.
     load: Option<Load>,
-    /// What is left of the program; 0: it has not begun.
+    /// Remaining work of the program; 0: not started.
     work_left: u64,
     segment: u64,
-    /// How long its program cannot be interrupted from `segment_start` on the first time; later it is `segment`.
+    /// Length of the first segment; later ones have length `segment`.
     first: u64,
     segment_start: u64,
     stamp: u32,
-    /// Reads came since the last segment of its program.
+    /// Reads came since the last segment of the program.
     interrupted: bool,
     /// When the last segment ended.
     gap_start: u64,
-    /// When its last read began and ended.
+    /// Begin and end of the last read.
     read: (u64, u64),
 }
 
-/// All dies with their channels and the link.
 #[derive(Debug)]
 pub struct Flash {
     dies: Vec<Die>,
@@ -77,23 +76,23 @@ pub struct Flash {
     erasing_until: u64,
     pulse_period: u64,
     pulse_length: u64,
-    /// Programs in their order with their zones; the first goes to the next die in turn that has none.
+    /// Programs in order, with their zones; the first goes to the next free die in turn.
     queue: VecDeque<(Program, u32)>,
     padding: Padding,
     next_die: u32,
     free_dies: u32,
-    /// Bytes that wait in the buffer for a program to start.
+    /// Bytes in the buffer whose programs have not started.
     pub buffered: u64,
-    /// Copies of the garbage collector that were programmed since they were last counted.
+    /// Garbage-collection programs since the last count.
     pub collected: u32,
     unit: u64,
-    /// Bytes that leave the buffer at a time.
+    /// Bytes released from the buffer at a time.
     release: u64,
     releases: Releases,
     sense: [u64; 2],
     channel_by_kib: Vec<u64>,
     channel_ns_per_kib: f64,
-    /// (per command, per KiB) of the drive's link and of the way to it; the slower one is felt.
+    /// (per command, per KiB) of the drive's link and of the path; the slower one applies.
     links: [(f64, f64); 2],
     link_by_kib: Vec<u64>,
     load: u64,
@@ -109,14 +108,14 @@ pub struct Flash {
     noise: Noise,
 }
 
-/// Time of a page on the slower one of the links.
+/// Time of a page on the slower link.
 fn link(links: &[(f64, f64); 2], kib: u32) -> u64 {
     let [drive, way] = links.map(|(command, per_kib)| command + per_kib * f64::from(kib));
     drive.max(way) as u64
 }
 
 impl Flash {
-    /// Idle dies. `way` is the (command, KiB) time in microseconds of the way to the drive.
+    /// `way` is the (command, KiB) time in microseconds of the path to the drive.
     pub fn new(
         flash: &FlashModel,
         read: &ReadModel,
@@ -192,13 +191,13 @@ impl Flash {
         f64::from(self.dies() - self.free_dies) / f64::from(self.dies())
     }
 
-    /// A reset erases until then, in pulses that reads wait for.
+    /// A reset erases until then, in pulses that block reads.
     pub fn erase(&mut self, until: u64) {
         self.erasing_until = self.erasing_until.max(until);
     }
 
-    /// How long a read must wait for the erase pulse of its die; the dies take turns. A pulse that came due while the die was
-    /// reading begins now.
+    /// Waiting time of a read for the erase pulse of its die; dies take turns. A pulse that came due during a read
+    /// begins now.
     #[inline]
     fn pulse(&self, now: u64, die: u32) -> u64 {
         if now >= self.erasing_until || self.pulse_period == 0 {
@@ -233,7 +232,7 @@ impl Flash {
         self.feed(now, events);
     }
 
-    /// A finish whose last padding went to a die.
+    /// A finish whose last padding was assigned to a die.
     #[inline]
     pub fn padded(&mut self) -> Option<u32> {
         self.padding.done.pop()
@@ -246,12 +245,12 @@ impl Flash {
         self.queue.pop_front().map(|(program, _)| program)
     }
 
-    /// All dies, none where none has a program.
+    /// All dies; empty if none has a program.
     fn with_programs(&self) -> std::ops::Range<u32> {
         0..if self.free_dies < self.dies() { self.dies() } else { 0 }
     }
 
-    /// The next die in turn that has no program yet.
+    /// The next die in turn without a program.
     fn free_die(&self) -> Option<u32> {
         if self.free_dies == 0 {
             return None;
@@ -262,13 +261,13 @@ impl Flash {
         after.or_else(|| self.dies[..next].iter().position(free)).map(|die| die as u32)
     }
 
-    /// Whether a finish waits for [`Self::padded`].
+    /// Whether [`Self::padded`] has a result.
     #[inline]
     pub fn has_padded(&self) -> bool {
         !self.padding.done.is_empty()
     }
 
-    /// Hands programs to free dies in order.
+    /// Assigns programs to free dies in order.
     fn feed(&mut self, now: u64, events: &mut EventQueue) {
         if now < self.stopped_until {
             return;
@@ -297,7 +296,7 @@ impl Flash {
         &mut self.channels[index]
     }
 
-    /// The data of a die's program begin to cross the channel.
+    /// Starts the transfer of a program's data to its die.
     fn load(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let time = self.load;
         let load = self.channel(die).load(now, time);
@@ -306,7 +305,7 @@ impl Flash {
         events.push(end, EventKind::Loaded, die, 0);
     }
 
-    /// The data of a die's program have crossed, unless reads have delayed them in the meantime.
+    /// The data of a die's program have crossed, unless reads delayed them.
     pub fn loaded(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let Some(load) = self.dies[die as usize].load else { return };
         let end = self.channel(die).end_of(&load);
@@ -319,7 +318,7 @@ impl Flash {
         }
     }
 
-    /// The die has sensed its page: the page waits for the channel, the die with it.
+    /// The die has sensed its page; both wait for the channel.
     #[inline]
     pub fn sensed(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let kib = self.dies[die as usize].reading.kib;
@@ -331,7 +330,7 @@ impl Flash {
         events.push(sent, EventKind::Sent, die, 0);
     }
 
-    /// The channel has carried the page: it crosses the link, the die is free. Returns the page's command and when the
+    /// The page has crossed the channel: it crosses the link, and the die is free. Returns the command and when its
     /// page has left the link.
     #[inline]
     pub fn sent(&mut self, now: u64, die: u32, events: &mut EventQueue) -> (u32, u64) {

@@ -74,7 +74,7 @@ impl ZonedDevice for SimDevice {
                 self.events.push(start, EventKind::Submit, slot, 0);
             }
         } else {
-            // What the lock merges depends on when each write really gets there.
+            // The lock merges writes by their arrival times, which include this delay.
             self.slots[slot as usize].behind = extra + delay;
             self.events.push(arrival, EventKind::Submit, slot, 0);
         }
@@ -94,7 +94,7 @@ impl ZonedDevice for SimDevice {
                 self.flash.release_before(self.now + 1);
                 return Ok(None);
             }
-            // At the same instant departures come first and releases last.
+            // At the same instant, departures come first and releases last.
             if event < departure && event <= release {
                 if let Some(event) = self.events.pop() {
                     self.handle(event);
@@ -151,7 +151,7 @@ impl ZonedDevice for SimDevice {
 }
 
 impl SimDevice {
-    /// Applies the zone state machine; a conventional drive only knows reads and writes within its end.
+    /// Applies the zone state machine; a conventional drive only checks bounds.
     fn apply(&mut self, command: &Command) -> Result<Effect, ZoneFault> {
         if let Some(table) = &mut self.table {
             return table.apply(command);

@@ -1,4 +1,4 @@
-//! Zone commands of the simulated drive: what open, close, finish and reset cost and what they disturb.
+//! Zone commands of the simulated drive: the cost of open, close, finish and reset, and their effect on other commands.
 
 use super::model::{ZoneModel, ns};
 use super::{Operation, SimDevice};
@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::geometry::ZoneState;
 use crate::zone_table::Effect;
 
-/// A finish that nothing disturbs: one event instead of one per program.
+/// A finish without concurrent commands: one event instead of one per program.
 #[derive(Debug, Clone, Copy)]
 struct QuietFinish {
     slot: u32,
@@ -20,19 +20,18 @@ pub struct Manager {
     model: ZoneModel,
     reset_free: u64,
     quiet: Option<QuietFinish>,
-    /// Slots of the finishes that pad.
+    /// Slots of padding finishes.
     padding: Vec<u32>,
 }
 
 impl Manager {
-    /// Nothing is being reset or finished.
     pub fn new(model: &ZoneModel) -> Self {
         Self { model: model.clone(), reset_free: 0, quiet: None, padding: Vec::new() }
     }
 }
 
 impl SimDevice {
-    /// Starts a zone command that the state machine allowed. `from` is when its latency starts to count.
+    /// Starts a zone command that the state machine allowed. Its latency counts from `from`.
     pub(super) fn manage(&mut self, command: &Command, slot: u32, effect: Effect, from: u64) {
         let Some(manager) = &self.manager else { return };
         let spread = manager.model.spread;
@@ -115,7 +114,7 @@ impl SimDevice {
         self.complete_at(ends, slot);
     }
 
-    /// Another command comes: a quiet finish goes on as padding that competes with it.
+    /// Another command arrives: a quiet finish continues as padding that competes with it.
     #[inline]
     pub(super) fn disturb_finish(&mut self) {
         if self.manager.as_ref().is_some_and(|manager| manager.quiet.is_some()) {
@@ -136,7 +135,7 @@ impl SimDevice {
         self.flash.pad(self.now, quiet.slot, left, &mut self.events);
     }
 
-    /// The last padding of a finish went to a die.
+    /// The last padding of a finish was assigned to a die.
     pub(super) fn end_padding(&mut self, slot: u32) {
         let Some(manager) = &self.manager else { return };
         let constant = ns(manager.model.finish_us);

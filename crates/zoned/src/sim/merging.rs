@@ -1,11 +1,11 @@
-//! The scheduler's write lock of a zone, and the merging of writes that wait for it (mq-deadline).
+//! The scheduler's write lock of a zone, and merging of waiting writes (mq-deadline).
 
 use super::{NO_SLOT, SimDevice};
 
-/// A page of memory: the NVMe driver takes no request with a gap within a page.
+/// Page size: the NVMe driver does not accept requests with a gap within a page.
 const PAGE: u32 = 4096;
 
-/// The scheduler's write lock of one zone, with the writes that wait for it.
+/// Write lock of one zone, with the writes that wait for it.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteLock {
     held: bool,
@@ -25,7 +25,7 @@ impl WriteLock {
 }
 
 impl SimDevice {
-    /// A write goes to its zone, or waits for the one that is on its way.
+    /// Sends a write to its zone, or queues it behind the one in flight.
     pub(super) fn lock(&mut self, zone: u32, slot: u32) {
         let lock = &mut self.locks[zone as usize];
         if !lock.held {
@@ -43,8 +43,9 @@ impl SimDevice {
         lock.waiting += 1;
     }
 
-    /// How many bytes may become one request. Requests of less than a page are merged in pairs at most, the likelier the more of
-    /// them wait, and not where a zone is written slowly. Where several zones are written, few of those that wait are merged.
+    /// Maximum bytes of a merged request. Requests of less than a page are merged in pairs at most, more likely the
+    /// more of them wait, and not if a zone is written slowly. If several zones are written, few waiting writes are
+    /// merged.
     fn most_merged(&mut self, zone: u32, bytes: u32) -> u32 {
         let limit = self.timing.merge_limit.unwrap_or(0);
         let WriteLock { waiting, taken_at, .. } = self.locks[zone as usize];
@@ -63,7 +64,7 @@ impl SimDevice {
         bytes.saturating_mul(1 + more).min(limit)
     }
 
-    /// The zone's write is done: the waiting ones go as one, up to the merge limit.
+    /// The zone's write is done: sends waiting ones as one, up to the merge limit.
     pub(super) fn unlock(&mut self, zone: u32) {
         let lock = self.locks[zone as usize];
         let head = lock.first;

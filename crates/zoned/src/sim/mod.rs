@@ -1,12 +1,13 @@
 //! `sim:MODEL`: a drive in virtual time. A discrete-event simulation of command processor, buffer, dies, channels and
-//! link; zone states and errors are those of [`ZoneTable`].
+//! link, with the zone states and errors of [`ZoneTable`].
 //!
 //! ```text
 //! host path -> controller -> transfer -> buffer -> completion        (write, append)
 //!                                          `-> program units -> dies
 //! host path -> die -> channel -> link -> completion                  (read)
 //! ```
-//! Constant delays in front of the first queue are moved behind the last one: that changes no waiting time and saves an
+//!
+//! Constant delays before the first queue are applied after the last one: that changes no waiting time and saves one
 //! event per command.
 
 mod appends;
@@ -49,7 +50,7 @@ use timing::Timing;
 use window::Window;
 
 const NO_SLOT: u32 = u32::MAX;
-/// The most submitting threads a model keeps apart.
+/// Maximum number of submitting threads that a model distinguishes.
 const QUEUES: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
@@ -58,9 +59,9 @@ struct Slot {
     operation: Operation,
     zone: u32,
     bytes: u32,
-    /// Size of the writes that were merged into it: the engine for small blocks goes by that.
+    /// Size of the original writes, used by the engine for small blocks.
     part_bytes: u32,
-    /// Pages still to come, for a read.
+    /// Remaining pages of a read.
     pages: u16,
     stamp: u16,
     /// Whether it is served by the read-ahead.
@@ -98,7 +99,7 @@ pub struct SimDevice {
     host_free: Vec<u64>,
     transfer_free: u64,
     engine_free: u64,
-    /// Until when the last group of small blocks stays open.
+    /// When the last group of small blocks closes.
     group_until: u64,
     room: Room,
     window: Window,
@@ -108,20 +109,17 @@ pub struct SimDevice {
     locked: u32,
     done: VecDeque<Completion>,
     completed: u64,
-    /// Commands in flight that move data.
+    /// Data commands in flight.
     moving: u32,
-    /// Blocks are powers of two: 2 to this.
+    /// Logarithm of the block size to base 2.
     block_shift: u32,
-    /// Data leave the buffer at their time whether or not somebody waits.
+    /// Release buffer space at its time, even if no command waits for it.
     #[cfg(test)]
     eager: bool,
 }
 
 impl SimDevice {
-    /// A new drive, all zones empty and never opened, at time 0.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for a format or a way to the drive that the model does not have.
+    /// A new drive at time 0: all zones empty and never opened.
     pub fn new(model: &Model, options: SimOptions, seed: Seed) -> Result<Self, ZonedError> {
         let geometry = model.geometry(options.block_bytes)?;
         let way = options.path.model(model).ok_or_else(|| model.lacks(options.path))?;
@@ -172,13 +170,13 @@ impl SimDevice {
         self.completed
     }
 
-    /// Lets a zone become read-only or offline at `at_ns` (fault injection).
+    /// Schedules a zone to become read-only or offline at `at_ns` (fault injection).
     pub fn fail_zone(&mut self, zone: u32, state: ZoneState, at_ns: u64) {
         let code = u32::from(state == ZoneState::Offline);
         self.events.push(at_ns.max(self.now), EventKind::Fail, zone, code);
     }
 
-    /// Puts a conventional drive into the state of long use: no erased space beyond what collection keeps.
+    /// Puts a conventional drive into a steady state: no erased space beyond the collector's reserve.
     pub fn wear(&mut self) {
         self.placement.wear();
     }
@@ -216,7 +214,7 @@ impl SimDevice {
         self.events.push(time, EventKind::Complete, slot, u32::from(self.slots[slot as usize].stamp));
     }
 
-    /// The host has submitted the command: it reaches the drive, or the scheduler's lock.
+    /// A submitted command reaches the drive, or the scheduler's lock.
     fn arrive(&mut self, slot: u32) {
         let Slot { operation, zone, .. } = self.slots[slot as usize];
         if operation == Operation::Read {
@@ -270,7 +268,7 @@ impl SimDevice {
         self.slots[slot as usize].pages = pages;
     }
 
-    /// The command processor is done with a write: its data cross the link.
+    /// The command processor has finished a write: its data cross the link.
     #[inline]
     fn depart(&mut self) {
         self.now = self.controller.next_time();
@@ -354,7 +352,7 @@ impl SimDevice {
         }
     }
 
-    /// Hands a command, and all that were merged into it, back to the host.
+    /// Completes a command and all commands merged into it.
     fn complete(&mut self, slot: u32, stamp: u32) {
         let Slot { operation, zone, stamp: current, streamed, result, .. } = self.slots[slot as usize];
         if u32::from(current) != stamp {
@@ -381,7 +379,7 @@ impl SimDevice {
         if operation == Operation::Finish {
             self.end_finish(slot);
         }
-        // One that was refused never took the lock.
+        // A refused write never took the lock.
         if operation == Operation::Write && result.is_ok() && !self.locks.is_empty() {
             self.unlock(zone);
         }

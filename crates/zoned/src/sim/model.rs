@@ -1,4 +1,4 @@
-//! Models of drives: every mechanism is a parameter of a TOML file under `data/zoned/`.
+//! Drive models: TOML files under `data/zoned/` with a parameter for every mechanism.
 
 mod check;
 mod file;
@@ -10,19 +10,19 @@ use crate::error::ZonedError;
 use crate::geometry::{Geometry, LbaFormat};
 use serde::{Deserialize, Serialize};
 
-/// A drive. Times are microseconds where the name ends in `_us`, sizes KiB where it ends in `_kib`.
+/// Times are microseconds if the name ends in `_us`, sizes KiB if it ends in `_kib`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Its name, as in `sim:NAME`.
+    /// Name, as in `sim:NAME`.
     pub name: String,
-    /// What it stands for.
+    /// Description of the drive.
     pub description: String,
-    /// Which measurements its parameters were fitted to.
+    /// Measurements that the parameters were fitted to.
     pub fitted_to: Vec<String>,
     /// Zones and limits.
     pub geometry: GeometryModel,
-    /// The host's ways to the drive.
+    /// Paths from the host to the drive.
     pub host: HostModel,
     /// Commands that write.
     pub write: WriteModel,
@@ -34,7 +34,7 @@ pub struct Model {
     pub zones: Option<ZoneModel>,
     /// Garbage collection; absent for a zoned drive.
     pub garbage: Option<GarbageModel>,
-    /// Where its constants come from, if they were fitted to measurements of one drive.
+    /// Source of the constants, if they were fitted to measurements of one drive.
     #[serde(default)]
     pub fit: Option<FitSource>,
 }
@@ -49,7 +49,7 @@ pub struct GeometryModel {
     pub zone_size_mib: u64,
     /// Writable part of a zone.
     pub zone_capacity_mib: u64,
-    /// The first so many zones of a zoned drive are conventional: they have no write pointer, and all of their size can be written.
+    /// Conventional zones at the start of a zoned drive: without write pointer, the whole zone size is writable.
     #[serde(default)]
     pub conventional_zones: u32,
     /// Open limit, 0: none.
@@ -58,13 +58,13 @@ pub struct GeometryModel {
     pub max_active: u32,
     /// Bytes per block of each format; the last one is the default.
     pub formats: Vec<u32>,
-    /// Most KiB of a read or write.
+    /// Maximum KiB of a read or write.
     pub transfer_limit_kib: u32,
-    /// Most KiB of an append; 0: no append.
+    /// Maximum KiB of an append; 0: no append.
     pub append_limit_kib: u32,
 }
 
-/// One way from the program to the drive.
+/// A path from the program to the drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathModel {
@@ -74,47 +74,47 @@ pub struct PathModel {
     pub reap_us: f64,
     /// Further delay of a command, by size.
     pub delay_us: Curve,
-    /// Reads per command and per KiB on the link of this way, when it is slower than the drive's own.
+    /// Reads per command on the link of this path, if it is slower than the drive's own.
     pub link_us: f64,
     /// As above, per KiB.
     pub link_us_per_kib: f64,
     /// Reads of a stream that is read ahead: time of each, by size.
     #[serde(default)]
     pub stream_us: Curve,
-    /// The same for small reads, by how many are in flight instead of KiB.
+    /// The same for small reads, by the number in flight instead of KiB.
     #[serde(default)]
     pub stream_by_depth_us: Curve,
-    /// Whether one write per zone is in flight and waiting ones are merged (Linux mq-deadline's zone write lock).
+    /// One write per zone is in flight, and waiting ones are merged (Linux mq-deadline's zone write lock).
     #[serde(default)]
     pub merges_writes: bool,
     /// Largest merged write.
     #[serde(default)]
     pub merge_limit_kib: u32,
-    /// Writes of parts of a page are merged in pairs at most, when a page of them takes no longer than this.
+    /// Writes of less than a page are merged at most in pairs, and only if a page of them takes no longer than this.
     #[serde(default)]
     pub part_within_us: f64,
-    /// So many waiting parts make a pair as likely as not; where several zones are written, one of so many waiting writes is
-    /// merged. 0: all are merged.
+    /// Number of waiting small writes at which half of them are paired. If several zones are written, one of this
+    /// number of waiting writes is merged. 0: all are merged.
     #[serde(default)]
     pub merge_waiting: f64,
-    /// The greatest share of pairs.
+    /// Maximum share of pairs.
     #[serde(default)]
     pub part_share: f64,
-    /// Further time of a merged write per command that was merged into it.
+    /// Additional time of a merged write per merged command.
     #[serde(default)]
     pub merged_us: f64,
-    /// At most so much, by size: beyond it, merging overlaps with the write before.
+    /// Upper limit of that time, by size: beyond it, merging overlaps with the previous write.
     #[serde(default)]
     pub merged_limit_us: Curve,
 }
 
-/// All ways to the drive.
+/// All paths to the drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostModel {
     /// User-space driver.
     pub direct: PathModel,
-    /// The kernel's NVMe passthrough; absent: it was not measured.
+    /// The kernel's NVMe passthrough; absent if not measured.
     #[serde(default)]
     pub passthrough: Option<PathModel>,
     /// Block layer without scheduler.
@@ -123,7 +123,7 @@ pub struct HostModel {
     pub mq_deadline: PathModel,
 }
 
-/// A curve through (KiB, microseconds) points, straight between them and flat outside.
+/// (KiB, microseconds) points, linear between them and constant outside.
 pub type Curve = Vec<(f64, f64)>;
 
 /// Commands that write.
@@ -136,11 +136,11 @@ pub struct WriteModel {
     pub controller_append_us: Curve,
     /// Transfer of data to the drive.
     pub transfer_us_per_kib: f64,
-    /// A read's data wait for the end of a piece of so much of a write's data that is crossing.
+    /// Piece size of a write's transfer: a read's data wait for the current piece.
     pub transfer_piece_kib: u32,
-    /// Rest of a write's latency, by size; includes the mean of the jitter.
+    /// Remaining latency of a write, by size; includes the mean of the jitter.
     pub fixed_write_us: Curve,
-    /// Rest of an append's latency, by size; includes the mean of the jitter.
+    /// Remaining latency of an append, by size; includes the mean of the jitter.
     pub fixed_append_us: Curve,
     /// Mean of the exponential part of the latency.
     pub jitter_us: f64,
@@ -154,22 +154,22 @@ pub struct WriteModel {
     pub small_block_engine_write_us: Curve,
     /// The same for appends.
     pub small_block_engine_append_us: Curve,
-    /// For a share of the time this engine takes so many times as long; the rest of the
-    /// time it takes less, so that its rate is kept. 1: always the same.
+    /// Slowdown factor of this engine for part of the time; it is faster otherwise, so that its mean rate is unchanged.
+    /// 1: constant.
     pub small_block_slow: f64,
-    /// That share, 0 to 0.9.
+    /// Share of the slow time, 0 to 0.9.
     pub small_block_slow_share: f64,
-    /// From one slow time to the next; 0: none.
+    /// Period of the slow times; 0: none.
     pub small_block_phase_ms: f64,
     /// With blocks below 4 KiB: delay of a write or append, by size.
     pub small_block_delay_us: Curve,
     /// With blocks below 4 KiB: how long a group of delayed writes stays open for the next one.
     pub small_block_group_us: f64,
-    /// Opening another group.
+    /// Time to open another group.
     pub small_block_regroup_us: f64,
-    /// Appends to one zone that are taken up at a time; more wait. 0: any number.
+    /// Appends to one zone that are processed at a time; others wait. 0: any number.
     pub appends_per_zone: u32,
-    /// What the drive answers to a refused command.
+    /// Time of a refused command.
     pub refusal_us: f64,
 }
 
@@ -177,7 +177,7 @@ pub struct WriteModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadModel {
-    /// Latency besides dies, channel and link.
+    /// Latency without dies, channel and link.
     pub fixed_us: f64,
     /// Sensing a page: fast kind.
     pub sense_fast_us: f64,
@@ -193,7 +193,7 @@ pub struct ReadModel {
     pub link_us: f64,
     /// Link time per KiB.
     pub link_us_per_kib: f64,
-    /// Read-ahead; absent: there is none.
+    /// Read-ahead; absent if the drive has none.
     #[serde(default)]
     pub stream: Option<StreamModel>,
 }
@@ -202,17 +202,17 @@ pub struct ReadModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamModel {
-    /// Latency of a read alone, besides the way to the drive.
+    /// Latency of a single read, without the path to the drive.
     pub latency_us: Curve,
-    /// Reads below this size take their time by depth.
+    /// Reads below this size take the time given by depth.
     pub by_depth_below_kib: u32,
     /// The stream breaks when more reads are in flight than this, by their size in KiB; 0: never.
     pub broken_above: Curve,
     /// Time of each read of a broken stream, by KiB in flight.
     pub broken_us: Curve,
-    /// Reads of at least this size get in each other's way.
+    /// Reads of at least this size delay each other.
     pub large_kib: u32,
-    /// How many times longer they take, by KiB in flight.
+    /// Factor by which they take longer, by KiB in flight.
     pub large_factor: Curve,
 }
 
@@ -226,41 +226,41 @@ pub struct FlashModel {
     pub channels: u32,
     /// Data of one program on one die.
     pub unit_kib: u32,
-    /// Data that leave the buffer at a time, the first as their program starts; a divisor of `unit_kib`.
+    /// Data released from the buffer at a time, the first as the program starts; a divisor of `unit_kib`.
     pub release_kib: u32,
-    /// From one such part of a half of a program's data to the next.
+    /// Time between such releases within one half of a program's data.
     #[serde(default)]
     pub release_us: f64,
-    /// From the first part of the first half to that of the second half, as for programs of several passes.
+    /// Time from the first release of the first half to that of the second half, for programs of several passes.
     #[serde(default)]
     pub second_half_us: f64,
     /// Dies of every stripe that hold parity.
     pub parity_dies: u32,
     /// Crossing the channel, per KiB of a program's data; between two pages the channel serves reads.
     pub load_us_per_kib: f64,
-    /// A program that nothing interrupts, once its data are on the die.
+    /// Time of an uninterrupted program, once its data are on the die.
     pub program_us: f64,
-    /// How far one program may be longer or shorter, relative; keeps dies out of step.
+    /// Relative variation of program times; keeps dies out of step.
     pub program_spread: f64,
-    /// How long reads cannot interrupt a program after its start.
+    /// Time after its start during which a program cannot be interrupted.
     pub first_segment_us: f64,
-    /// How long they cannot interrupt it from then on.
+    /// Length of later segments that cannot be interrupted.
     pub segment_us: f64,
-    /// How far the segments of one program may be longer or shorter, relative.
+    /// Relative variation of the segments of one program.
     pub segment_spread: f64,
     /// From the end of a segment until a die begins the first read.
     pub suspend_us: f64,
-    /// From the end of a segment a die begins reads for so long, and one read in any case.
+    /// Time for reads between two segments; at least one read is served.
     pub gap_us: f64,
-    /// What an interrupted program has to do once more.
+    /// Work that an interrupted program has to repeat.
     pub redo_us: f64,
-    /// While a zone is reset, each die erases for so long at a time and reads wait.
+    /// During a reset, length of an erase pulse of a die, during which reads wait.
     pub erase_pulse_us: f64,
-    /// From one such time to the next.
+    /// Time between such pulses.
     pub erase_pulse_period_us: f64,
     /// Buffer for data on their way to the dies.
     pub buffer_kib: u32,
-    /// Data of commands that were taken up and wait for the buffer; when there are more, reads wait behind them.
+    /// Data of accepted commands that wait for the buffer; beyond it, reads wait behind them.
     pub window_kib: u32,
 }
 
@@ -274,27 +274,27 @@ pub struct ZoneModel {
     pub close_us: f64,
     /// Reset of a zone that was never opened since its last reset.
     pub reset_untouched_us: f64,
-    /// Reset of an opened zone, before what its data add.
+    /// Reset of an opened zone, without the time for its data.
     pub reset_us: f64,
-    /// Reset, per written 4 KiB.
+    /// Additional reset time per written 4 KiB.
     pub reset_per_4k_ns: f64,
-    /// Reset of a zone that is open and partly written, on top.
+    /// Additional time of a reset of an open, partly written zone.
     pub reset_open_us: f64,
-    /// Data from which on the above counts.
+    /// Minimum data for `reset_open_us`.
     pub reset_open_from_kib: u32,
     /// How long a reset keeps programs from starting, per written 4 KiB.
     pub reset_stops_programs_per_4k_ns: f64,
-    /// How much longer a reset takes when every die is programming.
+    /// Factor by which a reset takes longer when every die is programming.
     pub reset_slowdown_under_writes: f64,
-    /// After a reset it takes so long until all dies program again and the next one is slowed down in full.
+    /// Time after a reset until all dies program again and the next reset is slowed down in full.
     pub reset_settle_us: f64,
     /// Finish of a zone without data.
     pub finish_empty_us: f64,
     /// Finish, before and after the padding.
     pub finish_us: f64,
-    /// Padding that nothing disturbs, per 4 KiB.
+    /// Padding without concurrent commands, per 4 KiB.
     pub finish_per_4k_ns: f64,
-    /// Unwritten rest of at most so much is padded in one go.
+    /// An unwritten rest of at most this size is padded at once.
     pub finish_tail_kib: u32,
     /// Finish of such a zone: fast kind.
     pub finish_tail_fast_us: f64,
@@ -320,27 +320,24 @@ pub struct GarbageModel {
     pub valid_share: f64,
     /// Programs of the collector in flight.
     pub window: u32,
-    /// What reading adds to a program of the collector.
+    /// Additional time for the collector's read before a program.
     pub read_us: f64,
 }
 
 impl Model {
-    /// The error that it does not know a way to the drive.
+    /// Error for a path that the model does not cover.
     pub fn lacks(&self, path: HostPath) -> ZonedError {
         let known: Vec<&str> =
             HostPath::ALL.into_iter().filter(|path| path.model(self).is_some()).map(HostPath::name).collect();
         ZonedError::Usage(format!(
-            "sim:{} does not know the path {}; it knows {}",
+            "sim:{} does not support path {}; it supports {}",
             self.name,
             path.name(),
             known.join(", ")
         ))
     }
 
-    /// Zones and limits with blocks of `block_bytes`; `None` is the default format.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for blocks of a size that the model does not have.
+    /// `None` selects the default format.
     pub fn geometry(&self, block_bytes: Option<u32>) -> Result<Geometry, ZonedError> {
         let model = &self.geometry;
         let block_bytes = block_bytes.unwrap_or(*model.formats.last().unwrap_or(&4096));
@@ -372,12 +369,12 @@ impl Model {
     }
 }
 
-/// Nanoseconds of a number of microseconds.
+/// Converts microseconds to nanoseconds.
 pub fn ns(microseconds: f64) -> u64 {
     (microseconds * 1000.0).round().max(0.0) as u64
 }
 
-/// The value of a curve at `kib`; 0 for an empty curve.
+/// 0 for an empty curve.
 pub fn at(curve: &Curve, kib: f64) -> f64 {
     let Some(first) = curve.first() else { return 0.0 };
     if kib <= first.0 {

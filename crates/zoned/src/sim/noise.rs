@@ -1,4 +1,4 @@
-//! Portable random delays: exponential quantiles from a table, so that results do not hang on the libm in use.
+//! Portable random delays: exponential quantiles from a table, so that results do not depend on libm.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -6,11 +6,11 @@ use senesce_core::Seed;
 
 const STEPS: usize = 1024;
 
-/// A source of exponential delays and coin tosses.
+/// Exponential delays and coin tosses.
 #[derive(Debug)]
 pub struct Noise {
     generator: Pcg64,
-    /// Quantiles of the unit exponential distribution, scaled by 2^16, mean exactly near 2^16.
+    /// Quantiles of the unit exponential distribution, scaled by 2^16; their mean is close to 2^16.
     quantiles: Box<[u32; STEPS]>,
 }
 
@@ -30,13 +30,13 @@ impl Noise {
         (mean * u64::from(quantile)) >> 16
     }
 
-    /// `mean` with a one-sided spread: never much below it, with an exponential tail above; the mean is kept.
+    /// `mean` with a one-sided spread: never much below it, with an exponential tail above. Preserves the mean.
     pub fn around(&mut self, mean: u64, spread: f64) -> u64 {
         let width = (mean as f64 * spread) as u64;
         mean - width + self.exponential(width)
     }
 
-    /// `mean` with an even spread to both sides.
+    /// `mean` with a symmetric, uniform spread.
     pub fn near(&mut self, mean: u64, spread: f64) -> u64 {
         let even = (self.generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         (mean as f64 * (1.0 + spread * (2.0 * even - 1.0))) as u64
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_is_kept() {
+    fn spreads_preserve_the_mean() {
         let mut noise = Noise::new(Seed(1), "test");
         let count = 100_000;
         let sum: u64 = (0..count).map(|_| noise.exponential(1000)).sum();

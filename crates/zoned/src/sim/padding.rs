@@ -1,5 +1,5 @@
-//! Padding of finishes beside the programs of writers. Every finish and every zone with data in the queue gets an equal share
-//! of the flash; what the writers leave goes to the finishes.
+//! Padding by finishes that compete with programs of writers. Every finish and every zone with queued data gets an
+//! equal share of the flash; finishes use the remainder.
 
 use super::flash::Program;
 use std::collections::VecDeque;
@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 pub struct Padding {
     /// (slot of the finish, programs left), in turn
     active: VecDeque<(u32, u64)>,
-    /// Programs that the finishes may put in before the writers' next one.
+    /// Programs that the finishes may issue before the writers' next one.
     credit: f64,
-    /// Finishes whose last program has begun.
+    /// Finishes whose last program has started.
     pub done: Vec<u32>,
 }
 
 impl Padding {
-    /// A finish begins to pad with so many programs.
+    /// Starts the padding of a finish with this number of programs.
     pub fn begin(&mut self, slot: u32, programs: u64) {
         self.active.push_back((slot, programs.max(1)));
     }
@@ -25,7 +25,7 @@ impl Padding {
         !self.active.is_empty()
     }
 
-    /// Whether the next program is padding, which is then taken; else it is the first of the `queue`.
+    /// Whether the next program is padding, which is then taken; otherwise it is the first of the `queue`.
     #[inline]
     pub fn waits(&mut self, queue: &VecDeque<(Program, u32)>) -> bool {
         if self.active.is_empty() {
@@ -54,7 +54,7 @@ impl Padding {
     }
 }
 
-/// Zones with data in the queue; at least 1.
+/// Zones with queued data; at least 1.
 fn zones_in(queue: &VecDeque<(Program, u32)>) -> usize {
     let first_of_its_zone = |index: &usize| queue.iter().take(*index).all(|(_, zone)| *zone != queue[*index].1);
     (0..queue.len()).filter(first_of_its_zone).count().max(1)
@@ -64,7 +64,7 @@ fn zones_in(queue: &VecDeque<(Program, u32)>) -> usize {
 mod tests {
     use super::*;
 
-    /// Of 400 programs beside `zones` writers with a backlog, how many are padding of one finish.
+    /// Number of padding programs of one finish among 400 programs next to `zones` backlogged writers.
     fn share(zones: u32) -> usize {
         let mut padding = Padding::default();
         padding.begin(7, 1_000_000);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finish_gets_the_share_of_one_zone_and_all_that_is_left() {
+    fn finish_gets_one_share_and_the_remainder() {
         assert_eq!((share(1), share(3)), (200, 100));
         let mut padding = Padding::default();
         padding.begin(7, 2);

@@ -1,5 +1,5 @@
-//! Where data lie: units are programmed on the dies in turn, with parity after each stripe of a zone. A conventional drive
-//! writes all regions into one stream and collects garbage.
+//! Placement of data: units are programmed on the dies in turn, with parity after each stripe of a zone. A conventional
+//! drive writes all regions into one stream and collects garbage.
 
 use super::events::EventQueue;
 use super::flash::{Flash, Program};
@@ -7,9 +7,9 @@ use super::model::{FlashModel, GarbageModel, Model};
 use crate::geometry::Geometry;
 use senesce_core::Seed;
 
-/// Consecutive zones start on dies this far apart, so that few zones already use all dies.
+/// Distance between the first dies of consecutive zones, so that few zones already use all dies.
 const ZONE_STRIDE: u32 = 13;
-/// Pages are told apart by address in steps of 16 KiB, the physical page.
+/// Pages are distinguished by address in steps of 16 KiB, the physical page.
 pub const PAGE_SHIFT: u32 = 14;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,19 +31,18 @@ struct Garbage {
     freed_per_copy: i64,
 }
 
-/// The way of data from buffer to dies.
 #[derive(Debug)]
 pub struct Placement {
     dies: u32,
     parity: u32,
     unit: u64,
     zoned: bool,
-    /// The first zones that have no write pointer, and so never become full.
+    /// Zones without a write pointer, which never become full.
     conventional: u32,
     zone_units: u64,
     capacity: u64,
     streams: Vec<Stream>,
-    /// Of each zone, the die of its first unit.
+    /// First die of each zone.
     first_dies: Vec<u32>,
     garbage: Option<Garbage>,
     slow_threshold: u64,
@@ -78,7 +77,7 @@ impl Placement {
         }
     }
 
-    /// The die that holds a byte of a zone, which is in this unit, and whether its page is of the slow kind.
+    /// Die of a byte of a zone in this unit, and whether its page is of the slow kind.
     #[inline]
     pub fn page(&self, zone: u32, unit: u64, offset: u64) -> (u32, bool) {
         let page = u64::from(zone) << 40 | offset >> PAGE_SHIFT;
@@ -92,14 +91,14 @@ impl Placement {
         (die, hash < self.slow_threshold)
     }
 
-    /// The parity dies of a zone's stripes come first, the data dies follow them.
+    /// The parity dies of a zone's stripes come first, then the data dies.
     #[inline]
     fn data_die(&self, zone: u32, unit: u32) -> u32 {
         let die = self.first_dies[zone as usize] + unit % (self.dies - self.parity);
         if die < self.dies { die } else { die - self.dies }
     }
 
-    /// Data of the host enter the buffer; units that are whole now go to their dies.
+    /// Data of the host enter the buffer; complete units go to their dies.
     pub fn write(&mut self, now: u64, zone: u32, bytes: u64, flash: &mut Flash, events: &mut EventQueue) {
         flash.buffered += bytes;
         let data_dies = self.dies - self.parity;
@@ -121,7 +120,7 @@ impl Placement {
         }
         let stream = &mut self.streams[index];
         if zone >= self.conventional && stream.written >= self.capacity && stream.pending > 0 {
-            // The last unit of a full zone is not whole: it goes as it is.
+            // The last unit of a full zone is incomplete and is programmed as it is.
             flash.buffered = flash.buffered.saturating_sub(std::mem::take(&mut stream.pending));
             flash.program(now, zone, Program::Extra, events);
         }
@@ -131,7 +130,7 @@ impl Placement {
         }
     }
 
-    /// The zone was reset or finished: what it holds in the buffer is dropped.
+    /// The zone was reset or finished: drops its data in the buffer.
     pub fn forget(&mut self, zone: u32, flash: &mut Flash) {
         if let Some(stream) = self.streams.get_mut(zone as usize) {
             flash.buffered = flash.buffered.saturating_sub(stream.pending);
@@ -139,7 +138,7 @@ impl Placement {
         }
     }
 
-    /// Long use: nothing erased is left beyond what starts collection.
+    /// Steady state: no erased space beyond the threshold of garbage collection.
     pub fn wear(&mut self) {
         if let Some(garbage) = &mut self.garbage {
             garbage.free = (garbage.model.start_below_mib << 20) as i64;

@@ -1,5 +1,5 @@
-//! Room in the buffer. A command's data get in once there is room for their first piece; until then smaller ones that fit
-//! overtake them: that is how long writes of 64 KiB wait beside appends of 8 KiB that saturate the flash (t13).
+//! Buffer space. A command's data enter when there is space for their first piece; until then smaller ones overtake
+//! them. This explains how long writes of 64 KiB wait next to appends of 8 KiB that saturate the flash (t13).
 
 use super::SimDevice;
 use super::model::Model;
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct Room {
     buffer: u64,
-    /// Data of one piece: a command needs room for no more to begin.
+    /// Size of one piece: the space that a command needs to begin.
     piece: u64,
-    /// (slot, room that it needs), in the order of arrival
+    /// (slot, needed space), in order of arrival
     waiting: VecDeque<(u32, u64)>,
-    /// None that waits needs less.
+    /// Lower bound of the needed space of all waiting commands.
     least: u64,
 }
 
 impl Room {
-    /// An empty buffer. Units that are not whole may stay in it for every active zone, so that no piece may need more than the rest.
+    /// Incomplete units may stay in the buffer for every active zone, so a piece must fit into the rest.
     pub fn new(model: &Model) -> Self {
         let kib = |kib: u32| u64::from(kib) << 10;
         let buffer = kib(model.flash.buffer_kib);
@@ -27,12 +27,12 @@ impl Room {
         Self { buffer, piece, waiting: VecDeque::with_capacity(1024), least: u64::MAX }
     }
 
-    /// Makes place for so many commands.
+    /// Allocates for `commands`.
     pub fn reserve(&mut self, commands: usize) {
         self.waiting.reserve(commands);
     }
 
-    /// Whether `bytes` that arrive now need not wait.
+    /// Whether `bytes` that arrive now fit without waiting.
     #[inline]
     pub fn takes(&self, buffered: u64, bytes: u32) -> bool {
         buffered + u64::from(bytes).min(self.piece) <= self.buffer
@@ -49,7 +49,7 @@ impl Room {
         self.waiting.push_back((slot, need));
     }
 
-    /// The first that waits and fits, taken out.
+    /// Takes the first waiting command that fits.
     #[inline]
     pub fn next(&mut self, buffered: u64) -> Option<u32> {
         let room = self.buffer.saturating_sub(buffered);
@@ -65,14 +65,14 @@ impl Room {
 }
 
 impl SimDevice {
-    /// Data of a write wait for the buffer.
+    /// Queues a write's data.
     pub(super) fn wait_for_room(&mut self, slot: u32) {
         let bytes = self.slots[slot as usize].bytes;
         self.window.wait(bytes);
         self.room.wait(slot, bytes);
     }
 
-    /// Lets waiting data into the buffer as long as there is room.
+    /// Admits waiting data while there is space.
     fn admit_waiting(&mut self) {
         while let Some(slot) = self.room.next(self.flash.buffered) {
             self.window.admit(self.slots[slot as usize].bytes);
@@ -83,7 +83,7 @@ impl SimDevice {
         }
     }
 
-    /// Whether data wait for room, or a finish for the next event: else it matters to nobody when data leave the buffer.
+    /// Whether releases matter: data wait for space, or a finish for the next event.
     #[inline]
     pub(super) fn somebody_waits(&self) -> bool {
         #[cfg(test)]
@@ -93,14 +93,14 @@ impl SimDevice {
         self.room.is_wanted() || self.flash.has_padded()
     }
 
-    /// Data leave the buffer for their dies.
+    /// Releases buffer space.
     pub(super) fn release(&mut self, time: u64) {
         self.now = time;
         self.flash.release();
         self.go_on();
     }
 
-    /// Lets those go on that waited for the event that was just handled.
+    /// Resumes commands that waited for the current event.
     pub(super) fn go_on(&mut self) {
         self.admit_waiting();
         while let Some(slot) = self.flash.padded() {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn small_data_overtake_large_ones_and_equal_ones_keep_their_order() {
+    fn small_data_overtake_large_ones_in_order() {
         let mut room = room(100);
         assert!(room.takes(36 * KIB, 64 << 10) && !room.takes(37 * KIB, 64 << 10));
         for (slot, kib) in [(1, 64), (2, 8), (3, 8), (4, 4)] {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_a_piece_or_the_buffer_gets_in_too() {
+    fn data_larger_than_the_buffer_are_admitted() {
         let mut large = room(100);
         large.wait(1, 1 << 20);
         assert_eq!((large.next(37 * KIB), large.next(36 * KIB)), (None, Some(1)));

@@ -1,13 +1,13 @@
-//! Sequential reads: the drive reads ahead of one stream and serves it from its buffer. Reads of another zone, or from another
-//! place, end the stream; a new one begins with the second read that follows on the one before.
+//! Sequential reads: the drive reads ahead of one stream and serves it from its buffer. Reads of another zone or
+//! position end the stream; a new one begins with the second consecutive read.
 
 use super::model::{Curve, PathModel, StreamModel, at, ns};
 use super::timing::SizeTable;
 
-/// Depths up to this are told apart.
+/// Maximum distinguished depth.
 const DEPTHS: usize = 513;
 
-/// The stream that is read ahead, and the serial server that answers its reads.
+/// The stream that is read ahead, with its serial server.
 #[derive(Debug)]
 pub struct Stream {
     zone: u32,
@@ -42,7 +42,7 @@ impl Stream {
         }
     }
 
-    /// Whether a read follows on the one before; the next one is expected behind it.
+    /// Whether a read continues the stream; updates the expected position.
     #[inline]
     pub fn follows(&mut self, zone: u32, block: u64, blocks: u64) -> bool {
         let follows = self.zone == zone && self.next_block == block;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_stream_is_followed_and_another_ends_it() {
+    fn another_stream_ends_the_first() {
         let model = Model::load("zn540").unwrap();
         let mut stream = Stream::new(model.read.stream.as_ref().unwrap(), &model.host.direct);
         assert!(!stream.follows(3, 0, 8) && stream.follows(3, 8, 8));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn small_reads_in_great_number_break_the_stream() {
+    fn many_small_reads_break_the_stream() {
         let model = Model::load("zn540").unwrap();
         let rate = |depth: u32, bytes: u32| {
             let mut stream = Stream::new(model.read.stream.as_ref().unwrap(), &model.host.direct);

@@ -1,5 +1,5 @@
-//! Data that leave the buffer unseen, as long as nobody waits, must change nothing: a drive on which each of them is handled at its
-//! time ends all commands at the same instants.
+//! Lazy evaluation of releases must not change results: a drive that handles each release at its time completes all
+//! commands at the same instants.
 
 use super::model::{Curve, Model};
 use super::*;
@@ -7,7 +7,7 @@ use crate::device::ZonedDevice;
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// What the host does: a command of so many blocks, then wait for so many completions, then for some time.
+/// Action of the host: submit a command of a number of blocks, wait for a number of completions, then for some time.
 #[derive(Debug, Clone)]
 struct Step {
     operation: Operation,
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// Small drives whose times are whole microseconds without spread, so that much falls on the same instant.
+/// Small drives with whole microseconds and no spread, so that many events coincide.
 fn model() -> impl Strategy<Value = Model> {
     let parts = prop::sample::select(vec![1, 2, 4, 8]);
     let few = |times: Vec<f64>| prop::sample::select(times);
@@ -69,11 +69,11 @@ fn model() -> impl Strategy<Value = Model> {
 const NEVER: u64 = u64::MAX / 2;
 
 thread_local! {
-    /// Commands, and at how many of them somebody waited.
+    /// Number of commands, and at how many of them others waited.
     static SEEN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// All completions in their order, and after each and after each time of waiting, the time.
+/// All completions in order, with the time after each completion and each wait.
 fn completions(model: &Model, path: HostPath, eager: bool, steps: &[Step]) -> Vec<(Option<Completion>, u64)> {
     let mut drive = SimDevice::new(model, SimOptions { block_bytes: None, path }, Seed(1)).unwrap();
     drive.eager = eager;
@@ -108,7 +108,7 @@ fn completions(model: &Model, path: HostPath, eager: bool, steps: &[Step]) -> Ve
 }
 
 #[test]
-fn data_that_leave_the_buffer_unseen_change_nothing() {
+fn lazy_releases_change_nothing() {
     let config = ProptestConfig { cases: 400, ..ProptestConfig::default() };
     let paths = prop::sample::select(vec![HostPath::Direct, HostPath::MqDeadline]);
     proptest!(config, |(model in model(), path in paths, steps in prop::collection::vec(step(), 1..120))| {
@@ -124,13 +124,13 @@ fn data_that_leave_the_buffer_unseen_change_nothing() {
 }
 
 #[test]
-fn a_refused_write_frees_no_lock_of_the_scheduler() {
+fn refused_write_does_not_release_the_lock() {
     let model = Model::load("zn540").unwrap();
     let options = SimOptions { block_bytes: None, path: HostPath::MqDeadline };
     let mut drive = SimDevice::new(&model, options, Seed(1)).unwrap();
     let start = drive.report(0, 1).unwrap()[0].start;
     let write = |tag, block| Command { tag, queue: 0, operation: Operation::Write, zone: 0, block, blocks: 1 };
-    // Each waits for the lock of the one before it; the one in the middle is not at the write pointer.
+    // Each waits for the lock of the previous one; the middle one is not at the write pointer.
     let mut next_block = start;
     for (tag, is_wrong) in (0..).zip([false, false, true, false]) {
         drive.submit(write(tag, if is_wrong { start + 100 } else { next_block })).unwrap();

@@ -1,12 +1,12 @@
-//! A model's curves and constants as nanoseconds, looked up by size in one step.
+//! A model's curves and constants in nanoseconds, with lookup by size in one step.
 
 use super::model::{Curve, Model, PathModel, WriteModel, at, ns};
 use crate::command::Operation;
 
-/// The way from the program to the drive.
+/// Path from the program to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPath {
-    /// User-space driver; on a drive of this machine, which has none, the same as passthrough.
+    /// User-space driver; the same as passthrough on a real drive, which has none.
     #[default]
     Direct,
     /// The kernel's NVMe passthrough.
@@ -19,7 +19,7 @@ pub enum HostPath {
 impl HostPath {
     pub const ALL: [Self; 4] = [Self::Direct, Self::Passthrough, Self::None, Self::MqDeadline];
 
-    /// Its word on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -33,12 +33,12 @@ impl HostPath {
         Self::ALL.into_iter().find(|path| path.name() == name)
     }
 
-    /// Whether commands reach the drive as they are, appends too.
+    /// Whether commands, including appends, bypass the block layer.
     pub fn bypasses_block_layer(self) -> bool {
         matches!(self, Self::Direct | Self::Passthrough)
     }
 
-    /// Its part of a model; `None`: the model does not know this way.
+    /// Parameters of this path; `None`: not covered by the model.
     pub fn model(self, model: &Model) -> Option<&PathModel> {
         match self {
             Self::Direct => Some(&model.host.direct),
@@ -53,7 +53,7 @@ impl HostPath {
 const STEP_SHIFT: u32 = 9;
 const STEPS: usize = 2049;
 
-/// Times of one kind of data command by size, in nanoseconds.
+/// Times of one data command by size, in nanoseconds.
 #[derive(Debug)]
 pub struct SizeTable(Box<[u64]>);
 
@@ -76,10 +76,10 @@ pub struct WriteTiming {
     pub controller: SizeTable,
     /// Latency besides queueing, without jitter.
     pub fixed: SizeTable,
-    /// Time of the engine for small blocks, 0: it is not involved.
+    /// Time of the engine for small blocks; 0: not used.
     pub engine: SizeTable,
     small_delay: SizeTable,
-    /// Opening another group of small blocks, 0: it is not grouped.
+    /// Time to open another group of small blocks; 0: not grouped.
     pub regroup: SizeTable,
     pub opening: u64,
 }
@@ -96,14 +96,14 @@ pub struct Phases {
 impl Phases {
     fn new(model: &WriteModel) -> Self {
         let (share, slow) = (model.small_block_slow_share, model.small_block_slow);
-        // Commands per time stay the same: share / slow + (1 - share) / fast = 1.
+        // The mean rate is unchanged: share / slow + (1 - share) / fast = 1.
         let fast = (1.0 - share) / (1.0 - share / slow);
         let period = ns(model.small_block_phase_ms * 1000.0);
         let slow_until = (period as f64 * share) as u64;
         Self { period, slow_until, slow: (slow * 1000.0) as u64, fast: (fast * 1000.0) as u64 }
     }
 
-    /// The engine's time at `now` for what takes `time` in the mean.
+    /// The engine's time at `now` for work with mean `time`.
     #[inline]
     pub fn engine(&self, now: u64, time: u64) -> u64 {
         if self.period == 0 {
@@ -113,40 +113,39 @@ impl Phases {
     }
 }
 
-/// Everything a simulated command costs.
+/// All costs of simulated commands.
 #[derive(Debug)]
 pub struct Timing {
     pub write: WriteTiming,
     pub append: WriteTiming,
     pub jitter: u64,
-    /// Transfer of 4 KiB, in picoseconds per byte to keep it exact.
+    /// Transfer in picoseconds per byte, exact for 4 KiB.
     pub transfer_ps_per_byte: u64,
-    /// Transfer of one piece, at whose end reads get through.
+    /// Transfer of one piece, after which reads are served.
     pub transfer_piece: u64,
-    /// Slow and other time of the engine for small blocks.
+    /// Slow and fast times of the engine for small blocks.
     pub phases: Phases,
     /// How long a group of small blocks stays open.
     pub group: u64,
     pub reopening: u64,
     pub refusal: u64,
-    /// A read besides dies, channel and link.
+    /// A read without dies, channel and link.
     pub read_fixed: u64,
     pub submit: u64,
     pub reap: u64,
     merged: u64,
     merged_limit: SizeTable,
     pub delay: SizeTable,
-    /// Parts of pages: merged in pairs when a page of them takes no longer.
+    /// Small writes are merged in pairs if a page of them takes at most this long.
     pub part_within: u64,
-    /// How many must wait for one to be merged: parts of pages, and whole ones where several zones are written.
+    /// Number of waiting writes for one merge: of small ones, and of whole ones if several zones are written.
     pub merge_waiting: f64,
     pub part_share: f64,
-    /// Whether writes are merged, and up to how many bytes.
+    /// Maximum bytes of a merged write; `None`: no merging.
     pub merge_limit: Option<u32>,
 }
 
 impl Timing {
-    /// Compiles `model` for blocks of `block_bytes` over `way`.
     pub fn new(model: &Model, block_bytes: u32, way: &PathModel) -> Self {
         let write = &model.write;
         Self {
@@ -172,14 +171,14 @@ impl Timing {
         }
     }
 
-    /// What merging so many commands into another one, now of `bytes`, adds to its time.
+    /// Additional time for merging `commands` into another one, now of `bytes`.
     pub fn merging(&self, commands: u64, bytes: u32) -> u64 {
         (commands * self.merged).min(self.merged_limit.get(bytes))
     }
 }
 
 impl WriteTiming {
-    /// What a merged write of `bytes` is later because it was made of parts of `part_bytes` that the engine takes.
+    /// Additional delay of a merged write of `bytes` that consists of parts of `part_bytes` for the engine.
     pub fn small_delay(&self, part_bytes: u32, bytes: u32) -> u64 {
         let engine = self.engine.get(part_bytes) > 0 && self.engine.get(bytes) == 0;
         if engine { self.small_delay.get(part_bytes) } else { 0 }

@@ -1,9 +1,8 @@
-//! How much the drive takes up at a time. Commands are taken up in order; those whose data wait for the buffer fill the
-//! window, and a read behind a full window waits until enough of them have got into the buffer.
+//! The window of accepted commands. Commands are accepted in order; those whose data wait for the buffer fill the
+//! window, and a read behind a full window waits until enough of them have entered the buffer.
 
 use std::collections::VecDeque;
 
-/// The window of commands that were taken up.
 #[derive(Debug)]
 pub struct Window {
     limit: u64,
@@ -16,7 +15,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self { limit, waiting: 0, admitted: 0, held: VecDeque::new() }
     }
@@ -26,13 +24,13 @@ impl Window {
         self.waiting += u64::from(bytes);
     }
 
-    /// Data that waited get into the buffer.
+    /// Data that waited enter the buffer.
     pub fn admit(&mut self, bytes: u32) {
         self.waiting -= u64::from(bytes);
         self.admitted += u64::from(bytes);
     }
 
-    /// Whether a read that arrives now has to wait; it is kept if so.
+    /// Whether a read that arrives now must wait; if so, it is queued.
     #[inline]
     pub fn holds(&mut self, slot: u32) -> bool {
         let full = self.waiting > self.limit;
@@ -42,7 +40,7 @@ impl Window {
         full
     }
 
-    /// The next read whose turn has come.
+    /// The next read that may continue.
     #[inline]
     pub fn release(&mut self) -> Option<u32> {
         let (slot, after) = *self.held.front()?;
@@ -59,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_waits_for_what_was_ahead_of_it_beyond_the_window() {
+    fn read_waits_for_data_ahead_beyond_the_window() {
         let mut window = Window::new(100);
         window.wait(100);
         assert!(!window.holds(1), "the window is just filled");

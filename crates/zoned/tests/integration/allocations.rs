@@ -1,4 +1,4 @@
-//! Commands in flight cost no allocation, whatever the depth: twice the commands allocate no more often.
+//! Commands in flight cost no allocation at any depth: twice the commands do not allocate more often.
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed, Silent};
@@ -13,16 +13,16 @@ use std::cell::Cell;
 struct Counting;
 
 thread_local! {
-    /// Of this thread: other tests run beside.
+    /// Per thread, because other tests run concurrently.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 fn count() {
-    // A thread that is ending has no counter any more.
+    // A terminating thread no longer has a counter.
     let _ = ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is forwarded to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -64,7 +64,7 @@ fn commands_at_depth_32_do_not_allocate() {
         many.preset(0, filled).unwrap();
         let few = allocations_of(&mut few, op, 20_000);
         let many = allocations_of(&mut many, op, 100_000);
-        // Seconds of bandwidth are a list of one entry each; queues may grow to their final size late.
+        // Bandwidth needs one list entry per second; queues may grow to their final size late.
         assert!(many <= few + 16, "{op:?}: {few} allocations for 20000 commands, {many} for 100000");
     }
     let few = allocations_of(&mut NullDevice::new(None).unwrap(), Activity::Append, 20_000);
@@ -72,7 +72,7 @@ fn commands_at_depth_32_do_not_allocate() {
     assert!(many <= few + 16, "null: {few} allocations for 20000 commands, {many} for 100000");
 }
 
-/// The way of real drives, on a loop device: rings and buffers are made before the first command.
+/// As for real drives, on a loop device: rings and buffers are allocated before the first command.
 #[test]
 #[ignore = "needs loop devices, io_uring"]
 fn commands_of_a_block_device_do_not_allocate() {

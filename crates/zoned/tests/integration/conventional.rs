@@ -1,4 +1,4 @@
-//! A zoned drive whose first zones are conventional: what its zones take, and that the guard keeps every job off them.
+//! A zoned drive whose first zones are conventional: allowed commands, and the guard's refusal of jobs.
 
 use senesce_core::Seed;
 use senesce_core::failure::{Classify, ExitCode};
@@ -33,7 +33,7 @@ fn answer(drive: &mut SimDevice, operation: Operation, zone: u32, offset: u64, b
 }
 
 #[test]
-fn conventional_zones_are_written_anywhere_and_know_no_zone_commands() {
+fn conventional_zones_accept_writes_anywhere_and_no_zone_commands() {
     let mut drive = SimDevice::new(&model(), SimOptions::default(), Seed(1)).unwrap();
     drive.reserve(1, 4096).unwrap();
     let size = drive.geometry().zone_blocks;
@@ -66,7 +66,7 @@ fn no_job_uses_a_conventional_zone() {
 }
 
 #[test]
-fn surveys_and_designs_leave_them_out() {
+fn surveys_and_designs_skip_conventional_zones() {
     let folder = tempfile::tempdir().unwrap();
     let survey = Survey::of(&named(&folder)).unwrap();
     assert_eq!(survey.usable(), CONVENTIONAL..40);
@@ -75,7 +75,7 @@ fn surveys_and_designs_leave_them_out() {
 }
 
 #[test]
-fn zone_commands_on_all_zones_leave_them_and_on_named_ones_say_that_they_refuse() {
+fn zone_commands_skip_conventional_zones_unless_named() {
     let folder = tempfile::tempdir().unwrap();
     let name = named(&folder);
     let reset = |choice| manage(&name, choice, Action::RESET, None).unwrap();
@@ -88,7 +88,7 @@ fn zone_commands_on_all_zones_leave_them_and_on_named_ones_say_that_they_refuse(
 }
 
 #[test]
-fn a_model_says_how_many_and_no_more_than_it_has() {
+fn conventional_zones_of_a_model_are_limited() {
     let refused = |change: fn(&mut Model)| {
         let mut model = model();
         change(&mut model);

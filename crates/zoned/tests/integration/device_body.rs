@@ -1,4 +1,4 @@
-//! The test body of all drives on the simulated one; crates/cli/tests/integration/zoned_drive.rs runs it on drives of the guest.
+//! Runs the common test body on the simulated drive; crates/cli/tests/integration/zoned_drive.rs runs it on drives of the guest.
 
 #[path = "body/device.rs"]
 mod device;

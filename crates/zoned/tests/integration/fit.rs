@@ -1,4 +1,4 @@
-//! Constants that are found again from what the simulator measured on another drive, and models fitted to the published tables.
+//! Recovers constants from simulated measurements, and fits models to the published tables.
 
 use senesce_core::Seed;
 use senesce_core::interrupt::Interrupt;
@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 
 const EFFORT: Effort = Effort { commands: 6000, seconds: 0.5, rounds: 2000 };
 
-/// The only search for the constants of a block.
+/// Fits without uncertain constants of other blocks.
 fn fit(start: &Model, block: &Block, observations: &Observations, seed: Seed) -> Result<Vec<Found>, ZonedError> {
     fit_beside(start, block, observations, &[], seed)
 }
 
-/// The same where constants of other blocks are uncertain.
+/// Fits with uncertain constants of other blocks.
 fn fit_beside(
     start: &Model,
     block: &Block,
@@ -48,7 +48,7 @@ fn block(name: &str) -> Block {
     designed().blocks.into_iter().find(|block| block.name == name).unwrap()
 }
 
-/// The drive of the tables with the constants of a block changed by up to a fifth, each by another factor.
+/// The drive of the tables with each constant of a block changed by a random factor of up to a fifth.
 fn another_drive(block: &Block) -> Model {
     let mut constants = Constants::of(&Model::load("zn540").unwrap()).unwrap();
     for (index, key) in block.constants.iter().enumerate() {
@@ -59,7 +59,7 @@ fn another_drive(block: &Block) -> Model {
     constants.model().unwrap()
 }
 
-/// Three repetitions with seeds of their own, each value changed by `noise`.
+/// Three repetitions with different seeds, each value changed by `noise`.
 fn measured(drive: &Model, block: &Block, noise: impl Fn(usize) -> f64) -> Observations {
     let mut all: Vec<(&str, Values)> = Vec::new();
     for (number, probe) in block.probes.iter().enumerate() {
@@ -88,7 +88,8 @@ fn comes_back(name: &str) {
     let found = fit(&start, &block, &measured(&drive, &block, |_| 1.0), Seed(7)).unwrap();
     assert_eq!(found.len(), block.constants.len());
     let errors = errors(&drive, &found);
-    // A spread or jitter is the distance of percentiles, which a histogram of three digits tells to a thousandth of the time itself.
+    // A spread or jitter is a distance between percentiles, which a histogram of three digits resolves to a thousandth
+    // of the time itself.
     let is_distance = |key: &str| key.ends_with("spread") || key.ends_with("jitter_us");
     let bound = |key: &str| if is_distance(key) { 0.06 } else { 0.02 };
     assert!(errors.iter().all(|(key, error)| error.abs() < bound(key)), "{errors:#?} {found:#?}");
@@ -120,7 +121,7 @@ fn constants_of_the_buffer_come_back() {
     comes_back("programs and buffer");
 }
 
-/// The median of latencies is that of the fast kind or of the slow one, and tells no share of a half.
+/// The median is in the fast or in the slow mode, so it does not show a share near a half.
 #[test]
 fn the_share_of_fast_pages_comes_back_where_slow_ones_are_more() {
     let mut block = block("random reads");
@@ -137,10 +138,10 @@ fn the_share_of_fast_pages_comes_back_where_slow_ones_are_more() {
     assert!(found.iter().all(|one| one.deviation.unwrap() < 0.02), "{found:#?}");
 }
 
-/// Reads and programs that wait for each other: two runs differ by more than most constants change.
+/// Reads and programs wait for each other: two runs differ by more than the effect of most constants.
 #[test]
 #[ignore = "long: fits two drives whose constants are all others"]
-fn constants_of_drives_of_which_all_are_altered_come_back() {
+fn constants_come_back_when_all_are_altered() {
     let start = Model::load("zn540").unwrap();
     let names: Vec<String> =
         design(&survey(), Effort::usual(true)).unwrap().blocks.into_iter().flat_map(|block| block.constants).collect();
@@ -166,7 +167,7 @@ fn every_constant_is_altered_by_a_factor_of_its_own() {
     assert!(changed.count() * 10 > names.len() * 9);
 }
 
-/// Values that are off by up to 2 %: the constants are uncertain, and the uncertainty says so.
+/// Values with errors up to 2 %: the constants are uncertain, and the reported deviations cover the errors.
 #[test]
 fn noise_makes_constants_uncertain_and_not_wrong() {
     let block = block("writes and appends");
@@ -183,7 +184,7 @@ fn noise_makes_constants_uncertain_and_not_wrong() {
 }
 
 #[test]
-fn what_constants_of_other_blocks_leave_open_is_part_of_the_uncertainty() {
+fn uncertainty_includes_constants_of_other_blocks() {
     let block = block("blocks of 512 B, reads");
     let start = Model::load("zn540").unwrap();
     let measured = measured(&start, &block, |_| 1.0);
@@ -192,7 +193,7 @@ fn what_constants_of_other_blocks_leave_open_is_part_of_the_uncertainty() {
         found.iter().find(|one| one.key == "read.stream.latency_us@0.5").unwrap().deviation.unwrap()
     };
     let alone = deviation(&[]);
-    // 50 % of 0.5 us are 4.2 % of the 5.95 us that take their place in every latency.
+    // 50 % of 0.5 us is 4.2 % of the 5.95 us that compensate for it in every latency.
     let beside = deviation(&[("host.direct.submit_us", 0.5), ("write.fixed_write_us@4", 0.2)]);
     assert!(alone < 0.01 && (0.03..0.06).contains(&beside), "{alone} {beside}");
 }
@@ -203,10 +204,10 @@ fn fewer_values_than_constants_are_an_error_that_counts_them() {
     block.probes.truncate(1);
     let measured = measured(&Model::load("zn540").unwrap(), &block, |_| 1.0);
     let error = fit(&Model::load("zn540").unwrap(), &block, &measured, Seed(1)).unwrap_err().to_string();
-    assert!(error.contains("3 measured values cannot tell 13 constants"), "{error}");
+    assert!(error.contains("3 measured values cannot determine 13 constants"), "{error}");
 }
 
-/// What nothing measured depends on stays, and is not called fitted.
+/// A constant without effect on the measurements keeps its value and is not reported as fitted.
 #[test]
 fn a_constant_that_nothing_shows_is_kept() {
     let mut block = block("resets");
@@ -238,7 +239,7 @@ fn zones_that_are_offline_are_not_used() {
 }
 
 #[test]
-fn a_drive_that_changes_meanwhile_is_an_error_that_names_the_zone() {
+fn drive_changed_during_the_fit_is_an_error_naming_the_zone() {
     let mut probe = block("writes and appends").probes.remove(0);
     if let Work::Job(job) = &mut probe.work {
         let zone = survey().usable().start;
@@ -247,15 +248,14 @@ fn a_drive_that_changes_meanwhile_is_an_error_that_names_the_zone() {
     let mut session = Session::new("sim:zn540".parse().unwrap(), None, None);
     let error = probe.measure(&mut session, Seed(1), &Interrupt::new()).unwrap_err().to_string();
     assert!(
-        error.contains("refused commands of write in zone 0")
-            && error.contains("nothing that was measured before is lost"),
+        error.contains("refused commands of write in zone 0") && error.contains("earlier measurements are kept"),
         "{error}"
     );
 }
 
-/// What the flash limits on one drive and the link on another tells now the one and now the other.
+/// If the flash is the limit on one drive and the link on another, the value shows different constants.
 #[test]
-fn no_writer_alone_of_more_than_4_kib_is_as_fast_as_it_can() {
+fn single_writers_above_4_kib_are_rate_limited() {
     for probe in designed().probes().filter(|probe| probe.key.contains(" alone")) {
         let job = probe.job().unwrap();
         let actor = &job.actors[0];
@@ -279,7 +279,7 @@ fn the_start_model_has_the_zones_of_the_drive() {
     assert!(error.contains("not a whole number of MiB"), "{error}");
 }
 
-/// Constants that are wrong by a quarter, fitted to published points of the drive: those that are held out are met.
+/// Constants that are wrong by a quarter, fitted to published points: the model matches the held-out points.
 #[test]
 fn published_tables_give_the_constants_of_their_drive() {
     const POINTS: &str = include_str!("../../../../data/zns/t12_measured_points.csv");

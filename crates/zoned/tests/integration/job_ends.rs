@@ -1,9 +1,9 @@
-//! How jobs end: what may not begin, what a count counts, and what is said of what was not measured.
+//! Ends of jobs: invalid durations, counts, and warnings about missing measurements.
 
 use super::jobs::{planned, refused, run, says};
 
 #[test]
-fn what_does_not_end_by_itself_needs_a_time_or_a_count() {
+fn endless_actor_needs_a_time_or_a_count() {
     for op in ["open-close", "write", "randread", "reset\"\noccupancy = 0.5\n#", "finish\"\noccupancy = 0.5\n#"] {
         let actor = format!("[[actor]]\nzones = \"0..4\"\nop = \"{op}\"");
         refused(&actor, &["neither time nor count", "give one of them"]);
@@ -37,7 +37,7 @@ fn a_count_is_of_commands_after_the_ramp() {
 }
 
 #[test]
-fn what_was_refused_throughout_is_not_called_measured() {
+fn refused_commands_give_no_result() {
     let text = "[[actor]]\nop = 'write'\nzones = '0..1'\ncount = 5\nstart = '10ms'\n\
                 [[fault]]\nzone = 0\nstate = 'offline'\nat = '1ms'";
     let result = run(text);
@@ -46,9 +46,9 @@ fn what_was_refused_throughout_is_not_called_measured() {
     assert!(says(&result, "nothing was measured"), "{:?}", result.warnings);
 }
 
-/// As many as are in flight when the time ends would have taken longest.
+/// Commands in flight at the end of the time are the slowest.
 #[test]
-fn latencies_that_the_time_cut_off_are_said() {
+fn cut_off_latencies_are_reported() {
     let deep = |time: &str| run(&format!("[[actor]]\nop = 'randread'\nqd = 1024\njobs = 1\ntime = '{time}'"));
     let (short, long) = (deep("3ms"), deep("500ms"));
     assert!(says(&short, "latencies are too small"), "{:?}", short.warnings);
@@ -59,14 +59,14 @@ fn latencies_that_the_time_cut_off_are_said() {
 }
 
 #[test]
-fn a_count_that_was_not_reached_is_said() {
+fn unreached_count_is_reported() {
     let once = "[[actor]]\nop = 'reset'\nzones = '0..2'\ncount = 9\n";
     let result = run(once);
     assert!(says(&result, "counted 2 commands of 9"), "{:?}", result.warnings);
     assert!(says(&result, "each zone once"), "{:?}", result.warnings);
     assert!(run(&once.replace('9', "2")).warnings.is_empty());
     assert!(says(&run(&format!("{once}time = '5s'\n")), "counted 2 commands of 9"));
-    // The time ended it, as the user ordered.
+    // The requested time ended it, so there is no warning.
     let timed = "[[actor]]\nop = 'write'\nzones = '0..2'\ncount = 1000000\ntime = '10ms'\n";
     assert!(run(timed).warnings.is_empty());
     let lost = "[[actor]]\nop = 'write'\nzones = '0..2'\ncount = 100000\n\

@@ -1,4 +1,4 @@
-//! What a job leaves open and active, judged before its first command.
+//! Open and active zones of a job, checked before its first command.
 
 use super::jobs::{job, planned, refused, run_on};
 use senesce_core::Seed;
@@ -7,7 +7,7 @@ use senesce_zoned::ZonedError;
 use senesce_zoned::run::{check_on, open_sim};
 use senesce_zoned::sim::model::Model;
 
-/// A drive with few resources: preparation and workers share them.
+/// A drive with few resources, shared by preparation and workers.
 fn with_limits(max_open: u32, max_active: u32, text: &str) -> Result<(), ZonedError> {
     let mut model = Model::load("zn540").unwrap();
     (model.geometry.max_open, model.geometry.max_active) = (max_open, max_active);
@@ -29,7 +29,7 @@ const OPENED: &str = "[[prepare]]\nstep = 'open'\nzones = '4..5'\n";
 const WRITER: &str = "[[actor]]\nop = 'write'\nzones = '2..3'\ncount = 5\n";
 
 #[test]
-fn open_and_active_zones_of_preparation_are_counted_with_those_of_workers() {
+fn preparation_and_workers_share_zone_limits() {
     let error = with_limits(1, 14, &format!("{OPENED}{WRITER}")).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Usage);
     assert!(error.to_string().contains("2 open zones are needed") && error.to_string().contains("allows 1"), "{error}");
@@ -38,7 +38,7 @@ fn open_and_active_zones_of_preparation_are_counted_with_those_of_workers() {
     assert!(error.contains("2 active zones are needed"), "{error}");
     with_limits(1, 2, &closed).unwrap();
     with_limits(2, 2, &format!("{OPENED}{WRITER}")).unwrap();
-    // A worker takes up the zone that was opened for it.
+    // The worker uses the zone that was opened for it.
     with_limits(1, 1, &format!("{OPENED}{}", WRITER.replace("2..3", "4..5"))).unwrap();
     for actor in ["op = 'open-close'\ncount = 3", "op = 'reset'\noccupancy = 0.5\ncount = 3"] {
         let text = format!("{OPENED}[[actor]]\nzones = '2..3'\n{actor}\n");
@@ -49,7 +49,7 @@ fn open_and_active_zones_of_preparation_are_counted_with_those_of_workers() {
 }
 
 #[test]
-fn room_that_other_actors_make_in_time_is_not_counted_as_taken() {
+fn zones_released_by_other_actors_are_available() {
     let (opened, late) = (OPENED.replace("4..5", "4..6"), format!("{WRITER}start = '1s'\n"));
     let reset = "[[actor]]\nop = 'reset'\nzones = '4..6'\n";
     with_limits(2, 2, &format!("{opened}{reset}{late}")).unwrap();

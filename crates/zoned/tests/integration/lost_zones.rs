@@ -1,4 +1,4 @@
-//! Zones that zone commands find read-only or offline in mid-run.
+//! Zones that become read-only or offline during zone commands.
 
 use super::jobs::{run, says};
 use senesce_zoned::ZoneFault;
@@ -28,7 +28,7 @@ fn dropped(actor: &ActorResult) -> Vec<(u32, ZoneFault)> {
 }
 
 #[test]
-fn zone_commands_leave_a_lost_zone_as_writers_do() {
+fn zone_commands_drop_lost_zones() {
     for (state, fault) in [("offline", ZoneFault::Offline), ("read-only", ZoneFault::ReadOnly)] {
         for actor in ZONE_COMMANDS {
             for lost in [vec![2], vec![3], vec![1, 2]] {
@@ -50,7 +50,7 @@ fn zone_commands_leave_a_lost_zone_as_writers_do() {
 }
 
 #[test]
-fn a_zone_that_zone_commands_lose_ends_the_job_by_its_order() {
+fn zone_lost_by_zone_commands_stops_the_job_if_requested() {
     for actor in ZONE_COMMANDS {
         let result = losing(actor, &[2], "offline", "stop");
         assert!(result.stopped && says(&result, "a zone was lost"), "{actor}: {:?}", result.warnings);

@@ -1,4 +1,4 @@
-//! What zoned devices must do, tried from outside.
+//! Integration tests of zoned devices.
 
 mod allocations;
 mod conventional;

@@ -1,4 +1,4 @@
-//! `sim:zn540` on a sample of the measured points that were held out of its fit.
+//! `sim:zn540` on a sample of measured points that were held out of its fit.
 
 use senesce_core::Seed;
 use senesce_zoned::ZonedError;
@@ -16,7 +16,7 @@ fn all() -> Vec<Point> {
     points.into_vec()
 }
 
-/// Errors of one metric over every so many-th held-out point that `wanted` takes.
+/// Errors of one metric over every `every`-th held-out point that `wanted` accepts.
 fn errors(metric: Metric, every: usize, wanted: impl Fn(&Point) -> bool) -> Summary {
     let model = Model::load("zn540").unwrap();
     let held = all().into_iter().filter(|point| point.held_out() && wanted(point)).step_by(every);
@@ -34,7 +34,7 @@ fn blocks_of_4_kib() {
     assert!(found.count > 10 && found.median < 0.012 && found.p90 < 0.06, "{found:?}");
 }
 
-/// Through the host that measured them: the kernel's passthrough.
+/// Over the path of the measurement: the kernel's passthrough.
 #[test]
 fn one_or_two_writers_beside_commands() {
     let few = |point: &Point| ["first=1,", "first=2,"].iter().any(|words| point.key.contains(words));
@@ -63,14 +63,14 @@ fn one_stream_of_reads() {
 
 #[test]
 fn writes_beside_resets() {
-    // A reset every two seconds is too seldom for the time that a point runs.
+    // The runs are too short for a reset every two seconds.
     let often = |point: &Point| point.key.starts_with("reset-on-write") && !point.key.ends_with("second=1%");
     let wanted = |point: &Point| often(point) && point.job.actors[0].zones.count() >= 3;
     let found = errors(Metric::Iops, 3, wanted);
     assert!(found.median < 0.03 && found.p90 < 0.06, "{found:?}");
 }
 
-/// The same condition of two tables is one point, and the split does not move.
+/// A condition in two tables is one point, and the split is stable.
 #[test]
 fn points_count_once_and_stay_where_they_are() {
     let once = all().len();
@@ -87,7 +87,7 @@ fn points_count_once_and_stay_where_they_are() {
 }
 
 #[test]
-fn what_is_left_out_of_tables_is_told_with_its_place() {
+fn rows_left_out_are_listed_with_their_position() {
     let mut points = Points::default();
     let rows = ["1,4,100", "14,4,100", "1,4,100", "1,4,110"].map(|cells| format!("lbaf2,spdk,-,append,4096,{cells},"));
     points.single("mine", &format!("lbaf,engine,sched,op,bs,zones,qd,iops,p95_us\n{}\n", rows.join("\n"))).unwrap();
@@ -103,7 +103,7 @@ fn what_is_left_out_of_tables_is_told_with_its_place() {
 }
 
 #[test]
-fn bad_tables_are_errors_that_name_the_place() {
+fn errors_in_tables_name_the_position() {
     let fails = |text: &str, words: &str| {
         let error: ZonedError = Points::default().single("mine", text).unwrap_err();
         assert!(error.to_string().contains("mine") && error.to_string().contains(words), "{error}");

@@ -1,4 +1,4 @@
-//! What must hold for every simulation: repeatability, conservation, order.
+//! Invariants of every simulation: reproducibility, conservation, order.
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed, Silent};
@@ -72,7 +72,7 @@ fn commands_per_second_times_latency_is_the_depth() {
 }
 
 #[test]
-fn who_ends_early_has_the_rate_of_its_own_time() {
+fn actor_that_ends_early_has_the_rate_of_its_own_time() {
     let early = ActorSpec { count: Some(200), ..actor(Activity::RandomRead, 4, 1, Zones::Count(1)) };
     let result = run(&Job::of(vec![actor(Activity::Write, 4, 1, Zones::Count(1)), early]), 3);
     let (whole, reads) = (&result.actors[0], &result.actors[1]);
@@ -126,7 +126,7 @@ fn a_finish_shares_the_flash_with_writers() {
     );
 }
 
-/// 2.5 s hold two whole finishes of 0.9 s and most of a third.
+/// 2.5 s contain two whole finishes of 0.9 s and most of a third.
 #[test]
 fn zone_commands_at_the_end_of_the_time_count_by_their_share() {
     let finishes = actor(Activity::Finish, 4, 1, Zones::Count(10));
@@ -139,7 +139,7 @@ fn zone_commands_at_the_end_of_the_time_count_by_their_share() {
 }
 
 #[test]
-fn passthrough_is_the_same_drive_behind_a_slower_host() {
+fn passthrough_only_adds_host_time() {
     let writes = |path, zones| {
         let job = Job { path, ..Job::of(vec![actor(Activity::Write, 8, 1, Zones::Count(zones))]) };
         run(&job, 1).actors[0].clone()
@@ -190,7 +190,7 @@ fn wrong_jobs_are_refused_before_the_first_command() {
     );
     refused(&one(actor(Activity::Write, 4, 1, Zones::Range(900, 910))), "do not exist");
     let timed = |time| ActorSpec { time: Some(Span(time)), ..actor(Activity::Write, 4, 1, Zones::Count(1)) };
-    refused(&one(timed(Duration::from_nanos(999_999))), "in a time of 999.999µs nothing can be measured");
+    refused(&one(timed(Duration::from_nanos(999_999))), "a time of 999.999µs is too short for a measurement");
     refused(&one(timed(Duration::from_secs(1_000_000_000 * 86_400))), "its time is longer than 366 days");
     let slow = |rate: &str| ActorSpec { rate: Some(rate.parse().unwrap()), ..timed(Duration::from_secs(4)) };
     refused(&one(slow("63/s")), "a rate of 63 B/s is not one command of 4 KiB in 4s");
@@ -199,7 +199,7 @@ fn wrong_jobs_are_refused_before_the_first_command() {
     let year = Span(Duration::from_secs(400 * 86_400));
     refused(&Job { ramp: year, ..one(timed(Duration::from_secs(1))) }, "its ramp is longer");
     refused(&one(ActorSpec { start: year, ..timed(Duration::from_secs(1)) }), "its start is longer");
-    for (count, words) in [(0, "count 0 measures nothing"), (u64::MAX, "commands never end")] {
+    for (count, words) in [(0, "count 0 measures nothing"), (u64::MAX, "commands would take years")] {
         let counted = ActorSpec { count: Some(count), ..actor(Activity::Write, 4, 1, Zones::Count(1)) };
         refused(&one(counted), words);
     }
@@ -213,7 +213,7 @@ fn wrong_jobs_are_refused_before_the_first_command() {
 }
 
 #[test]
-fn what_counted_no_command_has_no_latency_and_says_so() {
+fn actor_without_commands_has_no_latency_and_a_warning() {
     let finishes = ActorSpec {
         occupancy: Some(0.1),
         time: Some(Span::seconds(0.01)),
@@ -234,7 +234,7 @@ fn the_null_drive_runs_jobs_in_real_time() {
 }
 
 #[test]
-fn the_committed_jobs_are_judged_without_panic() {
+fn committed_jobs_are_checked_without_panic() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/zns_job");
     let (mut fit, mut refused) = (0, 0);
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -252,14 +252,14 @@ fn the_committed_jobs_are_judged_without_panic() {
 }
 
 #[test]
-fn one_write_astray_in_a_prepared_zone_is_named() {
+fn misplaced_write_in_a_prepared_zone_is_named() {
     let text = "[[prepare]]\nstep = 'fill'\nzones = '3..4'\nto = 0.5\n[[actor]]\nop = 'write'\nzones = '3..4'\nat = '4k'\ncount = 1\n";
     let error = try_run(&Job::parse(text).unwrap(), 1).unwrap_err().to_string();
     assert!(error.contains("zone 3 at block 1, the write pointer will be at 137856"), "{error}");
 }
 
 #[test]
-fn what_the_model_does_not_know_is_marked() {
+fn values_outside_the_domain_are_marked() {
     let outside = |depth: u32, zones: u32, lbaf: u32| {
         let job =
             Job { lbaf: Some(lbaf), ..Job::of(vec![actor(Activity::SequentialRead, 4, depth, Zones::Count(zones))]) };

@@ -1,4 +1,4 @@
-//! Random commands against the reference state machine, on the simulated and the null drive.
+//! Random commands on the simulated and the null drive, compared with the reference state machine.
 
 #[path = "body/reference.rs"]
 mod reference;
@@ -27,7 +27,7 @@ struct Attempt {
     operation: Operation,
     zone: u32,
     blocks: u32,
-    /// Blocks beside the right place; mostly 0.
+    /// Distance in blocks from the valid position; usually 0.
     astray: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the flash can take, and commands beside one another.
+//! Probes of the flash's throughput and of concurrent commands.
 
 use super::{Block, Maker};
 use crate::fit::probe::Probe;
@@ -10,7 +10,7 @@ fn names(list: &[&str]) -> Vec<String> {
 }
 
 impl Maker {
-    /// One read at a time tells little in a second, and many at a time cost much of a simulation.
+    /// Few reads in flight give few samples per second; many are slow to simulate.
     fn for_depth(&self, depth: u32) -> f64 {
         match depth {
             _ if !self.simulated => 1.0,
@@ -21,7 +21,7 @@ impl Maker {
         }
     }
 
-    /// Random reads of 4 KiB beside one writer of 128 KiB.
+    /// Random reads of 4 KiB next to one writer of 128 KiB.
     pub(super) fn reads_beside(&self, depth: u32, mib_per_s: u64, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
@@ -37,7 +37,7 @@ impl Maker {
         self.often(8, self.together(&name, vec![reader, writer], self.effort.seconds * times, kept))
     }
 
-    /// The same beside writers that nothing limits: all dies program at nearly all times, so that few reads meet none.
+    /// The same next to unlimited writers: nearly all dies program all the time, so almost every read meets a program.
     fn reads_beside_writers(&self, depth: u32, kept: &str) -> Probe {
         let reader =
             ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
@@ -46,7 +46,8 @@ impl Maker {
         self.often(8, self.together(&name, vec![reader, self.writers(4)], seconds, kept))
     }
 
-    /// An actor beside resets so many a second: of full zones, each once, or of zones that are made full to a share before each.
+    /// An actor next to `per_second` resets: of full zones, each once, or of zones that are filled to a share before
+    /// each reset.
     pub(super) fn beside_resets(&self, actor: ActorSpec, per_second: u32, to: f64, kept: &str) -> Probe {
         let resetter = ActorSpec {
             zones: self.reset(),
@@ -74,7 +75,7 @@ impl Maker {
         self.often(8, probe)
     }
 
-    /// Appends of so many MiB at once, to one zone after the other with pauses in between.
+    /// Appends `mib` MiB at once, to one zone after the other with pauses in between.
     fn bursts(&self, mib: u64) -> Probe {
         let actor = |number: u32| ActorSpec {
             name: format!("burst {number}"),
@@ -94,22 +95,23 @@ impl Maker {
         self.often(8, self.opened(probe))
     }
 
-    /// Writers of 128 KiB, as fast as they can.
+    /// Unlimited writers of 128 KiB.
     pub(super) fn writers(&self, count: u32) -> ActorSpec {
         let zones = self.written(count);
         ActorSpec { bs: Bytes::kib(128), zones, jobs: Some(zones.count()), ..ActorSpec::new(Activity::Write) }
     }
 }
 
-/// Programs, the buffer in front of them, and what is taken up beyond it.
+/// Program times, the buffer, and the window of accepted commands.
 pub fn flash(maker: &Maker) -> Block {
     let mut probes = vec![maker.together("write 128 KiB in 4 zones", vec![maker.writers(4)], 2.0, "0.iops")];
     probes.extend([10, 12, 14, 16, 20, 24].map(|mib| maker.bursts(mib)));
     let reader = ActorSpec { qd: 4, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
-    // Several writes to one zone in flight may overtake each other on the way to a drive.
+    // Writes to one zone may be reordered on the way to a real drive.
     let op = if maker.simulated { Activity::Write } else { Activity::Append };
     let zones = maker.written(if maker.simulated { 4 } else { 8 });
-    // A read waits for what is in flight beyond the window: of little more than the window, the window is most.
+    // A read waits for commands in flight beyond the window: if slightly more than the window is in flight, most of it
+    // is window.
     probes.extend([48, 128].map(|qd| {
         let writers = ActorSpec { bs: Bytes::kib(256), qd, zones, jobs: Some(zones.count()), ..ActorSpec::new(op) };
         let name = format!("randread 4 KiB at depth 4 beside unlimited {}s of 256 KiB at depth {qd}", op.name());
@@ -119,7 +121,7 @@ pub fn flash(maker: &Maker) -> Block {
     Block { name: "programs and buffer".into(), constants, probes }
 }
 
-/// How many appends to one zone come forward beside writers.
+/// Progress of appends to one zone next to writers.
 pub fn appends(maker: &Maker) -> Block {
     let writers = ActorSpec {
         zones: crate::job::Zones::Range(maker.first, maker.first + maker.half.max(2) - 1),
@@ -133,20 +135,20 @@ pub fn appends(maker: &Maker) -> Block {
 }
 
 pub fn reads_beside_writes(maker: &Maker) -> Block {
-    // One read at a time meets one segment of one program: percentiles show its first and its other ones.
+    // A single read meets one segment of one program. Percentiles separate first segments from later ones.
     let mut probes = vec![maker.reads_beside(1, 750, "0.mean 0.p50 0.p75 0.p95 0.p99")];
     probes.push(maker.reads_beside(16, 750, "0.mean 0.p50 0.p95"));
     probes.push(maker.reads_beside(4, 500, "0.mean 0.p50 0.p95 0.p99"));
     probes.push(maker.reads_beside(64, 1000, "0.mean 0.p50 1.iops"));
-    // Where all reads meet a program, those that come at the end of a segment wait for little but its stop.
+    // If every read meets a program, reads near the end of a segment wait only for the suspension.
     probes
         .extend([4, 16].map(|depth| maker.reads_beside_writers(depth, "0.mean 0.p05 0.p10 0.p20 0.p50 0.p95 1.iops")));
     let constants =
         names(&["flash.first_segment_us", "flash.segment_us", "flash.suspend_us", "flash.gap_us", "flash.redo_us"]);
-    Block { name: "reads beside writes".into(), constants, probes }
+    Block { name: "reads next to writes".into(), constants, probes }
 }
 
-/// What resets do to reads and programs.
+/// Effect of resets on reads and programs.
 pub fn resets(maker: &Maker) -> Block {
     let reads = |qd| ActorSpec { qd, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
     let mut probes = vec![
@@ -159,7 +161,8 @@ pub fn resets(maker: &Maker) -> Block {
         maker.beside_resets(maker.writers(4), 50, 1.0, "0.iops 1.mean"),
     ];
     if maker.simulated {
-        // Programs have not settled when the next reset comes. Filling a real drive's zones in between would be a writer more.
+        // Programs have not settled when the next reset comes. Filling zones in between would add a writer on a real
+        // drive.
         let short = [(60, 0.5), (100, 0.25)];
         probes.extend(short.map(|(rate, to)| maker.beside_resets(maker.writers(4), rate, to, "0.iops 1.mean")));
     }
@@ -170,5 +173,5 @@ pub fn resets(maker: &Maker) -> Block {
         "zones.reset_slowdown_under_writes",
         "zones.reset_settle_us",
     ]);
-    Block { name: "commands beside resets".into(), constants, probes }
+    Block { name: "commands next to resets".into(), constants, probes }
 }

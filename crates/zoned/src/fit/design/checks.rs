@@ -1,4 +1,4 @@
-//! Points that no constant is fitted to: other sizes, depths, numbers of zones and neighbours than those that are.
+//! Check points, to which nothing is fitted: other sizes, depths, numbers of zones and concurrent commands.
 
 use super::Maker;
 use crate::fit::probe::Probe;

@@ -1,4 +1,4 @@
-//! Reads, writes and appends by themselves, over each way to the drive.
+//! Reads, writes and appends alone, over each path to the drive.
 
 use super::{Block, Maker};
 use crate::fit::probe::{Probe, Work};
@@ -10,11 +10,12 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| name.to_string()).collect()
 }
 
-/// Slower than any flash worth measuring, so that the buffer never fills.
+/// Slower than any realistic flash, so that the buffer never fills.
 const UNHURRIED: Rate = Rate(Bytes(300 << 20));
 
 impl Maker {
-    /// Writes or appends of `kib` KiB at depth 1 in one zone; from 8 KiB on not as fast as they can, which the flash may limit.
+    /// Writes or appends of `kib` KiB at depth 1 in one zone. From 8 KiB on the rate is limited, because the flash
+    /// could be the bottleneck.
     pub(super) fn one_writer(&self, op: Activity, kib: u64, path: HostPath, kept: &str) -> Probe {
         let rate = (kib > 4).then_some(UNHURRIED);
         let actor = ActorSpec { bs: Bytes::kib(kib), zones: self.written(1), rate, ..ActorSpec::new(op) };
@@ -22,7 +23,7 @@ impl Maker {
         self.opened(self.alone(&format!("{} {kib} KiB alone", op.name()), path, actor, kept))
     }
 
-    /// As many zones as can be written beside one another, `depth` in each.
+    /// The maximum number of zones that can be written concurrently, `depth` in each.
     fn all_zones(&self, op: Activity, kib: u64, depth: u32, count: Option<u64>, kept: &str) -> Probe {
         let actor = ActorSpec { bs: Bytes::kib(kib), qd: depth, zones: self.written(8), count, ..ActorSpec::new(op) };
         let words = if count.is_some() { ", a burst" } else { "" };
@@ -34,7 +35,7 @@ impl Maker {
         self.random_bytes(&format!("randread {kib} KiB at depth {depth}"), kib << 10, depth, path, kept)
     }
 
-    /// How reads wait for each other shows in many of them only: the deeper, the longer the queues of dies stay uneven.
+    /// Queueing of reads shows only in long runs: the deeper, the longer the dies' queues stay uneven.
     fn random_bytes(&self, name: &str, bytes: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
         let (bs, zones, jobs) = (Bytes(bytes), self.read(8), Some(1));
         let count = Some(self.effort.commands * if (24..256).contains(&depth) { 2 } else { 1 });
@@ -42,7 +43,6 @@ impl Maker {
         self.often(if depth == 1 { 5 } else { 20 }, self.alone(name, path, actor, kept))
     }
 
-    /// Sequential reads of one filled zone.
     pub(super) fn stream(&self, bytes: u64, depth: u32, path: HostPath, kept: &str) -> Probe {
         let actor =
             ActorSpec { bs: Bytes(bytes), qd: depth, zones: self.read(1), ..ActorSpec::new(Activity::SequentialRead) };
@@ -58,7 +58,7 @@ impl Maker {
     }
 }
 
-/// The command processor, the transfer, what else a write takes; the host's way there and back.
+/// Command processor, transfer, remaining latency of writes, and host time.
 pub fn writes(maker: &Maker) -> Block {
     let mut probes = Vec::new();
     for op in [Activity::Write, Activity::Append] {
@@ -66,7 +66,7 @@ pub fn writes(maker: &Maker) -> Block {
         probes.push(maker.one_writer(op, 4, HostPath::Direct, "0.iops 0.mean 0.p95"));
         probes.extend([8, 16, 128].map(|kib| maker.one_writer(op, kib, HostPath::Direct, "0.mean")));
         probes.push(maker.all_zones(op, 4, depth, None, "0.iops"));
-        // From 8 KiB on only a burst that the buffer takes shows more than the flash.
+        // From 8 KiB on only a burst that fits the buffer is not limited by the flash.
         probes.push(maker.all_zones(op, 8, depth, Some(40), "0.iops 0.mean"));
     }
     let constants = names(&[
@@ -87,7 +87,6 @@ pub fn writes(maker: &Maker) -> Block {
     Block { name: "writes and appends".into(), constants, probes }
 }
 
-/// Dies, channels and the link.
 pub fn reads(maker: &Maker) -> Block {
     let mut probes = vec![maker.random_reads(4, 1, HostPath::Direct, "0.mean 0.p05 0.p95 0.low")];
     for (kib, depth) in [
@@ -100,7 +99,7 @@ pub fn reads(maker: &Maker) -> Block {
         (8, 32),
         (16, 1),
         (16, 16),
-        // As many as the link does not slow: how long channels are busy shows where reads wait for them.
+        // As many as the link does not slow: waiting for channels shows how long they are busy.
         (16, 24),
         (16, 256),
         (64, 1),
@@ -123,7 +122,7 @@ pub fn reads(maker: &Maker) -> Block {
         "read.link_us_per_kib",
     ]);
     if maker.small {
-        // Reads of less than a page keep the link idle: how long dies and channels are busy shows in nothing else so well.
+        // Reads of less than a page leave the link idle, so they show best how long dies and channels are busy.
         constants.push("read.channel_us@0.5".into());
         for (depth, kept) in [(1, "0.mean"), (16, "0.iops"), (64, "0.iops"), (128, "0.iops")] {
             let name = format!("randread 512 B at depth {depth}");
@@ -133,7 +132,7 @@ pub fn reads(maker: &Maker) -> Block {
     Block { name: "random reads".into(), constants, probes }
 }
 
-/// What another way to the drive than the direct one adds.
+/// Additional cost of another path than the direct one.
 pub fn host(maker: &Maker, path: HostPath) -> Block {
     let word = path.name().replace('-', "_");
     let mut constants = vec![format!("host.{word}.reap_us")];
@@ -171,7 +170,7 @@ pub fn streams(maker: &Maker, path: HostPath) -> Block {
     Block { name: format!("sequential reads, {}", path.name()), constants, probes }
 }
 
-/// Writes and appends of less than a page, and of pages that follow one another late.
+/// Writes and appends of less than a page, alone and with pauses.
 pub fn small_blocks(maker: &Maker) -> Block {
     let mut probes = Vec::new();
     for (op, depth) in [(Activity::Write, 1), (Activity::Append, 2)] {
@@ -195,7 +194,7 @@ pub fn small_blocks(maker: &Maker) -> Block {
     Block { name: "blocks of 512 B, writes and appends".into(), constants, probes }
 }
 
-/// One stream of reads of less than a page.
+/// One sequential stream of reads of less than a page.
 pub fn small_streams(maker: &Maker) -> Block {
     let probes = [512, 1024, 2048].map(|bytes| maker.stream(bytes, 1, HostPath::Direct, "0.mean"));
     let probes = probes.map(|probe| maker.in_small_blocks(probe)).into();

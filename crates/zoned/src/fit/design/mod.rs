@@ -1,4 +1,4 @@
-//! What must be measured on a drive to learn the constants of its model, and what else is measured to check it.
+//! Plans the measurements that determine a model's constants, and those that check it.
 
 mod beside;
 mod checks;
@@ -15,17 +15,15 @@ use crate::sim::model::{GeometryModel, Model};
 use crate::survey::{Nature, Survey};
 use std::collections::BTreeMap;
 
-/// How much is measured at each point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
     pub commands: u64,
     pub seconds: f64,
-    /// Rounds of single commands, resets and finishes.
     pub rounds: u32,
 }
 
 impl Effort {
-    /// What is measured unless the user says otherwise: on a simulated drive, whose time is this machine's processor time, and on others.
+    /// Default: smaller for drives simulated in processor time, larger for others.
     pub fn usual(simulated: bool) -> Self {
         match simulated {
             true => Self { commands: 40_000, seconds: 3.0, rounds: 3000 },
@@ -36,11 +34,11 @@ impl Effort {
 
 #[derive(Debug, Clone)]
 pub struct Design {
-    /// Constants with the probes that show them, in the order in which they are found.
+    /// Constants with the probes that show them, in fitting order.
     pub blocks: Vec<Block>,
-    /// Further probes, which nothing is fitted to.
+    /// Probes to which nothing is fitted.
     pub checks: Vec<Probe>,
-    /// Probes that the drive cannot run, or places in tables that are not used, by the reason.
+    /// Reason: probes that the drive cannot run, or unused table rows.
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 
@@ -50,7 +48,6 @@ impl Design {
     }
 }
 
-/// What must be measured on this drive.
 pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
     let maker = Maker::new(survey, effort)?;
     let mut blocks =
@@ -76,18 +73,17 @@ pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
     design.blocks.retain(|block| !block.probes.is_empty());
     if design.blocks.is_empty() {
         let why: Vec<&str> = design.left_out.keys().map(String::as_str).collect();
-        return Err(ZonedError::Usage(format!("{} can run none of the points: {}", survey.name, why.join("; "))));
+        return Err(ZonedError::Usage(format!("{} cannot run any of the points: {}", survey.name, why.join("; "))));
     }
     Ok(design)
 }
 
-/// Why a drive cannot run a probe.
 fn why_not(survey: &Survey, probe: &Probe) -> Option<String> {
     let Work::Job(job) = &probe.work else { return None };
     if !survey.ways.contains(&job.path) {
         return Some(format!("{} cannot be reached by path {}", survey.name, job.path.name()));
     }
-    // A drive of this machine has no user-space driver: both are the same way.
+    // A real drive has no user-space driver: both are the same path.
     if job.path == HostPath::Passthrough && survey.nature != Nature::Simulated {
         return Some("on this machine passthrough is the direct path".into());
     }
@@ -99,10 +95,7 @@ fn why_not(survey: &Survey, probe: &Probe) -> Option<String> {
     }
 }
 
-/// The start model with zones, limits and formats of a drive, the format in use last.
-///
-/// # Errors
-/// When the drive's zones are not whole MiB, in which models tell them.
+/// The start model with the drive's zones, limits and formats; the current format comes last.
 pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, ZonedError> {
     let geometry = &survey.geometry;
     let mib = |what: &str, blocks: u64| {
@@ -137,16 +130,16 @@ pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, 
     model.checked()
 }
 
-/// Makes probes that suit a drive.
+/// Creates probes for one drive.
 struct Maker {
     first: u32,
-    /// How many zones are written beside one another, and as many are read.
+    /// Number of zones that are written concurrently; the same number is read.
     half: u32,
-    /// Zones behind those, to be reset.
+    /// Additional zones, to be reset.
     others: u32,
     /// Bytes per block of most probes.
     block: u32,
-    /// Whether blocks of 512 B can be chosen too.
+    /// Whether 512 B blocks can be selected as well.
     small: bool,
     simulated: bool,
     geometry: Geometry,
@@ -155,7 +148,7 @@ struct Maker {
 
 const MOST_ZONES: u32 = 8;
 const MOST_RESETS: u32 = 64;
-/// The same of a simulated drive, whose zones are full at once.
+/// The same for a simulated drive, whose zones are filled without cost.
 const MOST_SIMULATED_RESETS: u32 = 512;
 
 impl Maker {
@@ -171,7 +164,7 @@ impl Maker {
         }
         let sizes = survey.block_sizes();
         let block = *sizes.iter().find(|bytes| **bytes == 4096).unwrap_or(&survey.geometry.block_bytes);
-        // What one point leaves open must not keep the next one from filling other zones.
+        // Open zones of one point must not keep the next one from filling other zones.
         let open = survey.geometry.writable_at_once();
         if open < 2 {
             return Err(ZonedError::Usage(format!("{name} allows one open zone; a model needs at least 2")));
@@ -192,7 +185,6 @@ impl Maker {
         })
     }
 
-    /// The first `count` zones that are written.
     fn written(&self, count: u32) -> Zones {
         Zones::Range(self.first, self.first + count.clamp(1, self.half))
     }
@@ -211,7 +203,7 @@ impl Maker {
         Job { lbaf: Some(self.block), path, ..Job::of(actors) }
     }
 
-    /// A probe of one actor that runs a number of commands, but no more than its zones hold.
+    /// A probe of one actor that runs a number of commands, at most as many as fit its zones.
     fn alone(&self, name: &str, path: HostPath, mut actor: ActorSpec, kept: &str) -> Probe {
         let jobs = u64::from(actor.jobs.unwrap_or_else(|| actor.zones.count()));
         let fit = (self.geometry.capacity_bytes() / actor.bs.0.max(1)).max(2) - 1;
@@ -222,7 +214,7 @@ impl Maker {
         Probe::new(format!("{name}, {}", path.name()), Work::Job(Box::new(self.job(path, vec![actor]))), kept)
     }
 
-    /// A probe of several actors that run for a time.
+    /// A probe of several actors that run for a fixed time.
     fn together(&self, name: &str, mut actors: Vec<ActorSpec>, seconds: f64, kept: &str) -> Probe {
         for actor in actors.iter_mut().filter(|actor| actor.count.is_none()) {
             actor.time = Some(Span::seconds(seconds));
@@ -231,13 +223,13 @@ impl Maker {
         Probe::new(name, Work::Job(Box::new(job)), kept)
     }
 
-    /// A probe whose measurement is the mean of so many, if the drive is simulated: a real one has its time measured.
+    /// On a simulated drive, a measurement is the mean of `runs` runs.
     fn often(&self, runs: u32, mut probe: Probe) -> Probe {
         probe.runs = if self.simulated { runs } else { 1 };
         probe
     }
 
-    /// Written zones hold one block already, so that no write has to open them.
+    /// Writes one block to each zone first, so that no timed write opens a zone.
     fn opened(&self, mut probe: Probe) -> Probe {
         if let Work::Job(job) = &mut probe.work {
             let one_block = 1.0 / self.geometry.capacity_blocks as f64;

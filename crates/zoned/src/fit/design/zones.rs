@@ -1,4 +1,4 @@
-//! Zone commands by themselves.
+//! Zone commands alone.
 
 use super::{Block, Maker};
 use crate::fit::probe::{Probe, Work};
@@ -7,7 +7,7 @@ use crate::job::{Activity, ActorSpec};
 use crate::sim::HostPath;
 
 impl Maker {
-    /// Resets or finishes of zones that are written to a share; `None`: zones as they are, each once.
+    /// Resets or finishes of zones that are filled to a share; `None`: zones as they are, each once.
     pub(super) fn commands(&self, op: Activity, share: Option<f64>, rounds: u32, kept: &str) -> Probe {
         let actor = ActorSpec {
             zones: self.written(4),
@@ -24,13 +24,12 @@ impl Maker {
         1.0 / self.geometry.capacity_blocks as f64
     }
 
-    /// Resets and finishes of zones that must be written first.
+    /// Number of resets or finishes of zones that must be written first.
     fn few(&self) -> u32 {
         if self.simulated { self.effort.rounds } else { self.effort.rounds.div_ceil(5) }
     }
 }
 
-/// Opening, closing, resets of untouched zones, refusals.
 pub fn single_commands(maker: &Maker) -> Block {
     let (zone, rounds, block_bytes) = (maker.first, maker.effort.rounds, maker.block);
     let kept: Vec<&str> = singles::NAMES.to_vec();
@@ -48,7 +47,7 @@ pub fn single_commands(maker: &Maker) -> Block {
     Block { name: "single commands".into(), constants: constants.map(str::to_string).into(), probes: vec![probe] }
 }
 
-/// Resets by how full a zone is. Their spread shows in percentiles, which take many: simulated ones cost little.
+/// Resets by fill level. Their spread shows in percentiles, which need many resets; on simulated drives they are cheap.
 pub fn resets(maker: &Maker) -> Block {
     let rounds = if maker.simulated { maker.effort.rounds * 10 } else { maker.few() };
     let of = |share, kept| maker.commands(Activity::Reset, Some(share), rounds, kept);
@@ -60,7 +59,7 @@ pub fn resets(maker: &Maker) -> Block {
 
 pub fn finishes(maker: &Maker) -> Block {
     let of = |share, kept| maker.commands(Activity::Finish, Some(share), maker.few(), kept);
-    // Almost full zones take one of two times, seldom the longer one: simulated ones cost little.
+    // The rare long finish of an almost full zone needs many samples; on simulated drives they are cheap.
     let rounds = if maker.simulated { maker.effort.rounds * 10 } else { maker.few() };
     let almost = maker.commands(Activity::Finish, Some(0.999), rounds, "0.mean 0.p50 0.p95 0.low");
     let almost = maker.often(10, almost);

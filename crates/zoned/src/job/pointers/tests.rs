@@ -9,10 +9,10 @@ use crate::sim::model::Model;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed, Silent};
 
-/// Tag of commands that no worker submitted.
+/// Tag of commands by another program.
 const STRANGER: u32 = u32::MAX;
 
-/// A drive to which somebody else sends a command before the one of this number, from 0.
+/// A drive to which another program sends a command before the command with number `before`, from 0.
 struct Visited {
     drive: NullDevice,
     before: u32,
@@ -70,7 +70,7 @@ fn options(interrupt: &Interrupt) -> RunOptions<'_> {
     RunOptions { seed: Seed(1), progress: &Silent, interrupt }
 }
 
-/// What comes of a job when somebody appends a block to a zone before its command of this number.
+/// Result of a job when another program appends a block to a zone before the given command.
 fn visited(actor: ActorSpec, zone: u32, before: u32) -> Result<(), String> {
     visited_by((Operation::Append, 1), actor, zone, before)
 }
@@ -92,28 +92,28 @@ fn append(count: u64) -> ActorSpec {
 }
 
 #[test]
-fn a_strangers_block_between_our_own_appends_is_noticed() {
+fn foreign_block_between_appends_is_detected() {
     assert_eq!(visited(append(100), 0, u32::MAX), Ok(()));
     let found = visited(append(100), 1, 17).unwrap_err();
-    assert!(found.starts_with("zone 1 is written up to block 101, and this run wrote 100 there: another"), "{found}");
+    assert!(found.starts_with("zone 1 is written up to block 101, but this run wrote 100 there: another"), "{found}");
     let unused = visited(append(100), 9, 17).unwrap_err();
-    assert!(unused.starts_with("zone 9 is written up to block 1, and this run wrote 0"), "{unused}");
+    assert!(unused.starts_with("zone 9 is written up to block 1, but this run wrote 0"), "{unused}");
 }
 
-/// The drive refuses what we do there next: the zone is left, and no result may come of it.
+/// The drive refuses the job's next command in that zone: the worker leaves the zone, and the result is invalid.
 #[test]
-fn a_stranger_whom_our_commands_meet_is_noticed() {
+fn foreign_command_that_makes_ours_fail_is_detected() {
     let write = ActorSpec { op: Activity::Write, qd: 1, jobs: Some(1), ..append(100) };
     let first = visited(write.clone(), 0, 17).unwrap_err();
-    assert!(first.starts_with("zone 0 is written up to block 18, and this run wrote 17"), "{first}");
+    assert!(first.starts_with("zone 0 is written up to block 18, but this run wrote 17"), "{first}");
     let reset = visited_by((Operation::Reset, 0), write, 0, 17).unwrap_err();
-    assert!(reset.starts_with("zone 0 is written up to block 0, and this run wrote 17"), "{reset}");
+    assert!(reset.starts_with("zone 0 is written up to block 0, but this run wrote 17"), "{reset}");
     let full = visited_by((Operation::Finish, 0), append(100), 0, 17).unwrap_err();
-    assert!(full.starts_with("zone 0 is written up to block 275712, and this run wrote 9 there"), "{full}");
+    assert!(full.starts_with("zone 0 is written up to block 275712, but this run wrote 9 there"), "{full}");
 }
 
 #[test]
-fn a_strangers_block_where_we_read_is_noticed() {
+fn foreign_block_in_a_read_zone_is_detected() {
     let read = ActorSpec { op: Activity::RandomRead, ..append(50) };
     let half = Preparation { step: PrepareStep::Fill, zones: Zones::Range(0, 2), to: 0.5 };
     let job = |before| {
@@ -130,7 +130,7 @@ fn a_strangers_block_where_we_read_is_noticed() {
 }
 
 #[test]
-fn both_accounts_agree_after_jobs_of_every_kind_however_they_end() {
+fn derived_pointers_match_the_report_after_every_kind_of_job() {
     let model = Model::load("zn540").unwrap();
     let sized = |op, bytes| ActorSpec { bs: bytes, qd: 1, zones: Zones::Range(0, 3), ..ActorSpec::new(op) };
     let filled = |op| ActorSpec { occupancy: Some(0.01), ..sized(op, Bytes::kib(4)) };
@@ -146,7 +146,7 @@ fn both_accounts_agree_after_jobs_of_every_kind_however_they_end() {
     ];
     for actor in actors {
         let once = actor.op.manages() && actor.occupancy.is_none() && actor.op != Activity::OpenClose;
-        // Zones of 1077 MiB are written over and over in 10 s, by the writer of all three.
+        // Zones of 1077 MiB are rewritten in 10 s by the fastest writer.
         for milliseconds in [1, 7, 113, 10_000] {
             let time = Some(Span::seconds(f64::from(milliseconds) / 1e3)).filter(|_| !once);
             let actor = ActorSpec { time, ..actor.clone() };
@@ -161,7 +161,7 @@ fn both_accounts_agree_after_jobs_of_every_kind_however_they_end() {
 }
 
 #[test]
-fn steps_of_a_preparation_are_followed() {
+fn preparation_steps_update_pointers() {
     let mut drive = NullDevice::new(None).unwrap();
     drive.preset(1, Some(77)).unwrap();
     drive.preset(2, Some(77)).unwrap();

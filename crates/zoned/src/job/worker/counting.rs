@@ -1,4 +1,4 @@
-//! Which commands a count is of.
+//! Selects the commands that count.
 
 use super::{Phase, Wish, Worker};
 
@@ -8,7 +8,8 @@ impl Worker {
         self.actor.spec.count.is_some_and(|count| self.issued >= count)
     }
 
-    /// As many as may count are done or in flight. What ends within the ramp does not count, and others take its place.
+    /// Stops when enough commands are done or in flight. Commands that end within the ramp do not count and are
+    /// replaced.
     #[cold]
     pub(super) fn at_count(&mut self, now_ns: u64) -> Wish {
         if now_ns < self.count_from_ns && self.busy() {
@@ -18,7 +19,7 @@ impl Worker {
         self.at_end(now_ns)
     }
 
-    /// What ends within the ramp is not one of the commands to be counted.
+    /// A command that ended within the ramp does not count.
     #[cold]
     pub(super) fn give_back(&mut self, counted: bool, completed_ns: u64) {
         if completed_ns < self.count_from_ns {

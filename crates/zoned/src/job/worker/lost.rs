@@ -4,10 +4,10 @@ use super::{InFlight, Phase, Worker};
 use crate::command::{Operation, ZoneFault};
 use crate::geometry::{ZoneInfo, ZoneState};
 
-/// A worker gives up after so many refused commands in a row.
+/// A worker gives up after this number of refused commands in a row.
 const PATIENCE: u32 = 100;
 
-/// What a zone in this state answers to data, if it is lost for the rest of a run.
+/// Fault of data commands in this state, if the zone is unusable for the rest of a run.
 pub(super) fn fault_of(state: ZoneState) -> Option<ZoneFault> {
     match state {
         ZoneState::ReadOnly => Some(ZoneFault::ReadOnly),
@@ -17,7 +17,7 @@ pub(super) fn fault_of(state: ZoneState) -> Option<ZoneFault> {
 }
 
 impl Worker {
-    /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.
+    /// Drops a lost zone. A writer also leaves a zone whose pointer is no longer known.
     #[cold]
     pub(super) fn refused(&mut self, done: &InFlight, completed_ns: u64, fault: ZoneFault) {
         self.give_back(done.counted, completed_ns);
@@ -35,8 +35,8 @@ impl Worker {
         }
     }
 
-    /// What was refused is not written. Streams count blocks as they submit them; others still in flight to a zone that is left come
-    /// through or are refused, too.
+    /// Undoes the pointer update of a refused command. Streams count blocks on submission; others in flight to that
+    /// zone are completed or refused too.
     fn take_back(&mut self, done: &InFlight) {
         if self.actor.spec.op.manages() || !matches!(done.operation, Operation::Write | Operation::Append) {
             return;
@@ -47,13 +47,13 @@ impl Worker {
         }
     }
 
-    /// The zone whose state should be looked at: a drive answers a zone command there as one that does not fit the state, whether the
-    /// zone is lost or not.
+    /// The zone whose state should be read: drives refuse zone commands in lost zones with the same fault as an invalid
+    /// transition.
     pub fn doubtful_zone(&mut self) -> Option<u32> {
         self.doubtful.take()
     }
 
-    /// What the drive reports of a zone where something was refused. Returns whether it is lost, and so dropped.
+    /// Takes the drive's report of a zone with a refused command. Returns whether the zone is lost and was dropped.
     pub fn found(&mut self, info: &ZoneInfo) -> bool {
         let fault = fault_of(info.state);
         if let Some(fault) = fault {

@@ -1,4 +1,4 @@
-//! Rounds of zone commands: what makes a zone ready, what is measured, what cleans up behind it.
+//! Rounds of zone commands: preparation of a zone, measurement, cleanup.
 
 use super::super::spec::Activity;
 use super::{InFlight, OwnZone, Phase, Wish, Worker};
@@ -8,7 +8,6 @@ use crate::command::{Completion, Operation};
 const FILL_BYTES: u32 = 128 << 10;
 
 impl Worker {
-    /// Zone commands: one at a time.
     pub(super) fn manage(&mut self) -> Wish {
         if self.busy() {
             return Wish::WaitForCompletion;
@@ -38,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// The answer to [`Wish::Preset`].
+    /// Result of [`Wish::Preset`].
     pub fn preset_done(&mut self, done: bool) {
         if done {
             self.phase = Phase::Round(0);
@@ -60,7 +59,7 @@ impl Worker {
         self.submit(Operation::Write, place.zone, done, blocks as u32, false)
     }
 
-    /// The commands of one round: what is measured, then what makes the zone ready for the next round.
+    /// Commands of one round: the measured ones, then those that prepare the next round.
     fn round(&mut self, place: OwnZone, step: u8) -> Wish {
         let zone = place.zone;
         let blocks = self.actor.blocks;
@@ -77,7 +76,7 @@ impl Worker {
         }
     }
 
-    /// What a command of a round did to the write pointer. Streams keep it as they submit.
+    /// Updates the write pointer after a command of a round. Streams do so on submission.
     pub(super) fn keep_pointer(&mut self, done: &InFlight) {
         let (manages, capacity) = (self.actor.spec.op.manages(), self.capacity);
         let Some(place) = self.places.get_mut(self.at).filter(|place| place.zone == done.zone) else { return };
@@ -89,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// Goes on in a round after one of its commands.
+    /// Continues a round after one of its commands.
     pub(super) fn advance(&mut self, done: &InFlight, completion: &Completion) {
         if self.phase == Phase::Ended || self.places.is_empty() {
             return;

@@ -1,9 +1,9 @@
-//! What a die does next.
+//! Selects the next work of a die.
 
 use super::*;
 
 impl Flash {
-    /// Lets the running program stop at the end of its present segment.
+    /// Suspends the running program at the end of its current segment.
     pub(super) fn interrupt(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
         let beyond_first = (now - target.segment_start).saturating_sub(target.first);
@@ -15,7 +15,6 @@ impl Flash {
         events.push_program(target.segment_start + passed, die, target.stamp);
     }
 
-    /// Gives an idle die its next work.
     pub(super) fn dispatch(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let may_program = now >= self.stopped_until;
         let target = &mut self.dies[die as usize];

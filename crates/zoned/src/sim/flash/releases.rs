@@ -1,5 +1,5 @@
-//! When parts of programs' data leave the buffer. Nothing else happens then, so that they are no events of their own: they are
-//! looked at when somebody wants room.
+//! Release of program data from the buffer. Releases have no other effect, so they are not events: they are evaluated
+//! when buffer space is needed.
 
 use super::{Flash, FlashModel, ns};
 use std::collections::VecDeque;
@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 /// The same part of all programs' data.
 #[derive(Debug)]
 struct Part {
-    /// When it leaves after the start of its program.
+    /// Delay from the start of the program.
     after: u64,
-    /// When those of programs that have started leave; in order, as the programs start in order.
+    /// Release times of started programs, in order.
     due: VecDeque<u64>,
 }
 
@@ -20,7 +20,6 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// None yet. The first part of a program's data leaves as it starts.
     pub fn new(model: &FlashModel) -> Self {
         let parts = u64::from(model.unit_kib / model.release_kib);
         let second = parts.div_ceil(2);
@@ -41,13 +40,12 @@ impl Releases {
         }
     }
 
-    /// When the next part leaves; `u64::MAX` when there is none.
+    /// When the next part is released; `u64::MAX` without parts.
     #[inline]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes the next part.
     #[inline]
     pub fn pop(&mut self) {
         let next = self.next;
@@ -57,7 +55,7 @@ impl Releases {
         self.find_next();
     }
 
-    /// All parts leave so much later.
+    /// Delays all parts.
     pub fn postpone(&mut self, by: u64) {
         self.parts.iter_mut().flat_map(|part| &mut part.due).for_each(|due| *due += by);
         self.find_next();
@@ -70,20 +68,20 @@ impl Releases {
 }
 
 impl Flash {
-    /// When data leave the buffer next; `u64::MAX`: none are about to.
+    /// When data are released next; `u64::MAX` without any.
     #[inline]
     pub fn next_release(&self) -> u64 {
         self.releases.next()
     }
 
-    /// The next data leave the buffer.
+    /// Releases the next data.
     #[inline]
     pub fn release(&mut self) {
         self.releases.pop();
         self.buffered = self.buffered.saturating_sub(self.release);
     }
 
-    /// All data leave that do so before `time`.
+    /// Releases all data that are due before `time`.
     #[inline]
     pub fn release_before(&mut self, time: u64) {
         while self.releases.next() < time {

@@ -1,16 +1,16 @@
-//! What resets do to programs.
+//! Effect of resets on programs.
 
 use super::*;
 
 impl Flash {
-    /// How much programs are in the way of a reset, 0 to 1: whether any of a few dies is programming, and for how long after the
-    /// last reset let them go on.
+    /// How much programs slow a reset, 0 to 1: whether any of a few dies is programming, and for how long programs have
+    /// run since the last reset.
     pub fn crowding(&self, now: u64, settle: u64) -> f64 {
         let since = now.saturating_sub(self.stopped_until) as f64 / settle.max(1) as f64;
         (1.0 - (1.0 - self.programming_share()).powi(3)) * since.min(1.0)
     }
 
-    /// No program starts or goes on for `duration` ns from now on, and their data stay in the buffer; those before it add up.
+    /// Stops programs for `duration` ns; their data stay in the buffer. Earlier stops add up.
     pub fn stop_programs(&mut self, now: u64, duration: u64, events: &mut EventQueue) {
         self.release_before(now);
         self.releases.postpone(duration);
@@ -23,7 +23,7 @@ impl Flash {
         }
     }
 
-    /// Programs may go on, unless another reset stopped them again.
+    /// Programs may continue, unless another reset stopped them again.
     pub fn resume(&mut self, now: u64, events: &mut EventQueue) {
         if now < self.stopped_until {
             return;

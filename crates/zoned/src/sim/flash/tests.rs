@@ -19,7 +19,7 @@ fn until(kind: EventKind, flash: &mut Flash, events: &mut EventQueue) -> u64 {
 }
 
 #[test]
-fn a_read_waits_for_the_segment_in_hand_and_the_suspension() {
+fn read_waits_for_current_segment_and_suspension() {
     const US: u64 = 1000;
     let mut model = Model::load("zn540").unwrap();
     model.flash.load_us_per_kib = 0.0;
@@ -33,7 +33,7 @@ fn a_read_waits_for_the_segment_in_hand_and_the_suspension() {
         flash.program(0, 0, Program::Extra, &mut events);
         flash.read(arrival * US, 0, page, &mut events);
         assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), (segment_end + 57) * US, "arrived at {arrival}");
-        // The program goes on with a segment that is not its first.
+        // The program continues with a segment that is not its first.
         let resumed = until(EventKind::Sent, &mut flash, &mut events);
         flash.read(resumed + US, 0, page, &mut events);
         assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), resumed + 257 * US);

@@ -1,9 +1,9 @@
-//! What a model must be.
+//! Validates models.
 
 use super::*;
 
 impl Model {
-    /// Times and shares: not negative, and so small that sums of them fit 64 bits of nanoseconds.
+    /// Times and shares must not be negative, and small enough for sums to fit 64 bits of nanoseconds.
     pub(super) fn check_numbers(&self) -> Result<(), ZonedError> {
         let value = toml::Value::try_from(self).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
         let mut rest = vec![(String::new(), &value)];
@@ -35,9 +35,7 @@ impl Model {
             return wrong("zone_capacity_mib must not exceed zone_size_mib, nor that 1 TiB");
         }
         if geometry.conventional_zones > 0 && (self.zones.is_none() || geometry.conventional_zones >= geometry.zones) {
-            return wrong(
-                "conventional_zones belong to a zoned drive, and must leave it a zone that is written in order",
-            );
+            return wrong("conventional_zones require a zoned drive, and must leave at least one sequential zone");
         }
         let largest = geometry.transfer_limit_kib.max(geometry.append_limit_kib);
         if geometry.zones > 1 << 20 || geometry.max_open > 1 << 20 || largest > 1 << 20 {
@@ -73,17 +71,17 @@ impl Model {
             return wrong("segment_spread and program_spread must be from 0 to 0.9");
         }
         if self.zones.as_ref().is_some_and(|zones| zones.spread > 1.0) {
-            return wrong("zones spread must be from 0 to 1: no command takes less than no time");
+            return wrong("zones spread must be from 0 to 1, otherwise times would be negative");
         }
         if flash.redo_us >= flash.segment_us * (1.0 - flash.segment_spread) {
-            return wrong("redo_us must be less than the shortest segment, else programs never end under reads");
+            return wrong("redo_us must be less than the shortest segment, otherwise programs never end under reads");
         }
         let garbage = self.garbage.iter().flat_map(|g| [g.fresh_free_mib, g.start_below_mib, g.stop_above_mib]);
         if garbage.into_iter().any(|mib| mib > 1 << 30) {
             return wrong("garbage levels must not exceed 1 PiB");
         }
         if u64::from(flash.buffer_kib) < u64::from(geometry.max_active.max(1)) * u64::from(flash.unit_kib) {
-            return wrong("buffer_kib must hold one unit_kib per active zone, else writes would wait for ever");
+            return wrong("buffer_kib must hold one unit_kib per active zone, otherwise writes would wait forever");
         }
         Ok(())
     }

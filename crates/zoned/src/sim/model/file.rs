@@ -1,4 +1,4 @@
-//! Model files: those that come with the program, and the user's.
+//! Model files: built-in ones and the user's.
 
 use super::Model;
 use crate::error::ZonedError;
@@ -6,19 +6,19 @@ use senesce_core::IoFailure;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where fitted constants come from.
+/// Source of fitted constants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitSource {
     /// The drive that was measured.
     pub drive: String,
-    /// The model whose constants stand where nothing was measured.
+    /// Start model, which supplies constants that were not measured.
     pub start: String,
-    /// Relative standard deviation of each constant that was determined.
+    /// Relative standard deviation of each determined constant.
     pub deviation: BTreeMap<String, f64>,
-    /// Median absolute relative error at points that nothing was fitted to.
+    /// Median absolute relative error at held-out points.
     pub median_error: f64,
-    /// How many values that is the median of.
+    /// Number of values of that median.
     pub errors: u32,
 }
 
@@ -28,11 +28,7 @@ pub const BUILT_IN: [(&str, &str); 2] = [
 ];
 
 impl Model {
-    /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for an unknown name, with the nearest one and all that there are; [`ZonedError::Io`] when
-    /// the file cannot be read; as [`Self::parse`].
+    /// Loads a built-in model by name, or a model file by path (contains `/` or ends in `.toml`).
     pub fn load(name: &str) -> Result<Self, ZonedError> {
         if name.contains('/') || name.ends_with(".toml") {
             let text = senesce_core::input::text(name.as_ref()).map_err(|source| {
@@ -47,29 +43,24 @@ impl Model {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
             let suggestion = senesce_core::parameter::suggest(name, names.iter().copied());
             return Err(ZonedError::Usage(format!(
-                "there is no model '{name}'{suggestion}; there are {}, or give the path of a TOML file",
+                "unknown model '{name}'{suggestion}; choose from {}, or give the path of a TOML file",
                 names.join(", ")
             )));
         };
         Self::parse(text)
     }
 
-    /// Reads and checks a model.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] with the key that is unknown, missing or out of its range.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         let model: Self = toml::from_str(text).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
         model.checked()
     }
 
-    /// This model, if its numbers make sense together.
+    /// Returns this model if its numbers are consistent.
     pub fn checked(self) -> Result<Self, ZonedError> {
         self.check()?;
         Ok(self)
     }
 
-    /// The text of a model file.
     pub fn to_toml(&self) -> Result<String, ZonedError> {
         toml::to_string(self).map_err(|error| ZonedError::Usage(format!("model {}: {error}", self.name)))
     }

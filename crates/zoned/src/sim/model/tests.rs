@@ -4,7 +4,7 @@ use crate::device::ZonedDevice;
 use crate::sim::{SimDevice, SimOptions};
 use senesce_core::Seed;
 
-/// A few writes and reads, until all are done.
+/// Runs a few writes and reads.
 fn use_a_little(model: &Model) {
     let Ok(mut drive) = SimDevice::new(model, SimOptions::default(), Seed(1)) else { return };
     drive.reserve(32, 4096).unwrap();
@@ -21,7 +21,7 @@ fn use_a_little(model: &Model) {
     }
 }
 
-/// Every number of every built-in model in turn becomes something extreme: a drive or an error, never a panic.
+/// Extreme values of any number of any built-in model give a drive or an error, never a panic.
 #[test]
 fn extreme_numbers_are_a_drive_or_an_error() {
     let (mut drives, mut errors) = (0, 0);
@@ -57,7 +57,7 @@ fn extreme_numbers_are_a_drive_or_an_error() {
 }
 
 #[test]
-fn a_spread_of_more_than_all_is_refused() {
+fn spread_above_one_is_refused() {
     let (_, text) = BUILT_IN.iter().find(|(_, text)| text.contains("\nspread = ")).unwrap();
     let with = |spread: &str| {
         let changed =

@@ -35,7 +35,7 @@ impl Body<'_> {
         }
     }
 
-    /// Every state that commands can reach, and the way back.
+    /// Every state that commands can reach, and back to empty.
     fn states(&mut self) {
         assert_eq!(self.info(0).state, ZoneState::Empty);
         self.run(Operation::Write, 0, 0, 8).unwrap();
@@ -54,7 +54,7 @@ impl Body<'_> {
         assert_eq!(self.info(0).state, ZoneState::Empty);
     }
 
-    /// What the drive must refuse.
+    /// Commands that the drive must refuse.
     fn errors(&mut self) {
         assert_eq!(self.run(Operation::Write, 1, 8, 8), Err(ZoneFault::NotAtPointer));
         self.run(Operation::Finish, 1, 0, 0).unwrap();
@@ -81,7 +81,7 @@ impl Body<'_> {
     }
 }
 
-/// Appends at depth fill a zone without a gap and without an overlap.
+/// Appends at depth fill a zone without gaps or overlaps.
 fn appends_at_depth(device: &mut dyn ZonedDevice) {
     if device.geometry().append_limit == 0 {
         return println!("{} offers no appends", device.geometry().name);
@@ -120,7 +120,7 @@ fn single_commands(device: &mut dyn ZonedDevice) {
     body.reset_all();
 }
 
-/// Several actors at once through the job runner.
+/// Concurrent actors through the job runner.
 fn jobs(name: &DeviceName, way: HostPath, submission: Submission, erase: Option<&str>) {
     let actor = |op, zones| ActorSpec { zones, count: Some(200), bs: Bytes::kib(16), ..ActorSpec::new(op) };
     let qd = if submission == Submission::Ioctl { 1 } else { 4 };
@@ -143,7 +143,7 @@ fn jobs(name: &DeviceName, way: HostPath, submission: Submission, erase: Option<
     }
 }
 
-/// Somebody else, who writes one block as soon as the workers of a job are about to begin.
+/// Another program that writes one block when the workers of a job are about to begin.
 struct Stranger<'a> {
     path: &'a Path,
     way: HostPath,
@@ -177,7 +177,8 @@ impl Progress for Stranger<'_> {
     fn say(&self, _message: &str) {}
 }
 
-/// A block of a stranger is noticed by where the zones end, though no command of the job meets it: where the job appends, or elsewhere.
+/// A foreign block is detected by the write pointers even if no command of the job fails, both in zones of the job and
+/// elsewhere.
 fn strangers(path: &Path, way: HostPath, submission: Submission) {
     let (op, zone) = if way.bypasses_block_layer() { (Activity::Append, 9) } else { (Activity::Write, 11) };
     let interrupt = Interrupt::new();
@@ -193,7 +194,7 @@ fn strangers(path: &Path, way: HostPath, submission: Submission) {
     }
 }
 
-/// One between two jobs of a run is noticed too, and what is on the drive is vouched for no more.
+/// A foreign block between two jobs of a run is detected too, and the leftover has no content hash any more.
 fn strangers_between(path: &Path, way: HostPath, submission: Submission) {
     let interrupt = Interrupt::new();
     let options = RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt };
@@ -226,7 +227,7 @@ pub fn simulated(model: &str) {
     }
 }
 
-/// The body on a drive of this machine, whose data are lost: single commands and jobs by one way.
+/// Runs the body on a real drive, destroying its data: single commands and jobs by one path.
 #[allow(dead_code)]
 pub fn drive(path: &Path, way: HostPath, submission: Submission) {
     let erase = path.to_str();

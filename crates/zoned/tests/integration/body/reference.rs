@@ -1,5 +1,5 @@
-//! A second, naive zone state machine written from the specification's table of transitions: counts are made by looking
-//! at all zones every time. The devices are judged by it.
+//! A second, naive zone state machine from the specification's table of transitions, with counts by a full scan. The
+//! reference for all devices.
 
 use senesce_zoned::{Command, Geometry, Operation, ZoneFault, ZoneState};
 
