@@ -3,7 +3,7 @@
 //! Usage: `report_cells [ROUNDS [RUNDIR]]`; a RUNDIR keeps the record, for `senesce report`.
 
 use senesce_core::{Environment, Measurement, Record, RunDirectory, Seed};
-use senesce_runs::run::{analyse, new_plan};
+use senesce_runner::{analyse, new_plan};
 use senesce_study::matrix::{self, RunId};
 use senesce_study::{Study, StudySpec};
 use serde_json::json;

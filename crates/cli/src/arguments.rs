@@ -1,6 +1,5 @@
 //! Words that mean the same to every verb: runs, shares; and what completions offer for them.
 
-use crate::registry::REGISTRY;
 use crate::session::runs_directory;
 use clap::builder::{PathBufValueParser, RangedU64ValueParser, TypedValueParser};
 use clap_complete::engine::CompletionCandidate;
@@ -118,7 +117,7 @@ pub fn complete_file_system(begun: &OsStr) -> Vec<CompletionCandidate> {
 
 /// For completions: the doc pages.
 pub fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
-    matching(begun, REGISTRY.pages().into_iter().map(str::to_string))
+    matching(begun, crate::pages::names().into_iter().map(str::to_string))
 }
 
 /// For completions: the releases of the kernels in the cache.

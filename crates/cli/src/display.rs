@@ -5,7 +5,7 @@ use crate::output::output_failed;
 use crate::session::Session;
 use senesce_core::text::visible_line;
 use senesce_core::{Analysis, ExitCode, Failure, Plan, Table};
-use senesce_runs::run::{Outcome, State, interrupted_words};
+use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::io::{self, Write};
 

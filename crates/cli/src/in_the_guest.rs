@@ -16,7 +16,7 @@ use std::path::Path;
 /// Runs the arguments of this process, without `--vm`, in a guest. Files below `--out` or `./senesce-runs` stay on the host.
 pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     check(verb, arguments)?;
-    let mut command = vec![senesce_runs::run::own_program()?];
+    let mut command = vec![senesce_guest::carry::own_program()?];
     command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let shares = Shares::of(verb, arguments, &here)?;

@@ -22,6 +22,7 @@ mod display;
 mod documented;
 mod in_the_guest;
 mod output;
+mod pages;
 mod ranks;
 mod registry;
 mod session;

@@ -1,7 +1,7 @@
 //! What there is in all crates: experiments, kinds of records, importers.
 
+use senesce_runner::Registry;
 use senesce_runs::import::{self, Importer};
-use senesce_runs::registry::Registry;
 
 /// Every experiment and every verb that leaves records.
 pub const REGISTRY: Registry = Registry {

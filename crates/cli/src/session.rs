@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
-use senesce_runs::run::Conduct;
+use senesce_runner::Conduct;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ impl Session {
             only: None,
             progress: self.progress(),
             interrupt,
-            cluster: None,
+            peers: None,
         }
     }
 

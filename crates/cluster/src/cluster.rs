@@ -7,10 +7,11 @@ use crate::message::{Message, MessageKind};
 use crate::state::{Ending, Halt, State};
 use crate::transport::Transport;
 use crossbeam_channel::{Sender, bounded, unbounded};
-use senesce_core::Failure;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::{Failure, Peers};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -29,6 +30,12 @@ pub struct Cluster {
     coordinator: Option<JoinHandle<()>>,
     step: AtomicU64,
     waited_ns: AtomicU64,
+}
+
+impl Peers for Cluster {
+    fn have_ended(&self) -> bool {
+        self.ending().is_some()
+    }
 }
 
 impl Cluster {
@@ -237,6 +244,12 @@ impl Cluster {
 
     pub fn ending(&self) -> Option<Ending> {
         self.state.inner().ending.clone()
+    }
+
+    /// The ranks of a run that they take part in.
+    pub fn among(peers: Option<&dyn Peers>) -> Option<&Self> {
+        let peers: &dyn Any = peers?;
+        peers.downcast_ref()
     }
 
     /// Ends the run on all ranks because it failed on this one. An end that is known already stays the reason.

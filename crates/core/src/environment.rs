@@ -37,11 +37,16 @@ impl Environment {
         facts.put_file("cgroup.memory_max", "/sys/fs/cgroup/memory.max");
         facts.put_file("cgroup.cpu_max", "/sys/fs/cgroup/cpu.max");
         facts.0.insert("process.root".into(), is_root().into());
-        // The guest sets it in its guest: numbers taken under emulation must say so.
+        // The host sets it in its guest: numbers taken under emulation must be marked.
         if let Some(accelerator) = crate::machine::guest_accelerator() {
             facts.put("vm.accelerator", accelerator);
         }
         facts
+    }
+
+    /// Whether the processor was emulated: times are then the emulator's.
+    pub fn is_emulated(&self) -> bool {
+        self.0.get("vm.accelerator").is_some_and(|value| value == crate::machine::EMULATION)
     }
 
     /// What a report must say about this environment before any number.

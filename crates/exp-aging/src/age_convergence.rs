@@ -14,7 +14,7 @@ use senesce_core::analysis::*;
 use senesce_core::parameter::{names, real};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_sys::clock::thread_cpu_time;
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};

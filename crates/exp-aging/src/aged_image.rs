@@ -6,8 +6,8 @@ use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec,
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Size};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
+use senesce_runner::{Context, Needs, Planned, Run, interrupted};
 use senesce_runs::kernel_log::fail_on;
-use senesce_runs::run::{Context, Needs, Planned, Run, interrupted};
 use senesce_sys::clock::process_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use senesce_aging::{AgingPlan, Compression, ExecuteOptions, Limit, PlanSpec};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_diagnose::headroom::{Creatable, EndsBy};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 

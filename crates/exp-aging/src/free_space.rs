@@ -10,7 +10,7 @@ use senesce_core::analysis::{Analysis, Better, Figure};
 use senesce_core::parameter::real;
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_layout::{FreeSpace, Layout};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_study::images::{ImageFacts, Images};
 use senesce_study::matrix::{ImageId, aging_plan};
 use senesce_study::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};

@@ -12,7 +12,7 @@ pub mod early_enospc;
 pub mod equal_layouts;
 pub mod free_space;
 
-use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
+use senesce_runner::{Reproducible, RunKind, experiment, verb};
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[

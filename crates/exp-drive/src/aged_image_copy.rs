@@ -14,7 +14,7 @@ use senesce_devmodel::replay::busy_ns;
 use senesce_devmodel::simulate::history_of_reads;
 use senesce_devmodel::ssd::{Drive, Flash};
 use senesce_devmodel::{DeviceModel, Operation, Parameters, Request};
-use senesce_runs::run::{Context, Experiment, Needs, NoEvent, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, NoEvent, Planned, Recorded, Run};
 use senesce_volume::{FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -8,7 +8,7 @@ use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Tab
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_devmodel::ssd::Drive;
 use senesce_devmodel::{Device, DeviceModel, Operation, Parameters, Request};
-use senesce_runs::run::{Context, Experiment, NoEvent, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, NoEvent, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@ pub mod ssd_die_collision;
 pub mod write_amplification;
 
 use senesce_core::{Better, Failure, Measurement};
-use senesce_runs::run::{Reproducible, experiment};
+use senesce_runner::{Reproducible, experiment};
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[

@@ -6,7 +6,7 @@ use senesce_claims::Facts;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed};
 use senesce_devmodel::ssd::fast24::{OFFSETS, WORKLOADS, Workload, rates};
-use senesce_runs::run::{Context, Experiment, NoEvent, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, NoEvent, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Tab
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed};
 use senesce_devmodel::ssd::amplification::{Uniform, desnoyers, measured as simulated};
 use senesce_devmodel::ssd::parameters::Policy;
-use senesce_runs::run::{Context, Experiment, NoEvent, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, NoEvent, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use program::Git;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Failure, Level, Seed};
-use senesce_runs::run::Needs;
+use senesce_runner::Needs;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};

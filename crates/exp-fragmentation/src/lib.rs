@@ -7,7 +7,7 @@ pub mod fragmentation;
 pub mod git_aging;
 pub mod mail_aging;
 
-use senesce_runs::run::{Reproducible, experiment};
+use senesce_runner::{Reproducible, experiment};
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[

@@ -9,7 +9,7 @@ use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_objstore::ChunkerSpec;
 use senesce_objstore::chunker::study::{self, Trial};
 use senesce_objstore::dedup::Totals;
-use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@ use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measuremen
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::vcs::files::generate_many;
 use senesce_objstore::{Layout, Scheme, Store, StoreError, StoreSettings};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::throttle::RateLimit;
 use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
@@ -223,7 +223,7 @@ impl Arm {
 impl Spec {
     fn options(&self, context: &mut Context<'_, IoScheduler>) -> Result<OpenOptions, Failure> {
         let mkfs_options = if self.fs == FileSystem::Ext4 { "-m 0 -i 4096".into() } else { String::new() };
-        Ok(OpenOptions { mkfs_options, erase: context.may_erase(&self.target)?, ..OpenOptions::fresh(self.fs) })
+        Ok(OpenOptions { mkfs_options, erase: context.may_erase(self.target.image())?, ..OpenOptions::fresh(self.fs) })
     }
 
     fn limit(&self) -> RateLimit {

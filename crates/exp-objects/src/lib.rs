@@ -6,7 +6,7 @@ pub mod object_dirs;
 pub mod vcs_scaling;
 
 use senesce_core::Environment;
-use senesce_runs::run::{Reproducible, experiment};
+use senesce_runner::{Reproducible, experiment};
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[

@@ -10,7 +10,7 @@ use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_objstore::fill::{Full, Write, fill};
 use senesce_objstore::{Scheme, advise, occupancy};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -176,7 +176,7 @@ impl Run for ObjectDirs {
 
     fn step(&mut self, spec: &Spec, step: &Fill, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let Fill { scheme, repeat } = *step;
-        let options = OpenOptions { erase: context.may_erase(&spec.target)?, ..spec.options() };
+        let options = OpenOptions { erase: context.may_erase(spec.target.image())?, ..spec.options() };
         let target: MountedTarget = open(&spec.target, &options)?;
         context.add_environment(&target.environment())?;
         let mut writes = Columns::new(scheme, repeat);

@@ -11,7 +11,7 @@ use senesce_claims::Facts;
 use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_objstore::vcs::System;
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -184,7 +184,7 @@ impl Spec {
 
     fn options(&self, context: &mut Context<'_, VcsScaling>) -> Result<OpenOptions, Failure> {
         let mkfs_options = if self.fs == FileSystem::Ext4 { self.mkfs_options.clone() } else { String::new() };
-        Ok(OpenOptions { mkfs_options, erase: context.may_erase(&self.target)?, ..OpenOptions::fresh(self.fs) })
+        Ok(OpenOptions { mkfs_options, erase: context.may_erase(self.target.image())?, ..OpenOptions::fresh(self.fs) })
     }
 
     /// All cells, every system in turn in random order, so that no drift of the machine falls on one system.

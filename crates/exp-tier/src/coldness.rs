@@ -16,7 +16,7 @@ use senesce_core::failure::failed;
 use senesce_core::heartbeat::watched;
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span, Table};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs::File;

@@ -14,7 +14,7 @@ use senesce_core::published::{self, PublishedValue};
 use senesce_core::{
     Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Mark, Measurement, Seed, Series, Silent, Size, Span,
 };
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_workload::micro::{FileOpsOptions, OperationResult, file_ops, operations};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

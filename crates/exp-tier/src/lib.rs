@@ -8,7 +8,7 @@ pub mod tier;
 pub mod tier_fileserver;
 pub mod tier_sweep;
 
-use senesce_runs::run::{Reproducible, experiment};
+use senesce_runner::{Reproducible, experiment};
 
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[

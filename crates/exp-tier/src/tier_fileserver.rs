@@ -12,7 +12,7 @@ use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Finite, Level, Measurement, Seed, Size, Span};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_workload::bench::draw;
 use senesce_workload::{Bench, Length, Options, Workload, builtin};
 use serde::{Deserialize, Serialize};

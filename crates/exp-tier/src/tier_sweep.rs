@@ -15,7 +15,7 @@ use senesce_core::analysis::Better;
 use senesce_core::failure::failed;
 use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_tierfs::cold::AlignedBuffer;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;

@@ -11,8 +11,9 @@ use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
-use senesce_runs::drives;
-use senesce_runs::run::{self, Context, Experiment, Guest, Planned, Run, run_in_guest};
+use senesce_guest::carry::{GuestSpec, run_in_guest};
+use senesce_guest::drives;
+use senesce_runner::{Context, Experiment, Planned, Run};
 use senesce_volume::BlockDevice;
 use senesce_volume::guest::{Wanted, find};
 use serde::{Deserialize, Serialize};
@@ -153,7 +154,7 @@ impl Run for F2fsBandwidth {
     type Event = Event;
     type Step = Step;
 
-    fn facts(_spec: &Spec, recorded: &run::Recorded<Self>, facts: Facts) -> Facts {
+    fn facts(_spec: &Spec, recorded: &senesce_runner::Recorded<Self>, facts: Facts) -> Facts {
         let facts = crate::guest_drives::facts(&recorded.environment, facts);
         match recorded.events().any(|event| matches!(event, Event::OnModel(_))) {
             true => crate::on_model::facts(facts),
@@ -212,11 +213,12 @@ impl Run for F2fsBandwidth {
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         match step {
             Step::Guest => {
-                let guest = Guest {
+                let guest = GuestSpec {
                     kernel: None,
                     drives: drives::slowed(drives::emulated_with(spec.size.0, ZONES), spec.guest_latency),
                     memory: spec.guest_memory.0,
                     time_limit: spec.time_limit.0,
+                    events_name_guest: false,
                 };
                 let auto = || drives::AUTO.to_string();
                 let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
@@ -236,11 +238,11 @@ impl Run for F2fsBandwidth {
         }
     }
 
-    fn analyse(_spec: &Spec, recorded: &run::Recorded<Self>) -> Result<Analysis, Failure> {
+    fn analyse(_spec: &Spec, recorded: &senesce_runner::Recorded<Self>) -> Result<Analysis, Failure> {
         Ok(analysis::analyse(recorded))
     }
 
-    fn measurements(_spec: &Spec, recorded: &run::Recorded<Self>) -> Vec<Measurement> {
+    fn measurements(_spec: &Spec, recorded: &senesce_runner::Recorded<Self>) -> Vec<Measurement> {
         let emulated = recorded.environment.0.contains_key("vm.accelerator");
         recorded.events().filter_map(|event| measurement(event, emulated)).collect()
     }

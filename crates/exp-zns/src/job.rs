@@ -10,7 +10,7 @@ use senesce_core::analysis::Table;
 use senesce_core::{
     Analysis, Axis, Better, ExitCode, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series,
 };
-use senesce_runs::run::{Context, Planned, Recorded, Run, interrupted, new_plan};
+use senesce_runner::{Context, Planned, Recorded, Run, interrupted, new_plan};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Job, JobResult};
 use senesce_zoned::run::{DeviceName, RunOptions, plan_job, run_job};

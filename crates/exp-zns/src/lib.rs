@@ -20,8 +20,8 @@ pub mod zns_rocksdb;
 pub mod zns_study;
 pub mod zoned_model;
 
+use senesce_runner::{Reproducible, RunKind, experiment, verb};
 use senesce_runs::import::Importer;
-use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
 use zns::Zns;
 
 #[rustfmt::skip]

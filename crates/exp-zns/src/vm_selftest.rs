@@ -3,8 +3,9 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span, Table};
+use senesce_guest::carry::GuestBooted;
 use senesce_guest::{Drive, GuestRun, Keep, kernel};
-use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -8,7 +8,7 @@ use crate::zns::values::Values;
 use crate::zns::{Parameters, ZONED, Zns, ZnsStudy, once};
 use clap::Args;
 use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use senesce_zoned::script::{Opening, Timed, cost_of_round, open_close_round};
 use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, Operation, ZoneState, ZonedDevice};

@@ -13,8 +13,9 @@ use clap::Args;
 use senesce_claims::Facts;
 use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
-use senesce_runs::drives;
-use senesce_runs::run::{self, Context, Experiment, Guest, NotDone, Planned, Run, steps_in_guest};
+use senesce_guest::carry::{GuestSpec, NotDone, steps_in_guest};
+use senesce_guest::drives;
+use senesce_runner::{Context, Experiment, Planned, Run};
 use senesce_volume::guest::Guest as InsideGuest;
 use serde::{Deserialize, Serialize};
 use setup::{SETUPS, ZENFS};
@@ -154,7 +155,7 @@ impl Run for ZnsRocksdb {
     type Event = Event;
     type Step = Step;
 
-    fn facts(_spec: &Spec, recorded: &run::Recorded<Self>, facts: Facts) -> Facts {
+    fn facts(_spec: &Spec, recorded: &senesce_runner::Recorded<Self>, facts: Facts) -> Facts {
         let facts = crate::guest_drives::facts(&recorded.environment, facts);
         match recorded.events().any(|event| matches!(event, Event::OnModel(_))) {
             true => crate::on_model::facts(facts),
@@ -191,12 +192,12 @@ impl Run for ZnsRocksdb {
         bench::run_setup((name, repeat), spec, &mut self.ours, context)
     }
 
-    fn measurements(_spec: &Spec, recorded: &run::Recorded<Self>) -> Vec<Measurement> {
+    fn measurements(_spec: &Spec, recorded: &senesce_runner::Recorded<Self>) -> Vec<Measurement> {
         let emulated = recorded.environment.0.contains_key("vm.accelerator");
         recorded.events().flat_map(|event| measurements::of(event, emulated)).collect()
     }
 
-    fn analyse(spec: &Spec, recorded: &run::Recorded<Self>) -> Result<Analysis, Failure> {
+    fn analyse(spec: &Spec, recorded: &senesce_runner::Recorded<Self>) -> Result<Analysis, Failure> {
         let measured = recorded.events().filter_map(|event| match event {
             Event::Measured(measured) => Some(measured.clone()),
             _ => None,
@@ -249,11 +250,12 @@ impl ZnsRocksdb {
         if let Entry::Vacant(untried) = self.tried.entry(repeat) {
             let auto = || drives::AUTO.to_string();
             let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
-            let guest = Guest {
+            let guest = GuestSpec {
                 kernel: None,
                 drives: drives::slowed(drives::emulated(spec.size.0), spec.guest_latency),
                 memory: Bytes::gib(1),
                 time_limit: spec.time_limit.0,
+                events_name_guest: false,
             };
             let all = spec.setups().into_iter().map(|name| Step::Setup(name, repeat));
             let left: Vec<Step> = all.filter(|one| !context.recorded().is_done(one)).collect();
@@ -338,7 +340,7 @@ impl Spec {
         let places = [&self.conventional, &self.zoned, &self.metadata].map(|name| name == GUEST);
         if places.contains(&true) && places.contains(&false) {
             return Err(Failure::usage(
-                "conventional, zoned and metadata must be either all lab or all drives of this machine",
+                "conventional, zoned and metadata must be either all vm or all drives of this machine",
             ));
         }
         // Space amplification, the log and what compaction has not yet deleted.

@@ -1,7 +1,9 @@
 //! The guest: a QEMU guest that boots in seconds on the host's own files, with emulated NVMe and ZNS drives, and runs a
 //! command in it. The host's root is seen read-only under an overlay; one folder of results is shared back.
 
+pub mod carry;
 pub mod drive;
+pub mod drives;
 pub mod error;
 pub mod guest;
 pub mod image;

@@ -1,9 +1,9 @@
 //! Records in one documented, tidy shape for other programs. The schema is described in docs/verbs/report.md.
 
 use crate::measurements;
-use crate::registry::Registry;
 use senesce_core::analysis::{Better, Figure, Table};
 use senesce_core::{Analysis, Failure, Record};
+use senesce_runner::Registry;
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Runs: what conducts them, what keeps their records, and the verbs that measure anything.
+//! The verbs that measure, import, compare and list runs.
 
 pub mod bench;
 pub mod cold;
@@ -7,15 +7,11 @@ pub mod compare;
 pub mod decided;
 pub mod die_map;
 pub mod doctor;
-pub mod drives;
 pub mod export;
 pub mod history;
-mod identity;
 pub mod import;
 pub mod kernel_log;
 pub mod measurements;
-pub mod registry;
-pub mod run;
 pub mod shared_directory;
 pub mod simulated;
 pub mod thread_memory;
@@ -24,7 +20,7 @@ pub mod trace;
 pub mod tree;
 pub mod write_order;
 
-use run::{RunKind, verb};
+use senesce_runner::{RunKind, verb};
 
 #[rustfmt::skip]
 pub const VERBS: &[&dyn RunKind] = &[
@@ -33,7 +29,3 @@ pub const VERBS: &[&dyn RunKind] = &[
     verb::<import::results::Results>(),
     verb::<trace::BlockTraceRun>(),
 ];
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/adding-an-experiment.md")]
-struct Guide;

@@ -1,8 +1,8 @@
 //! The single values of any record.
 
-use crate::registry::Registry;
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement, Record};
+use senesce_runner::Registry;
 use serde_json::Value;
 
 /// Operations over time.
@@ -22,15 +22,10 @@ pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Fail
     if found.is_empty() {
         collect("", &kind.analyse(record)?.result, kind.no_measures(), &mut found);
     }
-    Ok(match is_emulated(record) {
+    Ok(match record.environment.is_emulated() {
         true => found.into_iter().map(Measurement::under_emulation).collect(),
         false => found,
     })
-}
-
-/// Whether the whole of a record was taken in a guest whose processor is emulated.
-pub fn is_emulated(record: &Record) -> bool {
-    record.environment.0.get("vm.accelerator").is_some_and(|value| value == "tcg")
 }
 
 fn collect(name: &str, value: &Value, no_measures: &[&str], found: &mut Vec<Measurement>) {

@@ -2,12 +2,12 @@
 
 mod shown;
 
-use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use crate::simulated::{self, Held};
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_layout::Condition;
+use senesce_runner::{Imported, ImportedRun, Recorded, import_with};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
     BlockDevice, BlockTrace, CommandGroup, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSessions,

@@ -1,10 +1,10 @@
 //! Trees of files: listed in directory order, copied whole.
 
-use crate::run::interrupted;
 use rand::Rng;
 use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
+use senesce_runner::interrupted;
 use senesce_volume::mount_points_below;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};

@@ -6,8 +6,9 @@ use crate::matrix::{self, RunId, runs};
 use crate::matrix_run::{Event, memory_needed};
 use crate::spec::{CellSpec, StudySpec};
 use senesce_core::{Bytes, Failure};
+use senesce_guest::carry::{GuestSpec, steps_in_guest};
 use senesce_guest::kernel;
-use senesce_runs::run::{Context, Guest, Run, steps_in_guest};
+use senesce_runner::{Context, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -64,18 +65,19 @@ pub fn measure<R: Run<Event = Event, Step = RunId>>(
 }
 
 /// The guest for these runs. What this machine cannot do itself is no matter: the guest has its own kernel and programs.
-fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Result<Guest, Failure> {
-    Ok(Guest {
+fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Result<GuestSpec, Failure> {
+    Ok(GuestSpec {
         kernel: Some(name.to_string()).filter(|name| !name.is_empty()),
         drives: drives(spec, wanted),
         memory: memory(spec, wanted),
         // Emulation is slower by a factor of ten to thirty.
         time_limit: Duration::from_secs_f64(300.0 + 30.0 * matrix::seconds_of(part)?),
+        events_name_guest: true,
     })
 }
 
 /// What the study says, or more where images would else lie in the slow folder that is shared with the guest: its file
-/// system in memory takes most of it (see the guest), and a gibibyte is for the programs.
+/// system in memory takes most of it, and a gibibyte is for the programs.
 fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();
     let needed = memory_needed(spec, &images.into_iter().collect::<Vec<_>>());
@@ -107,7 +109,7 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::results::FailedRun;
-    use senesce_runs::run::NotDone;
+    use senesce_guest::carry::NotDone;
 
     /// A kind that few kernels have.
     const STRANGE: &str = "name = 't'\nsize = '256M'\n[[file_system]]\nkind = 'nilfs2'\n[[state]]\nkind = 'fresh'\n\

@@ -38,7 +38,7 @@ pub use support::needs;
 use matrix::RunId;
 use results::Results;
 use senesce_core::{Analysis, ExitCode, Failure, Measurement, Plan, Seed};
-use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
+use senesce_runner::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
 
 pub const EXAMPLE: &str = include_str!("example.toml");
 
@@ -50,7 +50,6 @@ pub struct Study(Matrix);
 impl Run for Study {
     const KIND: &'static str = "study";
     const GOES_ON: bool = true;
-    const KNOWS_GUESTS: bool = true;
     type Spec = StudySpec;
     type Event = Event;
     type Step = RunId;
@@ -64,7 +63,7 @@ impl Run for Study {
     }
 
     fn plan(spec: &StudySpec, seed: Seed) -> Result<Plan, Failure> {
-        matrix::describe(spec, senesce_runs::run::new_plan::<Self>(spec, seed)?)
+        matrix::describe(spec, senesce_runner::new_plan::<Self>(spec, seed)?)
     }
 
     fn next(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Vec<Planned<RunId>>, Failure> {

@@ -5,7 +5,7 @@ use crate::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use crate::subject::Subject;
 use senesce_aging::{AgingPlan, Clock, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
-use senesce_runs::run::Planned;
+use senesce_runner::Planned;
 use senesce_runs::thread_memory::OWN_MEMORY;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -13,8 +13,9 @@ use crate::trial;
 use senesce_aging::Data;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
 use senesce_devmodel::DeviceModel;
+use senesce_guest::carry::NotDone;
+use senesce_runner::{Context, Run};
 use senesce_runs::kernel_log::fail_on;
-use senesce_runs::run::{Context, NotDone, Run};
 use senesce_volume::{
     AppliedLimits, ClaimedDevice, Limits, MountedTarget, OpenOptions, TargetSpec, TraceSession, open,
 };

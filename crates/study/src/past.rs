@@ -5,7 +5,7 @@ use crate::matrix::RunId;
 use crate::matrix_run::{Event, RunEvent};
 use crate::results::FailedRun;
 use crate::spec::StudySpec;
-use senesce_runs::run::{Moment, Recorded, Run};
+use senesce_runner::{Moment, Recorded, Run};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]

@@ -12,8 +12,9 @@ use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
 use crate::verdicts::{self, Answer, Change, Order};
 use senesce_core::Measurement;
+use senesce_guest::carry::GuestBooted;
+use senesce_runner::{Recorded, Run};
 use senesce_runs::measurements::{MODELLED, THROUGHPUT};
-use senesce_runs::run::{Recorded, Run};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Interval, Mean, mean_of_means};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,9 +97,9 @@ impl Results {
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
         let past = past::of(&spec, recorded);
         let (images, remade) = (made::images(&spec, recorded.events()), made::remade(&spec, recorded.events()));
-        let guests = recorded.guests().map(|guest| GuestCells {
-            kernel: guest.kernel.clone(),
-            accelerator: guest.accelerator.clone(),
+        let guests = GuestBooted::all(recorded).into_iter().map(|guest| GuestCells {
+            kernel: guest.kernel,
+            accelerator: guest.accelerator,
             runs: guest.steps,
         });
         let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);

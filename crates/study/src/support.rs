@@ -3,7 +3,7 @@
 use crate::spec::StudySpec;
 use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
-use senesce_runs::run::Needs;
+use senesce_runner::Needs;
 
 /// Root for who has cells for this machine, which attach loop devices and mount; the guest needs none.
 pub fn needs(spec: &StudySpec) -> Needs {

@@ -4,7 +4,7 @@
 use crate::spec::FileSystemSpec;
 use senesce_core::failure::errno_message;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_runs::drives::{self, METADATA_DRIVE};
+use senesce_guest::drives::{self, METADATA_DRIVE};
 use senesce_volume::guest::{Guest, Wanted};
 use senesce_volume::{ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use senesce_zoned::hardware::{RingOptions, open_claimed_by, open_for_reading};

@@ -28,6 +28,14 @@ pub enum TargetSpec {
 }
 
 impl TargetSpec {
+    /// The path of an image file; none for all other targets.
+    pub fn image(&self) -> Option<&Path> {
+        match self {
+            Self::Image { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Image { path, .. } | Self::Device(path) | Self::Directory(path) => Some(path),

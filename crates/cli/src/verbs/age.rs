@@ -12,16 +12,15 @@ use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_aging::parts::MOST_PARTS;
 use senesce_aging::{Churn, Clock, CommitShare, Profile, Truncate};
-use senesce_cluster::Cluster;
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_core::{Bytes, ExitCode, Failure, Peers, Seed};
 use senesce_exp_aging::age::{
     self, AgeSpec, check_target, parse_shard, parse_until, plan_only, profile_hash, resume, run_by_ranks,
 };
-use senesce_runs::run::{Conduct, Outcome, Run, conduct};
+use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::write_order;
 use senesce_volume::{FileSystem, TargetSpec};
 use serde_json::Value;
@@ -293,7 +292,7 @@ impl Age {
         &self,
         progress: &'a dyn Progress,
         interrupt: &'a Interrupt,
-        cluster: Option<&'a Cluster>,
+        peers: Option<&'a dyn Peers>,
     ) -> Conduct<'a> {
         Conduct {
             out: self.resume.clone().or_else(|| self.out.clone()),
@@ -304,7 +303,7 @@ impl Age {
             only: None,
             progress,
             interrupt,
-            cluster,
+            peers,
         }
     }
 

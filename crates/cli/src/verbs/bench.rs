@@ -11,8 +11,8 @@ use crate::table::Verb;
 use clap::{Args, ValueEnum};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed};
+use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::bench::{self, Spec, Subject, results};
-use senesce_runs::run::{Conduct, Outcome, Run, conduct};
 use senesce_workload::{PERSONALITIES, draw};
 use serde_json::json;
 use std::io::Write;
@@ -121,7 +121,7 @@ impl Bench {
             only: None,
             progress,
             interrupt,
-            cluster: None,
+            peers: None,
         }
     }
 

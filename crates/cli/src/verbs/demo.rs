@@ -9,7 +9,7 @@ use crate::verbs::age::Age;
 use crate::verbs::report;
 use clap::{Args, Command, FromArgMatches};
 use senesce_core::{Bytes, ExitCode, Failure, Level};
-use senesce_runs::run::{Conduct, Outcome};
+use senesce_runner::{Conduct, Outcome};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 mod manual;
 
 use crate::Exit;
-use crate::registry::REGISTRY;
+use crate::pages;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
@@ -35,8 +35,8 @@ impl Verb for Help {
         }
         match (self.page, self.man) {
             (page, true) => manual::print(page.as_deref())?,
-            (None, false) => REGISTRY.pages().iter().for_each(|page| println!("{page}")),
-            (Some(page), false) => println!("{}", REGISTRY.page(&page)?.trim_end()),
+            (None, false) => pages::names().iter().for_each(|page| println!("{page}")),
+            (Some(page), false) => println!("{}", pages::page(&page)?.trim_end()),
         }
         Ok(ExitCode::Done.into())
     }

@@ -9,8 +9,8 @@ use crate::session::Session;
 use crate::table::examples;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use senesce_core::{ExitCode, Failure, Level, Record, Verdict};
+use senesce_runner::{Common, Conduct, Outcome, Reproducible};
 use senesce_runs::measurements;
-use senesce_runs::run::{Common, Conduct, Outcome, Reproducible};
 use std::path::PathBuf;
 
 fn switch(name: &'static str, help: &'static str) -> Arg {

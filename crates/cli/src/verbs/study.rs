@@ -10,7 +10,7 @@ use crate::table::Verb;
 use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Seed, Span};
-use senesce_runs::run::{Conduct, Run, conduct};
+use senesce_runner::{Conduct, Run, conduct};
 use senesce_study::{Study as StudyRun, StudySpec};
 use std::path::PathBuf;
 

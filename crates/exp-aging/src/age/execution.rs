@@ -10,9 +10,10 @@ use super::space;
 use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
 use senesce_aging::{ChangeCounts, Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
+use senesce_cluster::Cluster;
 use senesce_core::heartbeat::watched;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use senesce_sys::usage;
 use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
@@ -55,7 +56,7 @@ pub fn run(
     root: &ClaimedDirectory,
     context: &mut Context<'_, Age>,
 ) -> Result<Executed, Failure> {
-    let (played, lost) = watched(|| match context.cluster {
+    let (played, lost) = watched(|| match Cluster::among(context.peers) {
         Some(cluster) => ranks::lead(cluster, execution, root, context),
         None => play(execution, root, context),
     });

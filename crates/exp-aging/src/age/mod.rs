@@ -29,7 +29,7 @@ use found::Found;
 use run::Start;
 use senesce_aging::Clock;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
-use senesce_runs::run::{Context, Contradiction, Planned, Recorded, Run, new_plan};
+use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;

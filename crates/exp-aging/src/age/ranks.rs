@@ -15,7 +15,7 @@ use senesce_aging::{
 use senesce_cluster::{Cluster, ClusterError, Halt};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
-use senesce_runs::run::{Context, Outcome};
+use senesce_runner::{Context, Outcome};
 use senesce_runs::shared_directory::Token;
 use senesce_volume::{ClaimedDirectory, TargetSpec};
 use serde::{Deserialize, Serialize};

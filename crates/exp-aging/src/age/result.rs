@@ -4,7 +4,7 @@ use super::events::{Executed, Rehearsal};
 use super::run;
 use super::unasked::Unasked;
 use super::{Age, Found, seen};
-use senesce_runs::run::Recorded;
+use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
 /// Of a record. Before the execution has ended nothing is measured: what the plan comes to is below `planned`.

@@ -13,7 +13,7 @@ use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
 use senesce_devmodel::last_write::LastWrites;
-use senesce_runs::run::{Conduct, Context, Outcome, Recorded, conduct, interrupted, spec_of};
+use senesce_runner::{Conduct, Context, Outcome, Recorded, conduct, interrupted, spec_of};
 use senesce_runs::write_order::{self, Recording};
 use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> 
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
     // A link that leads nowhere is there too, and is not ours to remove.
     let is_new = path.symlink_metadata().is_err();
-    let erase = context.may_erase(&image)?;
+    let erase = context.may_erase(image.image())?;
     let opened = open_target(spec, continues, erase);
     if opened.is_err() && is_new {
         let _ = std::fs::remove_file(&path);
@@ -251,7 +251,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     let (course, start) = (&age.course, age.start);
     let Some(target) = &age.target else { return Ok(()) };
     context.add_environment(&target.environment())?;
-    if let Some(cluster) = context.cluster {
+    if let Some(cluster) = Cluster::among(context.peers) {
         ranks::share(cluster, target.directory(), course, context)?;
     }
     let rehearsal = rehearsal(course, context)?;
@@ -309,10 +309,10 @@ fn rehearsal(course: &Course, context: &mut Context<'_, Age>) -> Result<Rehearsa
     if let Some(earlier) = earlier.filter(|earlier| earlier.course.as_ref().is_some_and(|of| of.plans_as(course))) {
         return Ok(*earlier);
     }
-    let members = context.cluster.map(Cluster::members).unwrap_or_default();
+    let members = Cluster::among(context.peers).map(Cluster::members).unwrap_or_default();
     let here = members.iter().filter(|member| member.host == members[0].host).count();
     say_memory(&course.spec.summary()?, members.len().max(1) as u32, here.max(1) as u32, context.progress);
-    let rehearsed = match context.cluster {
+    let rehearsed = match Cluster::among(context.peers) {
         Some(cluster) => ranks::rehearse(cluster, course, context)?,
         None => {
             let parts: Vec<u32> = (0..course.spec.parts).collect();

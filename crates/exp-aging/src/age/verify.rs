@@ -8,7 +8,7 @@ use super::run::last_checkpoint;
 use senesce_aging::parts::part_name;
 use senesce_aging::{VerifyReport, verify as compare, verify_top};
 use senesce_core::{Failure, Progress, Record};
-use senesce_runs::run::{Recorded, spec_of};
+use senesce_runner::{Recorded, spec_of};
 use senesce_volume::{CheckReport, OpenOptions, TargetSpec, visit};
 use serde::Serialize;
 use std::path::Path;

@@ -4,7 +4,7 @@ use super::{AgeConvergence, Step, named, plan_of};
 use rand::seq::SliceRandom;
 use senesce_aging::{AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
 use senesce_core::{Bytes, Failure, Seed};
-use senesce_runs::run::{Context, Planned};
+use senesce_runner::{Context, Planned};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;

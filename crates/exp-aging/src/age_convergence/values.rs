@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use senesce_claims::{ClaimSet, Facts, decide};
     use senesce_core::{Level, Verdict};
-    use senesce_runs::run::Run;
+    use senesce_runner::Run;
 
     /// A plan that meets everything it promises.
     fn planned() -> PlayedOut {

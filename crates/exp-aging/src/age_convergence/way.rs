@@ -4,7 +4,7 @@ use super::AgeConvergence;
 use senesce_aging::measure::Rmse;
 use senesce_aging::{AgingPlan, Limit, PlanSpec, Planner};
 use senesce_core::Failure;
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy)]

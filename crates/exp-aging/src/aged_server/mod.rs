@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use senesce_aging::{CommitShare, Data, Profile, Truncate};
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Plan, Seed, Size, Span};
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run, new_plan};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run, new_plan};
 use senesce_study::matrix::{self, RunId};
 use senesce_study::results::{Results, measurements};
 use senesce_study::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
@@ -174,7 +174,6 @@ impl<S: Server> Run for Aged<S> {
     const PUBLISHED: &'static str = S::PUBLISHED;
     const CLAIMS: &'static str = S::CLAIMS;
     const GOES_ON: bool = true;
-    const KNOWS_GUESTS: bool = true;
     type Spec = Spec;
     type Event = Event;
     type Step = RunId;

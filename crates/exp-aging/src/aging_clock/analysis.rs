@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::aged_image::AgedImage;
     use senesce_core::Level;
-    use senesce_runs::run::Experiment;
+    use senesce_runner::Experiment;
 
     fn aged(share: CommitShare, repeat: u32, free_extents: u64) -> Aged {
         let layout = SeenLayout {

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use senesce_claims::{ClaimSet, Facts, decide};
     use senesce_core::{Bytes, Level, Verdict};
-    use senesce_runs::run::{Experiment, Run};
+    use senesce_runner::{Experiment, Run};
 
     fn cell(turnovers: f64, equivalent: Option<bool>, agings: usize, stationary: Option<bool>) -> Cell {
         Cell {

@@ -5,9 +5,9 @@ use senesce_aging::Clock;
 use senesce_core::analysis::Table;
 use senesce_core::{Analysis, Bytes, Record, Silent, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, Limits, plan_only, resume};
+use senesce_runner::Registry;
+use senesce_runner::{Conduct, Outcome, analyse, conduct};
 use senesce_runs::measurements;
-use senesce_runs::registry::Registry;
-use senesce_runs::run::{Conduct, Outcome, analyse, conduct};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -7,9 +7,9 @@ use senesce_cluster::{Cluster, Hello, Timing, simulated};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress, Record, Seed, Silent};
 use senesce_exp_aging::age::{Age, AgeSpec, Limits, plan_only, profile_hash, resume, run_by_ranks, verify};
+use senesce_runner::{Conduct, Outcome, Recorded, Run, State, conduct};
 use senesce_runs::bench::ranks::{self as by_ranks, RankRepetitions};
 use senesce_runs::bench::{self, Ranks};
-use senesce_runs::run::{Conduct, Outcome, Recorded, Run, State, conduct};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,7 +78,7 @@ fn together<T: Send>(
 fn age(ranks: u32, spec: &AgeSpec, out: &Path, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     make_target(spec);
     together(ranks, interrupt, |cluster| {
-        let how = Conduct { interrupt, cluster: Some(cluster), ..Conduct::quietly(out) };
+        let how = Conduct { interrupt, peers: Some(cluster), ..Conduct::quietly(out) };
         run_by_ranks(cluster, || conduct::<Age>(spec, spec.seed, &how))
     })
 }
@@ -203,7 +203,7 @@ fn resume_by_others(parts: u32) {
     let stop = StopWithin::new("aging");
     let first = together(4, &stop.interrupt, |cluster| {
         let how =
-            Conduct { interrupt: &stop.interrupt, progress: &stop, cluster: Some(cluster), ..Conduct::quietly(&out) };
+            Conduct { interrupt: &stop.interrupt, progress: &stop, peers: Some(cluster), ..Conduct::quietly(&out) };
         run_by_ranks(cluster, || conduct::<Age>(&wanted, wanted.seed, &how))
     });
     let first = first.unwrap();
@@ -215,7 +215,7 @@ fn resume_by_others(parts: u32) {
     let limits = Limits { max_operations: Some(stopped + 3000), ..Limits::default() };
     let interrupt = Interrupt::new();
     let resumed = together(3, &interrupt, |cluster| {
-        let how = Conduct { cluster: Some(cluster), ..Conduct::quietly(&out) };
+        let how = Conduct { peers: Some(cluster), ..Conduct::quietly(&out) };
         run_by_ranks(cluster, || resume(&out, &limits, &how))
     });
     let resumed = resumed.unwrap();
@@ -273,7 +273,7 @@ fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     let obstacle = Obstacle(path.join(senesce_aging::plan::file_name(file.birth)));
     let interrupt = Interrupt::new();
     let played = together(3, &interrupt, |cluster| {
-        let how = Conduct { progress: &obstacle, cluster: Some(cluster), ..Conduct::quietly(&out) };
+        let how = Conduct { progress: &obstacle, peers: Some(cluster), ..Conduct::quietly(&out) };
         run_by_ranks(cluster, || conduct::<Age>(&spec(&aged), Seed(7), &how))
     });
     let failure = played.err().unwrap();

@@ -9,7 +9,7 @@ use senesce_exp_drive::fragment_size_distance::FragmentSizeDistance;
 use senesce_exp_drive::ssd_alignment::SsdAlignment;
 use senesce_exp_drive::ssd_die_collision::DieCollision;
 use senesce_exp_drive::write_amplification::WriteAmplification;
-use senesce_runs::run::{Conduct, Experiment, State, conduct};
+use senesce_runner::{Conduct, Experiment, State, conduct};
 use std::path::Path;
 
 /// A run at smoke scale, with what it measured.

@@ -10,7 +10,7 @@ use super::sketch::Sketch;
 use super::{Procedure, beside, figures};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Finite, Table};
-use senesce_runs::run::Recorded;
+use senesce_runner::Recorded;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,8 +9,9 @@ use super::volume::VolumeSource;
 use super::{Procedure, Round};
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Seed};
+use senesce_guest::carry::{GuestSpec, run_in_guest};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_runs::cold::NotCold;
-use senesce_runs::run::{Context, Experiment, Guest, Needs, Planned, Recorded, Run, run_in_guest};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -59,7 +60,6 @@ impl<P: Procedure> Run for Fragmentation<P> {
     const KIND: &'static str = P::ID;
     const PUBLISHED: &'static str = P::PUBLISHED;
     const CLAIMS: &'static str = P::CLAIMS;
-    const KNOWS_GUESTS: bool = true;
     type Spec = Spec<P::Parameters>;
     type Event = Event;
     type Step = Step;
@@ -155,11 +155,12 @@ fn in_guest<P: Procedure>(
     fs: FileSystem,
     context: &mut Context<'_, Fragmentation<P>>,
 ) -> Result<(), Failure> {
-    let guest = Guest {
+    let guest = GuestSpec {
         kernel: None,
         drives: Vec::new(),
         memory: Bytes(spec.common.size.bytes() * 3 + (1 << 30)),
         time_limit: Duration::from_secs(6 * 3600),
+        events_name_guest: true,
     };
     let inside = Spec { common: spec.common.in_guest(fs), own: spec.own.clone() };
     run_in_guest::<Fragmentation<P>, _>(&guest, &inside, context)

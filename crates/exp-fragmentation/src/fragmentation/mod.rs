@@ -21,7 +21,7 @@ pub mod volume;
 use clap::Args;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Failure, Level, Seed, Table};
-use senesce_runs::run::Needs;
+use senesce_runner::Needs;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;

@@ -4,7 +4,7 @@ use rand::Rng;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_devmodel::{Operation, Request};
-use senesce_runs::run::{Context, Needs, Run};
+use senesce_runner::{Context, Needs, Run};
 use senesce_runs::tree::Tree;
 use senesce_volume::{
     BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, guard, open,
@@ -76,7 +76,7 @@ impl Volume {
             VolumeSource::Made(spec) => {
                 let fs = fs.parse::<FileSystem>()?;
                 let mkfs_options = if fs == FileSystem::Ext4 { directory_hash(draw) } else { String::new() };
-                let erase = context.may_erase(spec)?;
+                let erase = context.may_erase(spec.image())?;
                 (spec.clone(), OpenOptions { erase, mkfs_options, ..OpenOptions::fresh(fs) })
             }
             VolumeSource::Directory(path) => {

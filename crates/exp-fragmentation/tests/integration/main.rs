@@ -8,7 +8,7 @@ use senesce_exp_fragmentation::frag_inter::FragInter;
 use senesce_exp_fragmentation::frag_intra::FragIntra;
 use senesce_exp_fragmentation::git_aging::GitAging;
 use senesce_exp_fragmentation::mail_aging::MailAging;
-use senesce_runs::run::{Conduct, Experiment, State, analyse, conduct};
+use senesce_runner::{Conduct, Experiment, State, analyse, conduct};
 use serde_json::Value;
 
 /// Asks to stop when a step begins.

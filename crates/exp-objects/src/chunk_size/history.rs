@@ -5,7 +5,7 @@ use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_objstore::dedup::Deduplicator;
 use senesce_objstore::versions::{Project, files_below};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 
 /// Text files of the made-up project.
 const FILES: usize = 600;

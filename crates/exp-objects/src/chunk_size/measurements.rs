@@ -41,7 +41,7 @@ mod tests {
     use crate::chunk_size::ChunkSize;
     use crate::chunk_size::tests::cell;
     use senesce_claims::{ClaimSet, untested};
-    use senesce_runs::run::Run;
+    use senesce_runner::Run;
 
     #[test]
     fn every_claim_finds_the_values_that_it_needs() {

@@ -3,8 +3,8 @@
 use super::{Condition, IoScheduler, Measured, ObjectLayout, Spec};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
+use senesce_runner::Run;
 use senesce_runs::decided::{fields, interval_text};
-use senesce_runs::run::Run;
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean, pairs_of};
 use serde::Serialize;
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::io_scheduler::Arm;
     use senesce_core::Level;
-    use senesce_runs::run::Experiment;
+    use senesce_runner::Experiment;
 
     fn commits(scheduler: &str, control: bool, seconds: &[f64]) -> Vec<Measured> {
         let condition = Condition { files: 100, threads: 1 };

@@ -6,7 +6,7 @@ use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Se
 use senesce_objstore::Scheme;
 use senesce_objstore::fill::Full;
 use senesce_objstore::occupancy::{self, Limit};
-use senesce_runs::run::{Recorded, Run};
+use senesce_runner::{Recorded, Run};
 use serde_json::json;
 use std::collections::BTreeMap;
 

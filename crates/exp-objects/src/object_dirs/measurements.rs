@@ -5,7 +5,7 @@ use super::{Event, Filled, ObjectDirs, Spec, UNUSUAL_NS, Writes};
 use senesce_claims::Facts;
 use senesce_core::{Better, Finite, Measurement};
 use senesce_objstore::occupancy::{self, Limit};
-use senesce_runs::run::Recorded;
+use senesce_runner::Recorded;
 use senesce_volume::FileSystem;
 use std::collections::BTreeMap;
 
@@ -168,7 +168,7 @@ mod tests {
     use crate::object_dirs::tests::{filled, writes};
     use senesce_claims::{ClaimSet, untested};
     use senesce_core::Level;
-    use senesce_runs::run::{Experiment, Run};
+    use senesce_runner::{Experiment, Run};
 
     /// Fills of schemes that claims name, with objects of 64 MiB so that few of them make the published stores.
     fn measured(inode_size: &str) -> Vec<Measurement> {

@@ -8,7 +8,7 @@ use senesce_objstore::error::StoreError;
 use senesce_objstore::store::sync_file_system;
 use senesce_objstore::vcs::files::{self, SMALL_BYTES};
 use senesce_objstore::vcs::{Outcome, Ran, Repository, Step, System, run};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use senesce_volume::open;
 use serde::{Deserialize, Serialize};
 use std::fs;

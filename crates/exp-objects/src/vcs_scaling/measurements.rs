@@ -61,7 +61,7 @@ pub(super) mod tests {
     use crate::vcs_scaling::cell::StepTime;
     use senesce_claims::{ClaimSet, Facts, decide, untested};
     use senesce_core::{Level, Verdict};
-    use senesce_runs::run::Run;
+    use senesce_runner::Run;
 
     pub fn cell(system: &str, kind: CellKind, repeat: u64) -> Measured {
         let step = |step: &str| StepTime {

@@ -3,7 +3,7 @@
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, Failure, Level};
 use senesce_exp_objects::io_scheduler::{IoScheduler, Spec};
-use senesce_runs::run::{Conduct, Experiment, Outcome, conduct};
+use senesce_runner::{Conduct, Experiment, Outcome, conduct};
 use senesce_volume::TargetSpec;
 use std::path::Path;
 

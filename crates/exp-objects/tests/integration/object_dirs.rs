@@ -3,7 +3,7 @@
 use senesce_core::Level;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_exp_objects::object_dirs::{ObjectDirs, Spec};
-use senesce_runs::run::{Conduct, Experiment, conduct};
+use senesce_runner::{Conduct, Experiment, conduct};
 use std::collections::BTreeMap;
 
 /// Greatest distance from the mean over the published hosts and from any one host, in percent of the published value.

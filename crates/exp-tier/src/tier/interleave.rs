@@ -5,7 +5,7 @@ use super::shuffle;
 use super::subject::{Setup, Subject, SubjectKind};
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement};
-use senesce_runs::run::{Context, Run};
+use senesce_runner::{Context, Run};
 use senesce_tierfs::Stats;
 use serde::{Deserialize, Serialize};
 
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use senesce_core::interrupt::Interrupt;
     use senesce_core::{Analysis, Bytes, Record, Seed, Size, Span};
-    use senesce_runs::run::{Conduct, NoEvent, Planned, Recorded, State, conduct};
+    use senesce_runner::{Conduct, NoEvent, Planned, Recorded, State, conduct};
     use senesce_tierfs::cold::Latency;
 
     /// A round of one turn, in which the user asks to stop.

@@ -13,7 +13,7 @@ use disk::Disk;
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement, Seed, Size, Span};
-use senesce_runs::run::Needs;
+use senesce_runner::Needs;
 use senesce_tierfs::{Latency, TierError};
 use serde::{Deserialize, Serialize};
 use std::fmt;

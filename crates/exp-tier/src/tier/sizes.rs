@@ -14,7 +14,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{
     Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Measurement, Seed, Silent, Size, Span, Table,
 };
-use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_tierfs::Latency;
 use senesce_workload::micro::{CallOptions, SizeResult, Watch, WriteMode, measure_calls_watched};
 use serde::{Deserialize, Serialize};

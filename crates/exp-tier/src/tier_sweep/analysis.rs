@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::tier_sweep::TierSweep;
     use senesce_core::Level;
-    use senesce_runs::run::Experiment;
+    use senesce_runner::Experiment;
 
     fn cell(subject: &str, grid: Option<(f64, u64)>, round: u64, ops: f64) -> Cell {
         Cell {

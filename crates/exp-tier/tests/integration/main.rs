@@ -9,7 +9,7 @@ use senesce_exp_tier::file_ops::FileOps;
 use senesce_exp_tier::random_write::RandomWrite;
 use senesce_exp_tier::tier_fileserver::TierFileserver;
 use senesce_exp_tier::tier_sweep::TierSweep;
-use senesce_runs::run::{Conduct, Experiment, State, conduct};
+use senesce_runner::{Conduct, Experiment, State, conduct};
 
 /// Runs an experiment as `senesce reproduce` does.
 fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {

@@ -4,7 +4,7 @@ use super::{DriveResult, Event, F2fsBandwidth, MEAN, OnModel, Sample};
 use crate::on_model::{Host, NAMES};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Analysis, Table, published};
-use senesce_runs::run::{Recorded, Run};
+use senesce_runner::{Recorded, Run};
 use serde_json::json;
 use std::collections::BTreeSet;
 

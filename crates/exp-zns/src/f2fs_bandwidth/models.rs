@@ -3,7 +3,8 @@
 use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded};
 use crate::on_model::{Host, HostSpeed, OVERWRITING, Place, hosts, time};
 use senesce_core::{ExitCode, Failure};
-use senesce_runs::run::{Context, guest_records};
+use senesce_guest::carry::guest_records;
+use senesce_runner::Context;
 
 /// What a mean with a host is called. Published ones are of hosts that keep the drive busy: they are compared with that of a host
 /// that takes no time.

@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure, Seed};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ impl Shared {
 mod tests {
     use super::*;
     use senesce_core::Level;
-    use senesce_runs::run::Experiment;
+    use senesce_runner::Experiment;
 
     fn writers(folder: &Path, shape: Shape) -> Vec<Writer> {
         let file = |name: String| {

@@ -6,7 +6,7 @@ use crate::on_model::{HostSpeed, Place, Recording, Role, now_ns};
 use senesce_core::failure::failed;
 use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Bytes, Failure};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use senesce_volume::guest::Guest;
 use senesce_volume::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use std::path::{Path, PathBuf};

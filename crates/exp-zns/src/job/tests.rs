@@ -2,9 +2,9 @@ use super::*;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::measurement::Seconds;
 use senesce_core::{Progress, Record};
+use senesce_runner::Registry;
+use senesce_runner::{Conduct, State, conduct};
 use senesce_runs::compare::{self, Options};
-use senesce_runs::registry::Registry;
-use senesce_runs::run::{Conduct, State, conduct};
 use senesce_zoned::job::{Activity, ActorSpec, Span};
 use std::path::Path;
 

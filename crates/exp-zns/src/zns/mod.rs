@@ -17,7 +17,7 @@ use measure::{Measured, Point};
 pub use parameters::{GridSpec, LoadSpec, Parameters, once};
 pub use run::{Event, Zns, facts_of, measurements_of};
 use senesce_core::{Bytes, Failure, Figure, Level, Span};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use senesce_zoned::survey::Survey;
 use senesce_zoned::{Geometry, ZonedDevice};
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@ use super::{Parameters, ZnsStudy};
 use crate::job::cost::of_job;
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed};
-use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Planned, Recorded, Run};
 use senesce_zoned::hardware::Leftover;
 use senesce_zoned::session::Session;
 use senesce_zoned::survey::{Nature, Survey};
@@ -308,9 +308,9 @@ mod tests {
     use crate::zns_reset::{FillSpec, ZnsReset};
     use senesce_core::Record;
     use senesce_core::plan::BY_TIME_ALONE;
+    use senesce_runner::Registry;
+    use senesce_runner::{Conduct, conduct};
     use senesce_runs::compare::{Options, compare};
-    use senesce_runs::registry::Registry;
-    use senesce_runs::run::{Conduct, conduct};
 
     const REGISTRY: Registry = Registry { experiments: &[crate::EXPERIMENTS], verbs: &[crate::VERBS] };
 

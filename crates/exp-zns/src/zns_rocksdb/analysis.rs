@@ -5,7 +5,7 @@ use super::bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Table};
-use senesce_runs::run::Run;
+use senesce_runner::Run;
 use serde_json::{Value, json};
 
 const EMULATED: &str = "drives emulated by QEMU in the guest";

@@ -6,7 +6,7 @@ use super::{Event, Recorded, Spec, ZnsRocksdb};
 use crate::on_model::{HostSpeed, Place, Recording, now_ns};
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, Seed};
-use senesce_runs::run::Context;
+use senesce_runner::Context;
 use senesce_volume::guest::Guest;
 use senesce_volume::{CommandGroup, ScratchDirectory};
 use serde::{Deserialize, Serialize};
@@ -299,7 +299,7 @@ fn last_line(text: &str) -> &str {
 mod tests {
     use super::*;
     use senesce_core::Level;
-    use senesce_runs::run::Experiment;
+    use senesce_runner::Experiment;
 
     #[test]
     fn paper_level_gives_the_published_options() {

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use senesce_claims::{ClaimSet, Facts, decide, untested};
     use senesce_core::{Level, Verdict};
-    use senesce_runs::run::Run;
+    use senesce_runner::Run;
 
     fn set() -> ClaimSet {
         ClaimSet::parse(ZnsRocksdb::CLAIMS, ZnsRocksdb::PUBLISHED).unwrap()

@@ -5,7 +5,8 @@ use super::{Event, OnModel, Recorded, Spec, ZnsRocksdb, bench};
 use crate::on_model::{Host, HostSpeed, NAMES, Place, hosts, time};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Analysis, ExitCode, Failure, Table, published};
-use senesce_runs::run::{self, Context, Run, guest_records};
+use senesce_guest::carry::guest_records;
+use senesce_runner::{Context, Run};
 use serde_json::json;
 
 /// Times what the guest recorded of a setup, for each host.
@@ -76,7 +77,7 @@ fn time_one(
 }
 
 /// Adds what the simulated drives came to, where there is any.
-pub fn show(recorded: &run::Recorded<ZnsRocksdb>, analysis: &mut Analysis) {
+pub fn show(recorded: &senesce_runner::Recorded<ZnsRocksdb>, analysis: &mut Analysis) {
     let found = recorded.events().filter_map(|event| match event {
         Event::OnModel(found) => Some(found),
         _ => None,

@@ -8,7 +8,7 @@ use crate::zns::values::Values;
 use crate::zns::{ZnsStudy, facts_of, measurements_of};
 use senesce_claims::{ClaimSet, Facts, decide};
 use senesce_core::{Analysis, Failure, Figure, Finding, Level, Measurement, Table, Verdict};
-use senesce_runs::run::Recorded;
+use senesce_runner::Recorded;
 use serde_json::{Value, json};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,8 @@ use crate::zns::values::Values;
 use files::{Found, above, walk};
 use gathered::Gathered;
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
+use senesce_runner::{Imported, ImportedRun, Recorded, import};
 use senesce_runs::import::{ImportedFile, Importer};
-use senesce_runs::run::{Imported, ImportedRun, Recorded, import};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -37,7 +37,7 @@ fn a_tree_with_archives_becomes_points_beside_the_published_values() {
     let out = temporary.path().join("run");
     ZnsStudyImport.import(&tree, &out).unwrap();
     let record = Record::open(&out).unwrap();
-    let analysis = senesce_runs::run::analyse::<ZnsStudyImport>(&record).unwrap();
+    let analysis = senesce_runner::analyse::<ZnsStudyImport>(&record).unwrap();
     let recorded = Recorded::<ZnsStudyImport>::of(&record).unwrap();
     let points =
         recorded.events().filter_map(|event| if let Event::Point(values) = event { Some(values) } else { None });
@@ -118,7 +118,7 @@ fn a_point_is_compared_once() {
     write(temporary.path(), path, &fio("write", 65679.7, 14334.0, 15000));
     let out = temporary.path().join("run");
     ZnsStudyImport.import(&temporary.path().join("data"), &out).unwrap();
-    let analysis = senesce_runs::run::analyse::<ZnsStudyImport>(&Record::open(&out).unwrap()).unwrap();
+    let analysis = senesce_runner::analyse::<ZnsStudyImport>(&Record::open(&out).unwrap()).unwrap();
     let device = &analysis.result["devices"][0];
     let counted: Vec<_> = device["groups"].as_array().unwrap().iter().map(|group| group["points"].clone()).collect();
     assert_eq!(counted, [1]);

@@ -3,7 +3,7 @@
 use super::{Event, Spec, ZonedModel, file, model_so_far};
 use senesce_core::analysis::Table;
 use senesce_core::{Analysis, Failure};
-use senesce_runs::run::Recorded;
+use senesce_runner::Recorded;
 use senesce_zoned::fit::block::DETERMINED;
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::error::Summary;

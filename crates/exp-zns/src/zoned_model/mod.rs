@@ -8,7 +8,7 @@ mod tests;
 
 use senesce_core::failure::Classify;
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Plan, Seed};
-use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
+use senesce_runner::{Context, Planned, Recorded, Run, new_plan};
 use senesce_zoned::ZonedError;
 use senesce_zoned::fit::block::{self, Block, Fitted, Found, Known, Observations, Pass};
 use senesce_zoned::fit::constants::Constants;

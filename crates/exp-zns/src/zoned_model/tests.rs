@@ -1,7 +1,7 @@
 use super::*;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Progress, Record};
-use senesce_runs::run::{Conduct, State, conduct};
+use senesce_runner::{Conduct, State, conduct};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 

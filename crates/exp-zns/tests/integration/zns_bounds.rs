@@ -18,7 +18,7 @@ use senesce_exp_zns::zns_read_interference::ZnsReadInterference;
 use senesce_exp_zns::zns_request_size::ZnsRequestSize;
 use senesce_exp_zns::zns_reset::{FillSpec, ZnsReset};
 use senesce_exp_zns::zns_reset_interference::ZnsResetInterference;
-use senesce_runs::run::{Conduct, Recorded, State, conduct};
+use senesce_runner::{Conduct, Recorded, State, conduct};
 use senesce_zoned::job::{Activity, Span};
 
 /// All published points of one experiment, each for so long that its numbers stand; slow tails of the grid are cheap and need

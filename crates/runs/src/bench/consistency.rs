@@ -1,7 +1,7 @@
 //! Whether the repetitions of a record of `bench` are those of its steps, and agree with themselves.
 
 use super::{Bench, Event, Spec};
-use crate::run::{Common, Contradiction, Entry, Recorded};
+use senesce_runner::{Common, Contradiction, Recorded, RecordedEvent};
 use senesce_workload::Repetition;
 
 /// The percentiles of a repetition and of its stored histogram differ by the width of their cells at most (fraction).
@@ -15,13 +15,13 @@ pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Resul
     for (line, entry) in recorded.lines() {
         last = line;
         match entry {
-            Entry::Own(event) => {
+            RecordedEvent::Own(event) => {
                 if let Some(problem) = contradiction(event).or_else(|| of_histograms(event, done, recorded)) {
                     return Err(Contradiction::new(line, problem));
                 }
                 pending.extend(is_repetition(event).then_some(line));
             }
-            Entry::Common(Common::Done(step)) => {
+            RecordedEvent::Common(Common::Done(step)) => {
                 if pending.len() != of_step {
                     let problem =
                         format!("step {} recorded {} repetitions, and one belongs to it", step.step, pending.len());
@@ -30,7 +30,7 @@ pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Resul
                 pending.clear();
                 done += 1;
             }
-            Entry::Common(_) => {}
+            RecordedEvent::Common(_) => {}
         }
     }
     if let Some(line) = pending.first() {

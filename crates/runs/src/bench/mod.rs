@@ -13,12 +13,12 @@ pub use results::Results;
 pub use spec::{Ranks, Spec, Subject, workload_text};
 
 use crate::cold::{self, ColdAccount, NotCold};
-use crate::run::{Context, Contradiction, Planned, Recorded, Run, interrupted};
 use crate::trace::Summary;
 use crate::tree::Tree;
 use ranks::RankRepetitions;
-use senesce_cluster::Member;
+use senesce_cluster::{Cluster, Member};
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Measurement, Plan, Seed};
+use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, interrupted};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TraceSession, open};
 use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult, file_ops, measure_calls};
 use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, Finished, Options, Repetition, Workload};
@@ -101,7 +101,7 @@ impl Run for Bench {
     }
 
     fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        if let Some(cluster) = context.cluster {
+        if let Some(cluster) = Cluster::among(context.peers) {
             return Ok(Self::Together(Box::new(ranks::Lead::begin(spec, cluster, context)?)));
         }
         let limits = spec.limits().apply()?;

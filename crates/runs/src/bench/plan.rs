@@ -2,9 +2,9 @@
 
 use super::spec::{Ranks, Spec, Subject};
 use super::{Bench, ranks};
-use crate::run::{Planned, new_plan};
 use crate::thread_memory::{OWN_MEMORY, memory_of_threads};
 use senesce_core::{Bytes, Failure, Plan, Seed};
+use senesce_runner::{Planned, new_plan};
 use senesce_workload::{Length, Options};
 
 /// The repetitions, from 0.

@@ -6,12 +6,12 @@ use super::plan::of_repetition;
 pub use super::rank_repetitions::{RankRepetition, RankRepetitions};
 use super::spec::{Spec, Subject};
 use super::{Bench, Event, PreparedFacts};
-use crate::run::{Conduct, Context, Outcome, conduct, interrupted};
 use crate::shared_directory::Token;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use senesce_cluster::{Cluster, epoch_seconds};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Record, Seed, Silent};
+use senesce_runner::{Conduct, Context, Outcome, conduct, interrupted};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, TargetSpec, open};
 use senesce_workload::together::merge;
 use senesce_workload::{Bench as Prepared, Execution, Finished, Length, Options, Repetition, Workload};
@@ -90,7 +90,7 @@ fn lead(spec: &Spec, seed: Seed, how: &Conduct<'_>, out: &Path, cluster: &Cluste
         only: None,
         progress: how.progress,
         interrupt: how.interrupt,
-        cluster: Some(cluster),
+        peers: Some(cluster),
     };
     conduct::<Bench>(spec, seed, &how)
 }
@@ -130,7 +130,7 @@ impl Lead {
     }
 
     pub(super) fn repetition(&mut self, number: u64, context: &mut Context<'_, Bench>) -> Result<(), Failure> {
-        let Some(cluster) = context.cluster else { return Ok(()) };
+        let Some(cluster) = Cluster::among(context.peers) else { return Ok(()) };
         cluster.broadcast(Some(&Some(number)))?;
         let done = self.rank.repetition(number, cluster, context.progress, context.interrupt)?;
         context.record_now(Event::Prepared(done.prepared))?;
@@ -151,7 +151,7 @@ impl Lead {
     }
 
     pub(super) fn end(self, context: &Context<'_, Bench>) -> Result<MountedTarget, Failure> {
-        if let Some(cluster) = context.cluster.filter(|cluster| cluster.ending().is_none()) {
+        if let Some(cluster) = Cluster::among(context.peers).filter(|cluster| cluster.ending().is_none()) {
             cluster.broadcast(Some(&None::<u64>))?;
         }
         Ok(self.target)

@@ -3,9 +3,9 @@
 use super::ranks::RankRepetitions;
 use super::spec::Spec;
 use super::{Bench, Event, MeasuredColdRead, PreparedFacts};
-use crate::run::{Recorded, Run};
 use senesce_core::heartbeat::Lost;
 use senesce_core::{ExitCode, Failure, Record};
+use senesce_runner::{Recorded, Run};
 use senesce_workload::micro::{CallResult, FileOpsResult};
 use senesce_workload::{BenchResult, FilesetSummary, Repetition};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn cold_value(measured: &MeasuredColdRead) -> Value {
 /// What the record at `path` holds.
 pub fn read(path: &Path) -> Result<Results, Failure> {
     let record = Record::open(path)?;
-    let spec = crate::run::spec_of::<Bench>(&record)?;
+    let spec = senesce_runner::spec_of::<Bench>(&record)?;
     debug_assert_eq!(record.plan.kind, Bench::KIND);
     Ok(Results::of(&spec, &Recorded::of(&record)?))
 }

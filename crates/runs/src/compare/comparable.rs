@@ -78,8 +78,8 @@ mod tests {
     use super::*;
     use crate::import::ImportedFile;
     use crate::import::fio::Fio;
-    use crate::run::{Imported, import};
     use senesce_core::{Environment, Seed};
+    use senesce_runner::{Imported, import};
 
     #[test]
     fn runs_of_a_side_that_are_no_repeats_are_said() {

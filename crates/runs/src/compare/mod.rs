@@ -13,14 +13,13 @@ pub use share::parse_share;
 pub use until_decided::compare_until_decided;
 
 use crate::decided::direction;
-use crate::measurements;
-use crate::registry::Registry;
 use between_runs::BetweenRuns;
 use comparable::{comparable, mixed};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
 use senesce_core::{Failure, Measurement, Record};
+use senesce_runner::Registry;
 use senesce_stats::arm::{Arm, Mean, Untestable};
 use senesce_stats::floor::Floor;
 use senesce_stats::gate::{Gate, gate, gate_all};
@@ -132,7 +131,7 @@ impl Comparison {
 ///
 /// # Errors
 /// A usage error without a run on each side, for runs that are not comparable, with what differs, and without a gate for those that
-/// have no metric in common; as [`measurements::of`].
+/// have no metric in common; as [`crate::measurements::of`].
 pub fn compare(
     registry: &Registry,
     sample: &[Record],
@@ -152,7 +151,7 @@ pub fn compare(
         let reservations = record.environment.0.get(crate::trace::RESERVATIONS)?;
         Some(format!("{}: {reservations}", record.path.display()))
     }));
-    let emulated = all.iter().any(|record| measurements::is_emulated(record));
+    let emulated = all.iter().any(|record| record.environment.is_emulated());
     if emulated {
         caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());
     }

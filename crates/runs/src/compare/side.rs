@@ -1,10 +1,10 @@
 //! One side of a comparison: its runs, each counted once, and what they measured.
 
 use super::{Groups, groups_of};
-use crate::identity::Identity;
 use crate::measurements;
-use crate::registry::Registry;
 use senesce_core::{Failure, Measurement, Record};
+use senesce_runner::Identity;
+use senesce_runner::Registry;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,10 +5,10 @@ use super::kept::{Asked, RoundTimes};
 use super::{Comparison, Options, Row, comparable, groups_of, rows, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
-use crate::registry::Registry;
-use crate::run::{Conduct, State};
 use rand::Rng;
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
+use senesce_runner::Registry;
+use senesce_runner::{Conduct, State};
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::verdict::FAMILY_ERROR;
@@ -123,7 +123,7 @@ fn run_once(
         only: None,
         progress: how.progress,
         interrupt: how.interrupt,
-        cluster: None,
+        peers: None,
     };
     let outcome = registry.kind(&plan)?.carry(&plan, &how)?;
     match outcome.state {

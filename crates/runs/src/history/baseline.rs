@@ -3,8 +3,8 @@
 use super::{Entry, State};
 use crate::compare::{Comparison, Options, compare};
 use crate::decided::interval_text;
-use crate::registry::Registry;
 use senesce_core::{Failure, Record, Table};
+use senesce_runner::Registry;
 use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,10 @@
 //! The course of each metric over the runs that did the same on the same machine.
 
 use super::{Entry, Measured, State};
-use crate::identity::{Digest, repetitions};
 use rayon::prelude::*;
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
+use senesce_runner::{Digest, repetitions};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
 use senesce_stats::{Trend, mean_of_means, trend};
 use serde::Serialize;

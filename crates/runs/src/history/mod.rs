@@ -16,10 +16,10 @@ pub use tidy_table::{COLUMNS, tidy};
 
 use crate::import::DATED_BY_FILE;
 use crate::measurements;
-use crate::registry::Registry;
 use rayon::prelude::*;
 use senesce_core::record::Overview;
 use senesce_core::{Failure, Measurement, Plan, Record};
+use senesce_runner::Registry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -138,7 +138,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let out = directory.path().join("run");
             importer.import(&Path::new(CORPUS).join(file), &out).unwrap();
-            let analysis = crate::run::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap();
+            let analysis = senesce_runner::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap();
             assert_eq!(analysis.result["requests"], requests, "{file}");
         }
     }
@@ -152,7 +152,8 @@ mod tests {
                 let directory = tempfile::tempdir().unwrap();
                 let out = directory.path().join("run");
                 importer.import(&Path::new(CORPUS).join(folder).join(file), &out).unwrap();
-                let result = crate::run::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap().result;
+                let result =
+                    senesce_runner::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap().result;
                 assert_eq!(
                     (&result["requests"], &result["valid"]),
                     (&requests.into(), &false.into()),

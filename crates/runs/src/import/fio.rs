@@ -9,7 +9,6 @@ pub mod format;
 mod witnesses;
 
 use super::{ImportedFile, Importer, finish, read_text};
-use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use clones::Joined;
 pub use clones::sum;
 use concurrency::Concurrency;
@@ -19,6 +18,7 @@ use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::errno_message;
 use senesce_core::{Environment, ExitCode, Failure, Measurement};
+use senesce_runner::{Imported, ImportedRun, Recorded, import_with};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;

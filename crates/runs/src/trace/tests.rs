@@ -19,7 +19,7 @@ fn a_recorded_trace_is_analysed_from_its_record() {
     let summary = Summary::of(&trace).unwrap();
     record(&trace, &summary, made_up(), &Environment::default(), Vec::new(), &out).unwrap();
     let run = Record::open(&out).unwrap();
-    let analysis = crate::run::analyse::<BlockTraceRun>(&run).unwrap();
+    let analysis = senesce_runner::analyse::<BlockTraceRun>(&run).unwrap();
     assert_eq!(analysis.result, run.summary.unwrap());
     assert_eq!(analysis.result["requests"], 50);
     assert!(
@@ -59,7 +59,8 @@ fn a_trace_with_holes_is_neither_scored_nor_timed() {
     assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
     let directory = tempfile::tempdir().unwrap();
     record(&trace, &summary, made_up(), &Environment::default(), Vec::new(), &directory.path().join("run")).unwrap();
-    let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&directory.path().join("run")).unwrap()).unwrap();
+    let analysis =
+        senesce_runner::analyse::<BlockTraceRun>(&Record::open(&directory.path().join("run")).unwrap()).unwrap();
     assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
     assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
 }

@@ -2,11 +2,11 @@
 
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
+use senesce_runner::Registry;
+use senesce_runner::{Imported, Recorded, import};
 use senesce_runs::compare::{Options, WhenUndecided, compare};
 use senesce_runs::import::ImportedFile;
 use senesce_runs::import::fio::Fio;
-use senesce_runs::registry::Registry;
-use senesce_runs::run::{Imported, Recorded, import};
 use serde_json::{Value, json};
 use std::path::Path;
 

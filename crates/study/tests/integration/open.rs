@@ -1,7 +1,7 @@
 //! Open studies, run for real: programs of the user's, good and bad; drives; the example.
 
 use senesce_core::{ExitCode, Failure, Seed};
-use senesce_runs::run::{Conduct, Outcome, State, conduct};
+use senesce_runner::{Conduct, Outcome, State, conduct};
 use senesce_study::{EXAMPLE, Study, StudySpec};
 use serde_json::Value;
 use std::path::Path;

@@ -8,9 +8,9 @@ use crate::session::{Session, runs_directory};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed, Silent};
+use senesce_runner::{Run, default_path};
 use senesce_runs::bench::ranks as by_ranks;
 use senesce_runs::bench::{self, Ranks, Spec};
-use senesce_runs::run::{Run, default_path};
 
 impl Bench {
     /// Rank 0 prints and records; the others print nothing.

@@ -9,7 +9,7 @@ use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Failure, Seed};
 use senesce_exp_zns::zoned_model::{Spec, ZonedModel, model_file};
-use senesce_runs::run::{Conduct, Run, conduct};
+use senesce_runner::{Conduct, Run, conduct};
 use std::path::{Path, PathBuf};
 
 /// How a model file begins.

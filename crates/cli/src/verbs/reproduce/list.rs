@@ -6,7 +6,7 @@ use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use senesce_claims::{Claim, ClaimSet};
 use senesce_core::{ExitCode, Failure, Table};
-use senesce_runs::run::Reproducible;
+use senesce_runner::Reproducible;
 use serde_json::{Value, json};
 use std::io::Write;
 

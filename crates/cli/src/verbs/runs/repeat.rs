@@ -8,7 +8,8 @@ use crate::session::Session;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use senesce_core::{Failure, Plan};
-use senesce_runs::run::{Conduct, read_steps};
+use senesce_guest::carry::read_steps;
+use senesce_runner::Conduct;
 use std::path::PathBuf;
 
 #[derive(Args)]

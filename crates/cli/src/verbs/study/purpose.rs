@@ -8,7 +8,7 @@ use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::output::Format;
 use senesce_core::{Bytes, ExitCode, Failure, RunDirectory, Seed, Span};
-use senesce_runs::run::{Conduct, Run, State, conduct};
+use senesce_runner::{Conduct, Run, State, conduct};
 use senesce_study::advise::{self, Asked, PURPOSES, Purpose};
 use senesce_study::{Study, StudySpec};
 use senesce_volume::FileSystem;

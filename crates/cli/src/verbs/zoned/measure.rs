@@ -8,7 +8,7 @@ use clap::Args;
 use senesce_core::units::parse_duration;
 use senesce_core::{Failure, Seed};
 use senesce_exp_zns::job::{Spec, ZnsJob};
-use senesce_runs::run::{Conduct, Run, conduct};
+use senesce_runner::{Conduct, Run, conduct};
 use senesce_zoned::hardware::Submission;
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
 use senesce_zoned::run::DeviceName;

@@ -1,8 +1,8 @@
 //! Tables and figures of an imported fio result.
 
 use super::{Event, Fio, ImportedFile, JobEvent};
-use crate::run::Recorded;
 use senesce_core::analysis::*;
+use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
 pub(super) fn analysis(spec: &ImportedFile, recorded: &Recorded<Fio>) -> Analysis {

@@ -31,7 +31,7 @@ fn import(text: &str) -> Result<(Vec<Measurement>, Vec<String>), Failure> {
     Fio.import(&source, &out)
         .or_else(|failure| if out.join("summary.json").exists() { Ok(()) } else { Err(failure) })?;
     let record = Record::open(&out).unwrap();
-    let analysis = crate::run::analyse::<Fio>(&record).unwrap();
+    let analysis = senesce_runner::analyse::<Fio>(&record).unwrap();
     assert_eq!(analysis.result, *record.summary.as_ref().unwrap());
     Ok((Recorded::<Fio>::of(&record)?.measurements().cloned().collect(), analysis.caveats))
 }
@@ -148,7 +148,7 @@ fn what_all_clones_ran_tells_a_group_from_one_of_its_clones() {
         let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));
         std::fs::write(&source, document(&[one])).unwrap();
         let counts = Fio.import(&source, &out).is_ok();
-        let analysis = crate::run::analyse::<Fio>(&Record::open(&out).unwrap()).unwrap();
+        let analysis = senesce_runner::analyse::<Fio>(&Record::open(&out).unwrap()).unwrap();
         (counts, analysis.tables[0].rows[0][2].as_u64().unwrap(), analysis.caveats.join("\n"))
     };
     let four = r#""numjobs":"4""#;
@@ -271,7 +271,7 @@ fn a_result_of_which_nothing_counts_is_kept_and_fails() {
     std::fs::write(&file, document(&[one])).unwrap();
     let failed = Fio.import(&file, &out).unwrap_err();
     assert_eq!(failed.exit_code(), ExitCode::RunFailed);
-    let analysis = crate::run::analyse::<Fio>(&senesce_core::Record::open(&out).unwrap()).unwrap();
+    let analysis = senesce_runner::analyse::<Fio>(&senesce_core::Record::open(&out).unwrap()).unwrap();
     assert_eq!(analysis.tables[0].rows[0].last(), Some(&serde_json::json!(false)));
     let drawn = |figure: &senesce_core::Figure| format!("{figure:?}").contains("78.125");
     assert!(!analysis.figures.iter().any(drawn), "{:?}", analysis.figures);

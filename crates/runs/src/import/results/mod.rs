@@ -8,8 +8,8 @@ mod printed;
 pub mod table;
 
 use super::{ImportedFile, Importer, finish, read_text};
-use crate::run::{Imported, ImportedRun, NoEvent, Recorded, import};
 use senesce_core::{Analysis, Environment, Failure, Measurement};
+use senesce_runner::{Imported, ImportedRun, NoEvent, Recorded, import};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

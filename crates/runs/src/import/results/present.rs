@@ -2,9 +2,9 @@
 
 use super::table::TABLE;
 use super::{Results, Spec};
-use crate::run::Recorded;
 use senesce_core::analysis::*;
 use senesce_core::{Analysis, Measurement};
+use senesce_runner::Recorded;
 use serde_json::json;
 use std::collections::BTreeMap;
 

@@ -97,7 +97,7 @@ fn an_import_is_a_run_and_a_foreign_file_leaves_none() {
         assert_eq!((refused.exit_code(), out.exists()), (ExitCode::Usage, false), "{refused}");
         std::fs::write(&source, text).unwrap();
         format.import(&source, &out).unwrap();
-        let analysis = crate::run::analyse::<Results>(&Record::open(&out).unwrap()).unwrap();
+        let analysis = senesce_runner::analyse::<Results>(&Record::open(&out).unwrap()).unwrap();
         assert_eq!(analysis.result["format"], format.name);
         assert!(!analysis.tables[0].rows.is_empty() && analysis.caveats[0].contains("imported"));
     }
@@ -123,7 +123,7 @@ fn imported(format: &Format, text: &str) -> (Option<ExitCode>, usize, String) {
     let (source, out) = (directory.path().join("file"), directory.path().join("run"));
     std::fs::write(&source, text).unwrap();
     let code = format.import(&source, &out).err().map(|failure| failure.exit_code());
-    let analysis = crate::run::analyse::<Results>(&Record::open(&out).unwrap()).unwrap();
+    let analysis = senesce_runner::analyse::<Results>(&Record::open(&out).unwrap()).unwrap();
     (code, analysis.result["values"].as_array().unwrap().len(), analysis.caveats.join("\n"))
 }
 

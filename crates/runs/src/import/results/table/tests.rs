@@ -39,7 +39,7 @@ fn documented_examples_read_their_samples() {
         let out = directory.path().join("run");
         importer.import(&source, &out).unwrap_or_else(|problem| panic!("{file} {maps:?}: {problem}"));
         let analysis =
-            crate::run::analyse::<super::super::Results>(&senesce_core::Record::open(&out).unwrap()).unwrap();
+            senesce_runner::analyse::<super::super::Results>(&senesce_core::Record::open(&out).unwrap()).unwrap();
         let values = analysis.result["values"].as_array().unwrap();
         assert!(values.len() >= maps.len(), "{file}: {values:?}");
         let undirected = analysis.caveats.iter().any(|one| one.contains("better="));

@@ -1,13 +1,11 @@
 //! Carries steps of a run into the guest and takes over what they recorded.
 
-use super::Run;
-use super::conduct::new_plan;
-use super::context::Context;
-use super::recorded::{Common, Entry, GuestBooted, Recorded};
+use crate::{Drive, GuestOutcome, GuestRun, Keep, kernel};
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Record};
-use senesce_guest::{Drive, GuestRun, Keep, kernel};
-use serde_json::Value;
+use senesce_runner::{Context, Recorded, Run, new_plan};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,17 +24,52 @@ fn share(run: &Path, number: usize) -> PathBuf {
 
 /// Where a run's folder holds the own records of its guests, with the files that their steps left there, the latest first.
 pub fn guest_records<R: Run>(context: &Context<'_, R>) -> Vec<PathBuf> {
-    let numbers = 1..=context.recorded().guests().count();
+    let numbers = 1..=context.recorded().elsewhere().count();
     numbers.rev().map(|number| share(context.path(), number).join(RECORD)).collect()
 }
 
-pub struct Guest {
+/// The guest that a run needs.
+pub struct GuestSpec {
     /// The kernel, as `senesce vm run --kernel` takes it; none: the newest there is.
     pub kernel: Option<String>,
     /// Drives, as `senesce vm run --drive` takes them.
     pub drives: Vec<String>,
     pub memory: Bytes,
     pub time_limit: Duration,
+    /// Whether the events of the run say which of them a guest measured. Otherwise the whole run counts as measured in a guest.
+    pub events_name_guest: bool,
+}
+
+/// A guest that did steps of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuestBooted {
+    /// Its kernel release.
+    pub kernel: String,
+    /// `kvm` or `tcg`.
+    pub accelerator: String,
+    /// Seconds from start to the command's first instruction.
+    pub boot_seconds: f64,
+    /// Seconds from start to the end of the guest.
+    pub total_seconds: f64,
+    /// Steps that were done in it.
+    pub steps: usize,
+}
+
+impl GuestBooted {
+    pub fn of(outcome: &GuestOutcome) -> Self {
+        Self {
+            kernel: outcome.kernel.clone(),
+            accelerator: outcome.accelerator.word().into(),
+            boot_seconds: outcome.boot_seconds,
+            total_seconds: outcome.total_seconds,
+            steps: 0,
+        }
+    }
+
+    /// The guests that did steps of a run.
+    pub fn all<R: Run>(recorded: &Recorded<R>) -> Vec<Self> {
+        recorded.elsewhere().filter_map(|machine| Self::deserialize(machine).ok()).collect()
+    }
 }
 
 /// Why steps that a guest was given are not done.
@@ -66,7 +99,7 @@ impl<S: PartialEq> NotDone<S> {
 /// # Errors
 /// When the guest does not boot, or a step in it fails; nothing is recorded then.
 pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
-    guest: &Guest,
+    guest: &GuestSpec,
     spec: &G::Spec,
     context: &mut Context<'_, R>,
 ) -> Result<(), Failure> {
@@ -81,7 +114,7 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
 /// # Errors
 /// When the guest does not boot, or a step in it fails and the kind does not go on after that; nothing is recorded then.
 pub fn steps_in_guest<G: Run, R: Run<Event = G::Event>>(
-    guest: &Guest,
+    guest: &GuestSpec,
     spec: &G::Spec,
     steps: &[G::Step],
     context: &mut Context<'_, R>,
@@ -93,12 +126,12 @@ pub fn steps_in_guest<G: Run, R: Run<Event = G::Event>>(
 }
 
 fn in_guest<G: Run, R: Run<Event = G::Event>>(
-    guest: &Guest,
+    guest: &GuestSpec,
     spec: &G::Spec,
     steps: Option<&[G::Step]>,
     context: &mut Context<'_, R>,
 ) -> Result<Vec<(G::Step, String)>, Failure> {
-    let share = fresh_share(share(context.path(), context.recorded().guests().count() + 1))?;
+    let share = fresh_share(share(context.path(), context.recorded().elsewhere().count() + 1))?;
     // Not what this machine would plan: the guest has a kernel and programs of its own.
     let plan = new_plan::<G>(spec, context.seed)?;
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
@@ -139,10 +172,10 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     let recorded = Recorded::<G>::of(&Record::open(&inside)?)?;
-    let booted = GuestBooted { steps: recorded.done.len(), ..GuestBooted::of(&outcome) };
+    let booted = GuestBooted { steps: recorded.steps_done(), ..GuestBooted::of(&outcome) };
     let failures = recorded.failures().into_iter();
     let failed = failures.filter_map(|(step, reason)| Some((step?, reason.to_string()))).collect();
-    take_over::<G, R>(recorded, booted, context)?;
+    take_over::<G, R>(recorded, booted, guest.events_name_guest, context)?;
     Ok(failed)
 }
 
@@ -156,24 +189,16 @@ fn fresh_share(share: PathBuf) -> Result<PathBuf, Failure> {
 fn take_over<G: Run, R: Run<Event = G::Event>>(
     recorded: Recorded<G>,
     booted: GuestBooted,
+    events_name_guest: bool,
     context: &mut Context<'_, R>,
 ) -> Result<(), Failure> {
     let mut environment = Environment::default();
     environment.extend("guest", &recorded.environment);
-    if !R::KNOWS_GUESTS {
+    if !events_name_guest {
         environment.put("vm.accelerator", &booted.accelerator);
     }
     context.add_environment(&environment)?;
-    context.push_common(Common::Guest(booted));
-    for (_, entry) in recorded.entries {
-        match entry {
-            Entry::Own(event) => context.record(event),
-            Entry::Common(common @ (Common::Measurement(_) | Common::Caveat(_))) => context.push_common(common),
-            // Steps that were carried are done here as well.
-            Entry::Common(common @ Common::Done(_)) => context.push_common(common),
-            Entry::Common(_) => {}
-        }
-    }
+    context.take_over(recorded, json!(booted));
     Ok(())
 }
 

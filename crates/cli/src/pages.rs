@@ -1,18 +1,11 @@
-//! What there is: experiments, verbs that leave records, doc pages.
+//! The documentation pages that the program contains.
 
-use crate::run::{Reproducible, RunKind};
+use crate::registry::REGISTRY;
+use senesce_core::Failure;
 use senesce_core::parameter::suggest;
-use senesce_core::{Analysis, Failure, Plan, Record};
 
-/// Everything that can be run and read back.
-pub struct Registry {
-    /// The published experiments, crate by crate, in the order of `senesce reproduce --list`.
-    pub experiments: &'static [&'static [&'static dyn Reproducible]],
-    pub verbs: &'static [&'static [&'static dyn RunKind]],
-}
-
-/// Doc pages beside those of experiments: name and text.
-pub const PAGES: &[(&str, &str)] = &[
+/// The pages other than those of experiments: name and text.
+const PAGES: &[(&str, &str)] = &[
     ("aging", include_str!("../docs/guide/aging.md")),
     ("how-to", include_str!("../docs/guide/how-to.md")),
     ("mail-server", include_str!("../docs/tutorials/mail-server.md")),
@@ -65,66 +58,34 @@ pub const PAGES: &[(&str, &str)] = &[
     ("completions", include_str!("../docs/verbs/completions.md")),
 ];
 
-impl Registry {
-    pub fn experiments(&self) -> impl Iterator<Item = &'static dyn Reproducible> {
-        self.experiments.iter().flat_map(|list| list.iter().copied())
-    }
+pub fn names() -> Vec<&'static str> {
+    let pages = PAGES.iter().map(|(name, _)| *name);
+    pages.chain(REGISTRY.experiments().map(|experiment| experiment.kind())).collect()
+}
 
-    pub fn kinds(&self) -> impl Iterator<Item = &'static dyn RunKind> {
-        let verbs = self.verbs.iter().flat_map(|list| list.iter().copied());
-        verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn RunKind))
+/// The text of a page.
+pub fn page(name: &str) -> Result<&'static str, Failure> {
+    if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
+        return Ok(text);
     }
-
-    /// The experiment with this id.
-    pub fn experiment(&self, id: &str) -> Result<&'static dyn Reproducible, Failure> {
-        self.experiments().find(|experiment| experiment.kind() == id).ok_or_else(|| {
-            let hint = suggest(id, self.experiments().map(|experiment| experiment.kind()));
-            Failure::usage(format!("there is no experiment '{id}'{hint}; `senesce reproduce --list` lists them"))
-        })
-    }
-
-    /// Who can run a plan and read its record.
-    pub fn kind(&self, plan: &Plan) -> Result<&'static dyn RunKind, Failure> {
-        self.kinds().find(|known| known.kind() == plan.kind).ok_or_else(|| {
-            Failure::usage(format!(
-                "'{}' is a kind of run that this version does not know; use the version that wrote it ({})",
-                plan.kind, plan.program_version
-            ))
-        })
-    }
-
-    /// Analyses any record by its kind.
-    pub fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
-        self.kind(&record.plan)?.analyse(record)
-    }
-
-    pub fn pages(&self) -> Vec<&'static str> {
-        let verbs = PAGES.iter().map(|(name, _)| *name);
-        verbs.chain(self.experiments().map(|experiment| experiment.kind())).collect()
-    }
-
-    /// A doc page by name.
-    pub fn page(&self, name: &str) -> Result<&'static str, Failure> {
-        if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
-            return Ok(text);
-        }
-        let of_experiment = self.experiments().find(|experiment| experiment.kind() == name);
-        of_experiment.map(|experiment| experiment.page()).ok_or_else(|| {
-            let hint = suggest(name, self.pages());
-            Failure::usage(format!("there is no page '{name}'{hint}; `senesce help` lists them"))
-        })
-    }
+    let of_experiment = REGISTRY.experiments().find(|experiment| experiment.kind() == name);
+    of_experiment.map(|experiment| experiment.page()).ok_or_else(|| {
+        let hint = suggest(name, names());
+        Failure::usage(format!("unknown page '{name}'{hint}; `senesce help` lists the pages"))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::ExitCode;
 
     #[test]
-    fn what_the_program_trusts_is_a_page_and_in_the_list() {
-        let registry = Registry { experiments: &[], verbs: &[] };
-        assert!(registry.pages().contains(&"security"));
-        assert!(registry.page("security").unwrap().starts_with("# Security"));
-        assert!(registry.page("securty").unwrap_err().to_string().contains("security"));
+    fn pages_are_listed_and_found_by_name() {
+        assert!(names().contains(&"security"));
+        assert!(page("security").unwrap().starts_with("# Security"));
+        let failure = page("securty").unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Usage);
+        assert!(failure.to_string().contains("security"), "{failure}");
     }
 }

@@ -1,17 +1,17 @@
 //! Which records hold one run: a copy has the same content wherever it lies, whatever it is called, and when it claims to have run.
 
-use crate::run::Common;
-use crate::run::contradiction::{canonical, digits};
+use crate::Common;
+use crate::contradiction::{canonical, digits};
 use senesce_core::{Measurement, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) type Digest = [u8; 32];
+pub type Digest = [u8; 32];
 
 /// Significant digits of all values of a repetition together from which on two repetitions do not agree by chance.
 const OF_A_REPETITION: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Of all events of its kind and all measured values, in any order and without their times; none for a record without any.
     content: Option<Digest>,
     /// Of each repetition on each image, whatever its number.
@@ -37,7 +37,7 @@ impl Identity {
 }
 
 /// A digest for each repetition on each image, whatever its number, without those whose values may agree by chance.
-pub(crate) fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
+pub fn repetitions(measured: &[Measurement]) -> BTreeSet<Digest> {
     let mut values: BTreeMap<(u32, u32), Vec<&Measurement>> = BTreeMap::new();
     measured.iter().for_each(|one| values.entry((one.image, one.repetition)).or_default().push(one));
     let is_distinct = |values: &&Vec<&Measurement>| {

@@ -1,10 +1,10 @@
 //! Kinds of runs without their types, as the registry and the command line hold them.
 
-use super::analyse::{analyse, spec_of};
-use super::arguments::{arguments, described, read_arguments};
-use super::conduct::{Conduct, Outcome, conduct};
-use super::recorded::Recorded;
-use super::{Experiment, Run};
+use crate::analyse::{analyse, spec_of};
+use crate::arguments::{arguments, described, read_arguments};
+use crate::conduct::{Conduct, Outcome, conduct};
+use crate::recorded::Recorded;
+use crate::{Experiment, Run};
 use clap::{ArgMatches, Command};
 use senesce_core::record::RecordError;
 use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record};

@@ -1,7 +1,7 @@
 //! What a record comes to, whatever its kind: its analysis with what the environment and the claims say.
 
-use super::Run;
-use super::recorded::Recorded;
+use crate::Run;
+use crate::recorded::Recorded;
 use senesce_claims::{ClaimSet, Facts};
 use senesce_core::measurement::Seconds;
 use senesce_core::{Analysis, Failure, Finding, Level, Record};
@@ -44,10 +44,10 @@ fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record
         return Ok(Vec::new());
     }
     let set = ClaimSet::parse(R::CLAIMS, R::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
-    let facts = &record.environment.0;
+    let environment = &record.environment;
     let facts = Facts {
-        emulated: facts.get("vm.accelerator").is_some_and(|word| word == "tcg"),
-        root: facts.get("process.root").is_none_or(|root| root == true),
+        emulated: environment.is_emulated(),
+        root: environment.0.get("process.root").is_none_or(|root| root == true),
         ..Facts::of(record.plan.scale.unwrap_or(Level::Quick))
     };
     Ok(senesce_claims::decide(&set, &R::measurements(spec, recorded), &R::facts(spec, recorded, facts)))

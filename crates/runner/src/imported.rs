@@ -1,9 +1,9 @@
 //! Records that are made of other people's data instead of being run.
 
-use super::analyse::analyse;
-use super::conduct::new_plan;
-use super::recorded::Common;
-use super::{Context, Planned, Recorded, Run};
+use crate::analyse::analyse;
+use crate::conduct::new_plan;
+use crate::recorded::Common;
+use crate::{Context, Planned, Recorded, Run};
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Measurement, Record, RunDirectory, Seed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

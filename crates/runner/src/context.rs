@@ -1,15 +1,14 @@
 //! What a step is given: where it records, whom it tells, whether it should stop.
 
-use super::Run;
-use super::recorded::{Common, Entry, OwnImage, Recorded};
+use crate::Run;
+use crate::recorded::{Common, OwnImage, Recorded, RecordedEvent};
 use hdrhistogram::Histogram;
-use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::output::Folder;
 use senesce_core::record::Witness;
-use senesce_core::{Environment, ExitCode, Failure, Measurement, Progress, RunDirectory, Seed, machine};
-use senesce_volume::TargetSpec;
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Peers, Progress, RunDirectory, Seed, machine};
 use serde::Serialize;
+use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -18,19 +17,19 @@ pub struct Context<'a, R: Run> {
     /// Whom it tells how far it is.
     pub progress: &'a dyn Progress,
     pub interrupt: &'a Interrupt,
-    /// The ranks that play the run together, where there are several.
-    pub cluster: Option<&'a Cluster>,
+    /// The other processes that take part in the run.
+    pub peers: Option<&'a dyn Peers>,
     pub seed: Seed,
-    pub(super) erase: Option<String>,
-    pub(super) directory: RunDirectory,
-    pub(super) recorded: Recorded<R>,
+    pub(crate) erase: Option<String>,
+    pub(crate) directory: RunDirectory,
+    pub(crate) recorded: Recorded<R>,
     /// What the step of now recorded so far.
-    pub(super) pending: Vec<Pending<R::Event>>,
+    pub(crate) pending: Vec<Pending<R::Event>>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Pending<E> {
+pub(crate) enum Pending<E> {
     Own(E),
     Common(Common),
 }
@@ -53,7 +52,7 @@ impl<'a, R: Run> Context<'a, R> {
     /// Records an event at once, for long steps that continue where they stopped.
     pub fn record_now(&mut self, event: R::Event) -> Result<(), Failure> {
         self.directory.append_named(std::slice::from_ref(&event))?;
-        self.recorded.add(self.directory.seconds(), Entry::Own(event));
+        self.recorded.add(self.directory.seconds(), RecordedEvent::Own(event));
         Ok(())
     }
 
@@ -68,7 +67,23 @@ impl<'a, R: Run> Context<'a, R> {
         self.push_common(Common::Caveat(words.into()));
     }
 
-    pub(super) fn push_common(&mut self, common: Common) {
+    /// Takes over what another record holds, as part of this step: its events, measured values, caveats and finished steps.
+    ///
+    /// `machine` describes where that was recorded.
+    pub fn take_over<O: Run<Event = R::Event>>(&mut self, recorded: Recorded<O>, machine: Value) {
+        self.push_common(Common::Elsewhere(machine));
+        for (_, event) in recorded.entries {
+            match event {
+                RecordedEvent::Own(event) => self.record(event),
+                RecordedEvent::Common(common @ (Common::Measurement(_) | Common::Caveat(_) | Common::Done(_))) => {
+                    self.push_common(common)
+                }
+                RecordedEvent::Common(_) => {}
+            }
+        }
+    }
+
+    pub(crate) fn push_common(&mut self, common: Common) {
         self.pending.push(Pending::Common(common));
     }
 
@@ -101,13 +116,10 @@ impl<'a, R: Run> Context<'a, R> {
         self.erase.as_deref()
     }
 
-    /// What may be lost with `target`: what the user said, else an image that this run made, now or before it was
-    /// interrupted.
-    pub fn may_erase(&mut self, target: &TargetSpec) -> Result<Option<String>, Failure> {
-        let TargetSpec::Image { path, .. } = target else { return Ok(self.erase.clone()) };
-        if self.erase.is_some() {
-            return Ok(self.erase.clone());
-        }
+    /// Path or serial number of the data that may be lost: the user's word, otherwise the path of the target's image if this run
+    /// made it.
+    pub fn may_erase(&mut self, image: Option<&Path>) -> Result<Option<String>, Failure> {
+        let Some(path) = image.filter(|_| self.erase.is_none()) else { return Ok(self.erase.clone()) };
         let is_new = Folder::of(path).and_then(|(folder, name)| folder.create_new(&name, 0o666)).is_ok();
         if is_new {
             self.remember_image(path)?;
@@ -117,8 +129,7 @@ impl<'a, R: Run> Context<'a, R> {
         Ok(ours.then(|| path.display().to_string()))
     }
 
-    /// Records that this run made the image at `path`.
-    pub fn remember_image(&mut self, path: &Path) -> Result<(), Failure> {
+    fn remember_image(&mut self, path: &Path) -> Result<(), Failure> {
         match identity(path) {
             Some(image) => self.note(Common::OwnImage(image)),
             None => Ok(()),
@@ -135,20 +146,20 @@ impl<'a, R: Run> Context<'a, R> {
     }
 
     /// Records something common at once.
-    pub(super) fn note(&mut self, common: Common) -> Result<(), Failure> {
+    pub(crate) fn note(&mut self, common: Common) -> Result<(), Failure> {
         self.directory.append_named(std::slice::from_ref(&common))?;
-        self.recorded.add(self.directory.seconds(), Entry::Common(common));
+        self.recorded.add(self.directory.seconds(), RecordedEvent::Common(common));
         Ok(())
     }
 
-    /// Writes what the step recorded, whole or not at all.
-    pub(super) fn keep_pending(&mut self) -> Result<(), Failure> {
+    /// Writes what the step recorded, whole or not at all, so that it counts even if the step fails later.
+    pub fn keep_pending(&mut self) -> Result<(), Failure> {
         let pending = std::mem::take(&mut self.pending);
         self.directory.append_named(&pending)?;
         for pending in pending {
             let entry = match pending {
-                Pending::Own(event) => Entry::Own(event),
-                Pending::Common(common) => Entry::Common(common),
+                Pending::Own(event) => RecordedEvent::Own(event),
+                Pending::Common(common) => RecordedEvent::Common(common),
             };
             self.recorded.add(self.directory.seconds(), entry);
         }

@@ -1,14 +1,13 @@
 //! The one runner: identity and directory, environment, resume, interrupt, failure, retry, finish.
 
-use super::analyse::{analyse, spec_of};
-use super::context::{Context, interrupted};
-use super::recorded::{Common, Done, Entry, Failed, Recorded};
-use super::{Planned, Run};
-use senesce_cluster::Cluster;
+use crate::analyse::{analyse, spec_of};
+use crate::context::{Context, interrupted};
+use crate::recorded::{Common, Done, Failed, Recorded, RecordedEvent};
+use crate::{Planned, Run};
 use senesce_core::circumstances::Watch;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{
-    Analysis, Environment, ExitCode, Failure, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
+    Analysis, Environment, ExitCode, Failure, Level, Peers, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -33,8 +32,8 @@ pub struct Conduct<'a> {
     pub only: Option<Vec<Value>>,
     pub progress: &'a dyn Progress,
     pub interrupt: &'a Interrupt,
-    /// The ranks that play the run together, where there are several.
-    pub cluster: Option<&'a Cluster>,
+    /// The other processes that take part in the run.
+    pub peers: Option<&'a dyn Peers>,
 }
 
 impl Conduct<'static> {
@@ -50,7 +49,7 @@ impl Conduct<'static> {
             only: None,
             progress: &Silent,
             interrupt: &NEVER,
-            cluster: None,
+            peers: None,
         }
     }
 }
@@ -115,7 +114,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     let mut context: Context<'_, R> = Context {
         progress: how.progress,
         interrupt: how.interrupt,
-        cluster: how.cluster,
+        peers: how.peers,
         seed,
         erase: how.erase.clone(),
         recorded: Recorded::of(&Record::open(&path)?)?,
@@ -134,7 +133,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         }
         Err(failure) => {
             // Of images that were made and removed again nothing need be known.
-            let is_gone = |entry: &Entry<R::Event>| matches!(entry, Entry::Common(Common::OwnImage(image)) if !image.path.exists());
+            let is_gone = |entry: &RecordedEvent<R::Event>| matches!(entry, RecordedEvent::Common(Common::OwnImage(image)) if !image.path.exists());
             match context.recorded.entries.iter().all(|(_, entry)| is_gone(entry)) {
                 true => context.directory.discard(),
                 false => context.directory.discard_if_empty(),
@@ -236,7 +235,7 @@ fn all_steps<R: Run>(
             course.note(planned.seconds, begun.elapsed().as_secs_f64());
             match outcome {
                 Ok(()) => {
-                    // A guest that ran several steps has recorded this one already.
+                    // Another machine that ran several steps has recorded this one already.
                     if !context.is_done_or_pending(&planned.step) {
                         let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
                         context.push_common(Common::Done(done));
@@ -335,8 +334,8 @@ fn fail<R: Run>(
     if is_refusal && !R::GOES_ON && context.recorded.entries.is_empty() {
         return Ok(());
     }
-    // An end that all ranks know is in the record already.
-    if context.cluster.is_some_and(|cluster| cluster.ending().is_some()) {
+    // An end that all peers know is in the record already.
+    if context.peers.is_some_and(|peers| peers.have_ended()) {
         return Ok(());
     }
     context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string(), seconds }))

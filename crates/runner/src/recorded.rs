@@ -1,6 +1,6 @@
 //! A record read back with the types of its kind.
 
-use super::{Run, contradiction};
+use crate::{Run, contradiction};
 use hdrhistogram::Histogram;
 use senesce_core::record::RecordError;
 use senesce_core::{Environment, Failure, Measurement, Record, Seed};
@@ -27,13 +27,13 @@ pub enum Common {
     Interrupted,
     /// An image that this run made.
     OwnImage(OwnImage),
-    /// A guest was booted for some steps.
-    Guest(GuestBooted),
+    /// Another machine did steps of the run: its description by the crate that carried them there.
+    Elsewhere(Value),
 }
 
 impl Common {
     const KINDS: [&str; 8] =
-        ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "guest"];
+        ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "elsewhere"];
 
     pub fn is_kind(kind: &str) -> bool {
         Self::KINDS.contains(&kind)
@@ -61,33 +61,6 @@ pub struct Failed {
     pub seconds: f64,
 }
 
-/// A guest that ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GuestBooted {
-    /// Its kernel release.
-    pub kernel: String,
-    /// How it ran: `kvm` or `tcg`.
-    pub accelerator: String,
-    /// Seconds from start to the command's first instruction.
-    pub boot_seconds: f64,
-    /// Seconds from start to the end of the guest.
-    pub total_seconds: f64,
-    /// Steps that were done in it.
-    pub steps: usize,
-}
-
-impl GuestBooted {
-    pub fn of(outcome: &senesce_guest::GuestOutcome) -> Self {
-        Self {
-            kernel: outcome.kernel.clone(),
-            accelerator: outcome.accelerator.word().into(),
-            boot_seconds: outcome.boot_seconds,
-            total_seconds: outcome.total_seconds,
-            steps: 0,
-        }
-    }
-}
-
 /// What tells an image file from all others: a number of an inode alone is given to another file soon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnImage {
@@ -108,7 +81,7 @@ pub enum Moment<'a, R: Run> {
 
 /// An event of the kind's own, or one that every kind may have.
 #[derive(Debug, Clone)]
-pub(crate) enum Entry<E> {
+pub enum RecordedEvent<E> {
     Own(E),
     Common(Common),
 }
@@ -117,9 +90,9 @@ pub struct Recorded<R: Run> {
     pub path: PathBuf,
     pub seed: Seed,
     pub environment: Environment,
-    pub(super) entries: Vec<(f64, Entry<R::Event>)>,
+    pub(crate) entries: Vec<(f64, RecordedEvent<R::Event>)>,
     /// Steps done, as their kind writes them.
-    pub(super) done: BTreeSet<String>,
+    pub(crate) done: BTreeSet<String>,
 }
 
 impl<R: Run> Recorded<R> {
@@ -140,7 +113,7 @@ impl<R: Run> Recorded<R> {
                 path: record.path.join("events.jsonl"),
                 line: index + 1,
                 problem: format!(
-                    "event '{}' is none of a run of kind '{}': {error}, or an event of every kind of run ({})",
+                    "event '{}' does not belong to a run of kind '{}': {error}; events of every run: {}",
                     event.kind,
                     R::KIND,
                     Common::KINDS.join(", ")
@@ -148,8 +121,8 @@ impl<R: Run> Recorded<R> {
             };
             let named = json!({&event.kind: event.data});
             let entry = match Common::KINDS.contains(&event.kind.as_str()) {
-                true => Entry::Common(Common::deserialize(named).map_err(damaged)?),
-                false => Entry::Own(R::Event::deserialize(named).map_err(damaged)?),
+                true => RecordedEvent::Common(Common::deserialize(named).map_err(damaged)?),
+                false => RecordedEvent::Own(R::Event::deserialize(named).map_err(damaged)?),
             };
             recorded.add(event.t, entry);
         }
@@ -157,8 +130,8 @@ impl<R: Run> Recorded<R> {
         Ok(recorded)
     }
 
-    pub(super) fn add(&mut self, t: f64, entry: Entry<R::Event>) {
-        if let Entry::Common(Common::Done(done)) = &entry {
+    pub(crate) fn add(&mut self, t: f64, entry: RecordedEvent<R::Event>) {
+        if let RecordedEvent::Common(Common::Done(done)) = &entry {
             self.done.insert(done.step.to_string());
         }
         self.entries.push((t, entry));
@@ -177,28 +150,28 @@ impl<R: Run> Recorded<R> {
     /// The kind's own events, each with the seconds since its part of the run began.
     pub fn timed_events(&self) -> impl DoubleEndedIterator<Item = (f64, &R::Event)> {
         self.entries.iter().filter_map(|(t, entry)| match entry {
-            Entry::Own(event) => Some((*t, event)),
-            Entry::Common(_) => None,
+            RecordedEvent::Own(event) => Some((*t, event)),
+            RecordedEvent::Common(_) => None,
         })
     }
 
     /// All events in order, each with its line from 1.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &Entry<R::Event>)> {
+    pub fn lines(&self) -> impl Iterator<Item = (usize, &RecordedEvent<R::Event>)> {
         (1..).zip(self.entries.iter().map(|(_, entry)| entry))
     }
 
     /// The kind's own events, each with its line from 1.
     pub fn own_lines(&self) -> impl Iterator<Item = (usize, &R::Event)> {
         self.lines().filter_map(|(line, entry)| match entry {
-            Entry::Own(event) => Some((line, event)),
-            Entry::Common(_) => None,
+            RecordedEvent::Own(event) => Some((line, event)),
+            RecordedEvent::Common(_) => None,
         })
     }
 
     fn common(&self) -> impl DoubleEndedIterator<Item = &Common> {
         self.entries.iter().filter_map(|(_, entry)| match entry {
-            Entry::Common(common) => Some(common),
-            Entry::Own(_) => None,
+            RecordedEvent::Common(common) => Some(common),
+            RecordedEvent::Own(_) => None,
         })
     }
 
@@ -227,6 +200,11 @@ impl<R: Run> Recorded<R> {
         serde_json::to_value(step).is_ok_and(|step| self.done.contains(&step.to_string()))
     }
 
+    /// The number of steps done.
+    pub fn steps_done(&self) -> usize {
+        self.done.len()
+    }
+
     pub fn has_done_a_step(&self) -> bool {
         !self.done.is_empty()
     }
@@ -252,23 +230,24 @@ impl<R: Run> Recorded<R> {
     /// The kind's own events and the tries of steps that failed, in order.
     pub fn moments(&self) -> impl Iterator<Item = Moment<'_, R>> {
         self.entries.iter().filter_map(|(_, entry)| match entry {
-            Entry::Own(event) => Some(Moment::Own(event)),
-            Entry::Common(Common::Failed(failed)) => {
+            RecordedEvent::Own(event) => Some(Moment::Own(event)),
+            RecordedEvent::Common(Common::Failed(failed)) => {
                 let step = R::Step::deserialize(failed.step.as_ref()?).ok()?;
                 Some(Moment::Failed { step, reason: &failed.reason, seconds: failed.seconds })
             }
-            Entry::Common(_) => None,
+            RecordedEvent::Common(_) => None,
         })
     }
 
     /// Whether the user ended the last part of the run.
     pub fn was_interrupted(&self) -> bool {
-        matches!(self.entries.last(), Some((_, Entry::Common(Common::Interrupted))))
+        matches!(self.entries.last(), Some((_, RecordedEvent::Common(Common::Interrupted))))
     }
 
-    pub fn guests(&self) -> impl Iterator<Item = &GuestBooted> {
+    /// The machines that did steps of the run in place of this one.
+    pub fn elsewhere(&self) -> impl Iterator<Item = &Value> {
         self.common().filter_map(|common| match common {
-            Common::Guest(guest) => Some(guest),
+            Common::Elsewhere(machine) => Some(machine),
             _ => None,
         })
     }

@@ -1,4 +1,4 @@
-//! The contract of everything that leaves a run directory, and the one runner that conducts it.
+//! The contract of everything that leaves a run directory, and the runner that conducts it.
 //!
 //! Data flow one way: a typed specification becomes steps, steps become typed events, events become an analysis. What is in
 //! the specification shapes the result and is the identity of the run; what is not in it cannot.
@@ -7,12 +7,13 @@ mod analyse;
 mod arguments;
 mod conduct;
 mod context;
-pub(crate) mod contradiction;
-mod guest;
+mod contradiction;
+mod identity;
 mod imported;
 mod kind;
 mod needs;
 mod recorded;
+mod registry;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,12 @@ pub use arguments::{arguments, read_arguments};
 pub use conduct::{Conduct, Outcome, State, conduct, default_path, interrupted_words, new_plan};
 pub use context::{Context, interrupted};
 pub use contradiction::Contradiction;
-pub use guest::{Guest, NotDone, guest_records, own_program, read_steps, run_in_guest, steps_in_guest};
+pub use identity::{Digest, Identity, repetitions};
 pub use imported::{Imported, ImportedRun, import, import_with};
 pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
-pub(crate) use recorded::Entry;
-pub use recorded::{Common, GuestBooted, Moment, OwnImage, Recorded};
+pub use recorded::{Common, Moment, OwnImage, Recorded, RecordedEvent};
+pub use registry::Registry;
 
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Plan, Seed};
@@ -46,15 +47,11 @@ pub trait Run: Sized + 'static {
     /// where measurements say everything.
     type Event: Serialize + DeserializeOwned + Clone;
 
-    /// One unit of work that is done whole or not at all; it can be carried into the guest.
+    /// One unit of work that is done whole or not at all; it can be carried to another machine.
     type Step: Serialize + DeserializeOwned + Clone + PartialEq + Debug;
 
     /// Whether a step that fails costs only itself: the run goes on, and the same command does the failed ones again.
     const GOES_ON: bool = false;
-
-    /// Whether its events say which of them a guest measured. Otherwise a run of which a guest did any step counts as one of the
-    /// guest.
-    const KNOWS_GUESTS: bool = false;
 
     /// Entries of its result whose numbers measure nothing of what was run, wherever they stand in it: the machine, a length that
     /// was asked for.
@@ -187,3 +184,7 @@ impl<S> Planned<S> {
         self
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-an-experiment.md")]
+struct Guide;

@@ -1,6 +1,6 @@
 //! Flags of experiments, made from their specifications: one definition feeds help, parsing, checks and the record.
 
-use super::{Described, Experiment};
+use crate::{Described, Experiment};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Failure, Level, Seed};

@@ -48,7 +48,7 @@ mod tests {
     fn emulated_drives_are_valid() {
         for size in [Bytes::mib(512), Bytes::gib(1), Bytes::gib(64)] {
             for drive in slowed(emulated(size), Span::from_millis(2)) {
-                senesce_guest::Drive::parse(&drive).unwrap();
+                crate::Drive::parse(&drive).unwrap();
             }
         }
     }

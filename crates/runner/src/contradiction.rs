@@ -1,7 +1,7 @@
 //! Where a record contradicts itself: what was altered after it was written is refused with its line.
 
-use super::recorded::{Common, Entry, Recorded};
-use super::{Run, spec_of};
+use crate::recorded::{Common, Recorded, RecordedEvent};
+use crate::{Run, spec_of};
 use senesce_core::record::RecordError;
 use senesce_core::{Failure, Measurement, Record};
 use serde_json::Value;
@@ -21,7 +21,7 @@ impl Contradiction {
 }
 
 /// Refuses a record that contradicts itself, whatever its kind.
-pub(super) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(), Failure> {
+pub(crate) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(), Failure> {
     let found = steps_are_distinct(recorded)
         .and_then(|()| events_are_distinct(record))
         .and_then(|()| values_are_distinct(recorded))
@@ -37,7 +37,7 @@ pub(super) fn check<R: Run>(record: &Record, recorded: &Recorded<R>) -> Result<(
 fn steps_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
     let mut done = HashSet::new();
     for (line, entry) in recorded.lines() {
-        let Entry::Common(Common::Done(one)) = entry else { continue };
+        let RecordedEvent::Common(Common::Done(one)) = entry else { continue };
         if !done.insert(canonical(one.step.clone())) {
             return Err(Contradiction::new(line, format!("step {} is done a second time", one.step)));
         }
@@ -79,7 +79,7 @@ fn is_of_a_clock(value: &Value) -> bool {
 fn values_are_distinct<R: Run>(recorded: &Recorded<R>) -> Result<(), Contradiction> {
     let mut values: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for (line, entry) in recorded.lines() {
-        let Entry::Common(Common::Measurement(one)) = entry else { continue };
+        let RecordedEvent::Common(Common::Measurement(one)) = entry else { continue };
         if !one.is_timing() || digits(one.value.get()) < OF_A_CLOCK {
             continue;
         }
