@@ -7,17 +7,15 @@ use crate::fs::{TierFs, now};
 use crate::table;
 use std::sync::atomic::Ordering;
 
-/// What stat(2) tells. Times are nanoseconds since the epoch.
+/// Result of stat(2). Times are nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
     pub ino: u32,
-    /// Distinguishes the uses of one number.
     pub generation: u32,
     pub mode: u32,
     pub links: u32,
     pub uid: u32,
     pub gid: u32,
-    /// Bytes.
     pub size: u64,
     /// Blocks of 4 KiB in both tiers.
     pub blocks: u64,
@@ -25,23 +23,21 @@ pub struct Attr {
     pub mtime: i64,
     /// Last change of the inode.
     pub ctime: i64,
-    /// Device number of a device node.
     pub rdev: u32,
 }
 
-/// What to set; `None` leaves as it is.
+/// `None` leaves a field unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetAttr {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Bytes.
     pub size: Option<u64>,
-    /// Last access, nanoseconds since the epoch.
+    /// Nanoseconds since the epoch.
     pub atime: Option<i64>,
-    /// Last modification, nanoseconds since the epoch.
+    /// Nanoseconds since the epoch.
     pub mtime: Option<i64>,
-    /// Set-user-ID and set-group-ID go, as after a change by somebody without privilege.
+    /// Clears set-user-ID and set-group-ID, as after a change by an unprivileged user.
     pub clear_setid: bool,
 }
 
@@ -61,7 +57,6 @@ impl SetAttr {
 }
 
 impl TierFs {
-    /// Attributes of an inode.
     pub fn get_attr(&self, ino: u32) -> FsResult<Attr> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
@@ -69,7 +64,7 @@ impl TierFs {
         Ok(self.attr_of(ino, offset, &inode))
     }
 
-    /// Attributes of an inode whose lock the caller holds.
+    /// The caller holds the inode's lock.
     pub(crate) fn attr_of(&self, ino: u32, offset: usize, inode: &Inode) -> Attr {
         let links = match inode.is_directory() {
             true => self.directories.get(ino).map_or(0, |directory| {
@@ -93,7 +88,7 @@ impl TierFs {
         }
     }
 
-    /// Sets attributes, all of them at once.
+    /// Sets all attributes in one commit.
     pub fn set_attr(&self, ino: u32, set: &SetAttr) -> FsResult<Attr> {
         if let Some(size) = set.size {
             return self.truncate(ino, size, |inode| set.adjust(inode));

@@ -1,5 +1,4 @@
-//! A server that goes on after the command that started it: the program starts itself again with `--foreground`, waits
-//! for the word that it is mounted, and leaves it behind.
+//! Server in the background: senesce restarts itself with `--foreground` and exits once that process reports the mount.
 
 use crate::error::{TierError, io_error};
 use senesce_core::output;
@@ -8,12 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Set in the environment of the server: where its messages go once it is mounted.
+/// Environment variable of the server: log file for messages after the mount.
 const LOG_VARIABLE: &str = "SENESCE_TIER_LOG";
 const READY: &str = "mounted";
 
-/// Starts this program again with its own arguments and `--foreground`, in a session of its own. Returns once the file
-/// system is mounted, or with the exit status of a server that could not mount it; its messages were passed on.
+/// Restarts this program with its own arguments and `--foreground` in a new session. Returns once the file system is mounted, or
+/// with the exit status of a server that failed; its messages were forwarded.
 pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
     log.map_or(Ok(()), |log| output::append(log).map(drop))?;
     let program = std::env::current_exe().map_err(io_error("find", Path::new("the program")))?;
@@ -46,11 +45,11 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
     Ok(Some(status.code().unwrap_or(senesce_core::ExitCode::RunFailed as i32)))
 }
 
-/// Says that the file system is mounted, if this is a server in the background; from then on its messages go to the log.
+/// In a background server, reports the mount and redirects messages to the log.
 pub fn report_ready() -> Result<(), TierError> {
     let Some(log) = std::env::var_os(LOG_VARIABLE).map(PathBuf::from) else { return Ok(()) };
     let file = output::append(&log)?;
-    // Who waited for it may have gone.
+    // The parent may have exited.
     let mut waiting = io::stdout();
     let _ = writeln!(waiting, "{READY}").and_then(|()| waiting.flush());
     for result in [rustix::stdio::dup2_stdout(&file), rustix::stdio::dup2_stderr(&file)] {

@@ -1,4 +1,4 @@
-//! The thread that does what nobody waits for: gives space of the cold store back, and scrubs.
+//! The background thread that releases space of the cold store and scrubs.
 
 use crate::fs::TierFs;
 use parking_lot::{Condvar, Mutex};
@@ -23,7 +23,7 @@ impl Caretaker {
         self.wake.notify_all();
     }
 
-    /// Asks for a scrub; more than one at a time are one.
+    /// Requests a scrub. Requests before it starts are merged.
     pub(crate) fn want_scrub(&self) {
         self.wanted.lock().scrub = true;
         self.wake.notify_all();
@@ -43,7 +43,7 @@ impl Caretaker {
         self.ends.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until something is wanted; whether that is a scrub.
+    /// Sleeps until there is work; returns whether that is a scrub.
     fn sleep(&self) -> bool {
         let mut wanted = self.wanted.lock();
         while !wanted.scrub && !wanted.look {
@@ -55,7 +55,7 @@ impl Caretaker {
 }
 
 impl TierFs {
-    /// The caretaker's thread: returns after [`Caretaker::shut_down`].
+    /// Runs until [`Caretaker::shut_down`].
     pub fn run_caretaker(&self) {
         loop {
             let scrub = self.caretaker.sleep();

@@ -1,4 +1,4 @@
-//! Judging a file system that is not mounted.
+//! Checks a file system that is not mounted.
 
 use crate::cold::{AlignedBuffer, ColdStore};
 use crate::error::TierError;
@@ -13,26 +13,24 @@ use crate::survey::{Evicted, Purpose, Survey, survey};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What `check` found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct CheckReport {
-    /// What is wrong with the structure; a mount refuses it. Empty if the file system is sound.
+    /// Structural damage; a mount refuses it. Empty if the file system is sound.
     pub problems: Vec<String>,
-    /// How many more problems there are than `problems` lists.
+    /// Number of problems beyond those listed.
     pub more_problems: u64,
-    /// Evicted blocks that are not as they were written, or cannot be read. A mount answers EIO for them.
+    /// Evicted blocks that are unreadable or have a wrong checksum. Reads of a mount return EIO for them.
     pub damaged_blocks: Vec<String>,
-    /// What a crash left and the next mount will put right.
+    /// Traces of a crash that the next mount cleans up.
     pub notes: Vec<String>,
-    /// Whether it was unmounted cleanly.
+    /// Whether it was cleanly unmounted.
     pub clean: bool,
-    /// Inodes in use.
     pub inodes: u64,
     /// Leaf blocks of files in memory.
     pub resident_blocks: u64,
     /// Blocks in the cold store.
     pub cold_blocks: u64,
-    /// Of these, blocks that were compared with their sums.
+    /// Blocks whose checksum was compared.
     pub verified_blocks: u64,
 }
 
@@ -42,8 +40,8 @@ impl CheckReport {
     }
 }
 
-/// Checks a region without changing it beyond what `nvm` keeps to itself: pass a private mapping. Evicted blocks are read
-/// and compared with their sums if there is a cold store.
+/// Checks a region without changing it beyond internal state of `nvm`: pass a private mapping. Reads evicted blocks and compares
+/// their checksums if there is a cold store.
 pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Result<CheckReport, TierError> {
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
@@ -55,9 +53,7 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
         judged.problems.iter().map(|problem| problem.ino).chain(compared.damaged.iter().map(|(bad, _)| bad.leaf.ino));
     let paths = paths_of(&region, &judged.found, named);
     if judged.found.lost > 0 {
-        judged
-            .notes
-            .push(format!("{} parts of files were given up by a repair: reading them is EIO", judged.found.lost));
+        judged.notes.push(format!("a repair discarded {} parts of files: reading them returns EIO", judged.found.lost));
     }
     if compared.without_sum > 0 {
         judged.notes.push(format!("{} evicted blocks have no checksum", compared.without_sum));
@@ -85,7 +81,7 @@ pub(crate) fn with_path(text: &str, ino: u32, paths: &BTreeMap<u32, String>) -> 
     paths.get(&ino).map_or_else(|| text.to_string(), |path| format!("{text} ({path})"))
 }
 
-/// Evicted blocks against their sums.
+/// Evicted blocks with the result of the comparison.
 #[derive(Default)]
 struct Compared {
     damaged: Vec<(Evicted, String)>,
@@ -104,7 +100,7 @@ fn compare_blocks(region: &Region, cold: &dyn ColdStore, mut evicted: Vec<Evicte
             let readable = cold.read(run[0].slot, &mut buffer[..run.len() * BLOCK]).is_ok();
             for (index, here) in run.iter().enumerate() {
                 let content = &mut buffer[index * BLOCK..][..BLOCK];
-                // One unreadable block spoils its neighbours' request.
+                // An unreadable block fails the whole request, so its neighbours are read again alone.
                 match if readable { Ok(()) } else { cold.read(here.slot, content) } {
                     Ok(()) => compared.compare(region.block_sum(here.slot), *here, content),
                     Err(error) => compared.damaged.push((*here, format!("cannot be read: {error}"))),
@@ -125,7 +121,7 @@ impl Compared {
     }
 }
 
-/// What a check says and a mount needs: both refuse the same.
+/// Findings that matter to both a check and a mount.
 pub(crate) struct Judged {
     pub found: Survey,
     pub problems: Vec<Problem>,
@@ -133,15 +129,15 @@ pub(crate) struct Judged {
     pub clean: bool,
 }
 
-const UNFINISHED: &str = "a repair was begun and not finished; run `senesce tier check --repair` again";
+const UNFINISHED: &str = "a repair was interrupted; run `senesce tier check --repair` again";
 
-/// Finishes a rename that was committed, and looks at everything.
+/// Completes a committed rename, then walks the whole file system.
 pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Judged {
     let state = region.load(superblock::STATE);
     let clean = state == superblock::CLEAN;
     let mut notes = Vec::new();
     if region.load(superblock::COMMIT_RECORD) != 0 {
-        notes.push("a rename was committed and not finished".into());
+        notes.push("a rename was committed but not completed".into());
     }
     let recovered = rename::recover(region);
     let some_nameless = region.load(superblock::NAMELESS) != 0;
@@ -164,12 +160,12 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
     if Pointer::unseal(copy).is_none() {
         add("the copy of the pointer to the table of inodes is damaged".into(), Fix::InodeTreeCopy);
     } else if is_stale && clean {
-        add("the copy of the pointer to the table of inodes is not that pointer".into(), Fix::InodeTreeCopy);
+        add("the copy of the pointer to the table of inodes differs from it".into(), Fix::InodeTreeCopy);
     } else if is_stale {
         notes.push("the copy of the pointer to the table of inodes, to be written".into());
     }
     if some_nameless {
-        notes.push(format!("{} inodes have no name since a repair, which found no space for one", found.orphans.len()));
+        notes.push(format!("{} inodes lost their name and a repair found no space for a new one", found.orphans.len()));
     }
     let left = [
         (if some_nameless { 0 } else { found.orphans.len() }, "inodes without a name, to be freed"),

@@ -1,4 +1,4 @@
-//! The cold store: slots of one block each on a disk. Slot 0 is its header.
+//! The cold store: slots of one block each on a disk. Slot 0 is the header.
 
 use crate::error::{TierError, io_error};
 use crate::format::BLOCK;
@@ -11,23 +11,22 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Where cold blocks live. Buffers are multiples of the block size and aligned to it.
+/// Storage of cold blocks. Buffers are multiples of the block size and aligned to it.
 pub trait ColdStore: Send + Sync {
-    /// Reads consecutive slots from `slot` on.
     fn read(&self, slot: u32, into: &mut [u8]) -> io::Result<()>;
 
     /// Writes consecutive slots from `slot` on; durable after the next [`sync`](Self::sync).
     fn write(&self, slot: u32, from: &[u8]) -> io::Result<()>;
 
-    /// Makes everything written so far durable.
+    /// Makes all completed writes durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Gives the space of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
+    /// Releases the space of `count` slots from `slot` on; their content is no longer needed.
     fn punch(&self, _slot: u32, _count: u32) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether `bytes` more could be written, as far as that can be told.
+    /// Whether `bytes` more could be written, as far as known.
     fn has_space(&self, _bytes: u64) -> bool {
         true
     }
@@ -35,7 +34,6 @@ pub trait ColdStore: Send + Sync {
     fn describe(&self) -> String;
 }
 
-/// A cold store in a file or on a block device.
 #[derive(Debug)]
 pub struct FileCold {
     file: File,
@@ -45,12 +43,12 @@ pub struct FileCold {
 }
 
 impl FileCold {
-    /// Opens `path`, bypassing the page cache where its file system allows that.
+    /// Opens `path`, bypassing the page cache if its file system supports it.
     pub fn open(path: &Path) -> Result<Self, TierError> {
         Self::open_at(path, path)
     }
 
-    /// Opens once more what is open, whatever has its name by now.
+    /// Opens the same file again, even if its name was reused.
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, TierError> {
         Self::open_at(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), path)
     }
@@ -58,7 +56,7 @@ impl FileCold {
     fn open_at(place: &Path, path: &Path) -> Result<Self, TierError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
-        // A device that is opened so is one that mkfs and mount refuse (open(2), O_EXCL).
+        // O_EXCL makes mkfs and mount refuse the device (open(2)).
         let is_device = place.metadata().is_ok_and(|found| found.file_type().is_block_device());
         let alone = if is_device { libc::O_EXCL } else { 0 };
         let direct = options.clone().custom_flags(libc::O_DIRECT | alone).open(place);
@@ -71,7 +69,6 @@ impl FileCold {
         Ok(Self { file, direct, is_device, name: path.display().to_string() })
     }
 
-    /// Bytes of the file or device.
     pub fn bytes(&self) -> io::Result<u64> {
         use std::io::{Seek, SeekFrom};
         (&self.file).seek(SeekFrom::End(0))
@@ -113,31 +110,32 @@ impl ColdStore for FileCold {
     }
 
     fn describe(&self) -> String {
-        let cached = if self.direct { "" } else { " (its file system refuses O_DIRECT: reads pass the page cache)" };
+        let cached =
+            if self.direct { "" } else { " (its file system does not support O_DIRECT: reads use the page cache)" };
         format!("{}{cached}", self.name)
     }
 }
 
-/// Adds a modelled latency to every request of another store, so that a store in memory behaves like a disk.
+/// Adds a modelled latency to every request, so that a store in memory behaves like a disk.
 pub struct LatencyCold {
     inner: Box<dyn ColdStore>,
     model: Latency,
-    /// The slot behind the last request: where the arm of a disk stands.
+    /// Slot after the last request: the position of a disk's arm.
     arm: Mutex<u32>,
 }
 
-/// What one request costs on a modelled disk.
+/// Costs of a request on a modelled disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
     /// Before the first byte of a read.
     pub read: Duration,
     /// Before the first byte of a write.
     pub write: Duration,
-    /// Of a flush of the disk's cache.
+    /// Flush of the disk's cache.
     pub sync: Duration,
-    /// Bytes per second; 0 means that bytes cost nothing.
+    /// 0 means that bytes are free.
     pub bytes_per_s: u64,
-    /// One arm serves one request at a time, and at once where the last one ended.
+    /// One arm serves one request at a time; a request where the last one ended needs no seek.
     pub arm: bool,
 }
 
@@ -151,7 +149,7 @@ impl Latency {
         arm: false,
     };
 
-    /// A disk of 7200 revolutions per minute: 8.5 ms mean seek and 4.16 ms half a turn, 150 MB/s.
+    /// A disk of 7200 revolutions per minute: 8.5 ms mean seek, 4.16 ms half a turn, 150 MB/s.
     pub const HDD: Self = Self {
         read: Duration::from_micros(12_660),
         write: Duration::from_micros(12_660),
@@ -160,12 +158,12 @@ impl Latency {
         arm: true,
     };
 
-    /// The same time for every request, bytes for nothing.
+    /// The same time for every request; bytes are free.
     pub fn fixed(per_request: Duration) -> Self {
         Self { read: per_request, write: per_request, sync: per_request, bytes_per_s: 0, arm: false }
     }
 
-    /// Reads `ssd`, `hdd` or a number of microseconds.
+    /// Parses `ssd`, `hdd` or a number of microseconds.
     pub fn parse(text: &str) -> Result<Self, TierError> {
         match text {
             "ssd" => Ok(Self::SSD),
@@ -200,7 +198,7 @@ impl LatencyCold {
         Self { inner, model, arm: Mutex::new(0) }
     }
 
-    /// Lets a request at `slot` take as long as the disk would.
+    /// Delays a request at `slot` to the time of the modelled disk.
     fn timed(
         &self,
         base: Duration,
@@ -224,7 +222,7 @@ impl LatencyCold {
     }
 }
 
-/// Sleeps until `started + duration`. The last stretch is spun, because a sleep overshoots by tens of microseconds.
+/// Sleeps, then spins for the last stretch, because sleeping overshoots by tens of microseconds.
 fn wait_until(started: Instant, duration: Duration) {
     const SPUN: Duration = Duration::from_micros(80);
     let left = duration.saturating_sub(started.elapsed());
@@ -266,7 +264,7 @@ impl ColdStore for LatencyCold {
     }
 }
 
-/// A buffer aligned to the block size, as O_DIRECT wants it.
+/// A buffer aligned to the block size, for O_DIRECT.
 pub struct AlignedBuffer {
     start: *mut u8,
     len: usize,
@@ -276,7 +274,7 @@ pub struct AlignedBuffer {
 unsafe impl Send for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// Space for `blocks` blocks (at least 1), zeroed.
+    /// `blocks` blocks (at least 1), zeroed.
     pub fn new(blocks: usize) -> Self {
         let len = blocks.max(1) * BLOCK;
         let layout = Self::layout(len);

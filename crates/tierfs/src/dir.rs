@@ -1,4 +1,5 @@
-//! Directories: their entries (see [`crate::record`]) in blocks of the region, an index of names in memory that is rebuilt at mount.
+//! Directories: entries (see [`crate::record`]) in blocks of the region, with an index of names in memory that is rebuilt at
+//! mount.
 
 use crate::error::FsResult;
 use crate::file::B;
@@ -17,7 +18,7 @@ use std::sync::atomic::AtomicU32;
 
 pub struct Directory {
     pub state: RwLock<Names>,
-    /// Inode of the directory that holds it.
+    /// Inode of the parent directory.
     pub parent: AtomicU32,
     pub subdirectories: AtomicU32,
 }
@@ -25,14 +26,14 @@ pub struct Directory {
 pub struct Names {
     pub root: Pointer,
     pub blocks: u32,
-    /// It was removed and takes no more entries.
+    /// Removed directories accept no entries.
     pub removed: bool,
     index: HashTable<Indexed>,
-    /// Block in which the last entry found space.
+    /// Block of the last inserted entry.
     last: u32,
-    /// First byte behind that entry in its block, where another record begins; 0 if that is not known.
+    /// End of that entry in its block, where another record begins; 0 if unknown.
     behind_last: usize,
-    /// Other blocks that may have space, each once.
+    /// Other blocks that may have space, without duplicates.
     candidates: Vec<u32>,
     is_candidate: Vec<bool>,
     live: Vec<u16>,
@@ -63,12 +64,11 @@ impl Names {
         self.index.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Adds a name that is known to be new.
+    /// The caller has checked that the name is new.
     pub fn insert(&mut self, hash: u32, position: u32) {
         let block = (position / first_position(1)) as usize;
         self.live.resize(self.live.len().max(block + 1), 0);
@@ -76,7 +76,7 @@ impl Names {
         self.index.insert_unique(spread(hash), Indexed { hash, position }, |entry| spread(entry.hash));
     }
 
-    /// Block `index` may have space for a new entry.
+    /// Marks block `index` as possibly having space.
     pub fn offer(&mut self, index: u32) {
         self.is_candidate.resize(self.is_candidate.len().max(index as usize + 1), false);
         if !std::mem::replace(&mut self.is_candidate[index as usize], true) {
@@ -84,7 +84,7 @@ impl Names {
         }
     }
 
-    /// Whether `is_same` says so of the position of a name with this hash.
+    /// Whether `is_same` accepts the position of a name with this hash.
     pub fn has(&self, hash: u32, mut is_same: impl FnMut(u32) -> bool) -> bool {
         self.index.find(spread(hash), |known| known.hash == hash && is_same(known.position)).is_some()
     }
@@ -96,7 +96,7 @@ impl Names {
     }
 }
 
-/// hashbrown takes the group from the low and the tag from the high bits.
+/// hashbrown takes the group from the low bits and the tag from the high bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -119,7 +119,6 @@ impl Directories {
         &self.shards[ino as usize % SHARDS]
     }
 
-    /// The directory with inode `ino`.
     pub fn get(&self, ino: u32) -> Option<Arc<Directory>> {
         self.shard(ino).read().get(&ino).cloned()
     }
@@ -149,7 +148,7 @@ pub fn first_position(index: u32) -> u32 {
 }
 
 impl TierFs {
-    /// The directory `ino`; ENOTDIR if it is something else.
+    /// ENOTDIR if `ino` is not a directory.
     pub(crate) fn directory(&self, ino: u32) -> FsResult<Arc<Directory>> {
         self.directories.get(ino).ok_or(Errno::NOTDIR)
     }
@@ -161,7 +160,7 @@ impl TierFs {
         if block.is_resident() { Ok(byte(block.address()) + at % BLOCK) } else { Err(Errno::IO) }
     }
 
-    /// Reads the record at a byte offset; EIO if it is damaged. Who has its names has the directory locked.
+    /// Reads the record at a byte offset; EIO if it is damaged. The caller has the directory locked.
     pub(crate) fn intact_record(&self, at: usize) -> FsResult<Record> {
         read_record(&self.region, at).ok_or_else(|| {
             self.region.note_damage();
@@ -169,7 +168,7 @@ impl TierFs {
         })
     }
 
-    /// Finds a name; EIO if it is not found and a record that may have had it is damaged.
+    /// Finds a name; EIO if it is not found but a damaged record may have had it.
     pub(crate) fn find_entry(&self, names: &Names, name: &[u8]) -> FsResult<Option<Entry>> {
         let hash = self.directories.hash(name);
         let (mut found, mut damaged) = (None, None);
@@ -193,8 +192,7 @@ impl TierFs {
         }
     }
 
-    /// Writes a record for `name` that names no inode yet; returns its position. Invisible until its first word is
-    /// stored.
+    /// Writes a record for `name` without an inode; returns its position. Invisible until its first word is stored.
     pub(crate) fn prepare_entry(&self, ino: u32, names: &mut Names, name: &[u8], kind: u8) -> FsResult<u32> {
         let needed = entry::bytes_for(name.len());
         let mut index = names.last;
@@ -217,7 +215,7 @@ impl TierFs {
         }
     }
 
-    /// Free bytes in a block: where and how many. Names that come one after the other need not look at those before them.
+    /// Offset and size of free bytes in a block. Consecutive names skip the records before them.
     fn space_in(&self, names: &mut Names, index: u32, needed: usize) -> FsResult<Option<(usize, usize)>> {
         let base = self.record_at(names, first_position(index))?;
         let behind = std::mem::take(&mut names.behind_last);
@@ -230,7 +228,7 @@ impl TierFs {
         self.space_from(base, 0, needed)
     }
 
-    /// The same from byte `at` of the block at byte `base` on. Free neighbours are joined on the way, one word each.
+    /// The same from byte `at` of the block at byte `base` on. Merges free neighbours, one word each.
     fn space_from(&self, base: usize, mut at: usize, needed: usize) -> FsResult<Option<(usize, usize)>> {
         while at < BLOCK {
             let mut length = self.shape_of(base + at)?;
@@ -251,7 +249,7 @@ impl TierFs {
         Ok(None)
     }
 
-    /// Bytes of the record at a byte offset; EIO if that is damaged.
+    /// Length of the record at a byte offset; EIO if it is damaged.
     fn shape_of(&self, at: usize) -> FsResult<usize> {
         let length = unsealed(self.region.load(at + 8)).map(|shape| entry::record(u64::from(shape)));
         length.filter(|length| fits(at, *length)).ok_or_else(|| {
@@ -260,8 +258,8 @@ impl TierFs {
         })
     }
 
-    /// Turns `length` free bytes at `start` into a free record that has the shape and the name of what comes; the rest stays
-    /// another free record. The name is persisted before the word that makes it count. Returns the bytes of the record.
+    /// Turns `length` free bytes at `start` into a free record with shape and name, and a second free record for the rest. The
+    /// name is persisted before the word that makes it valid. Returns the length of the record.
     fn write_record(&self, start: usize, length: usize, name: &[u8], kind: u8) -> usize {
         let needed = entry::bytes_for(name.len());
         let record = if length - needed >= LEAST_RECORD { needed } else { length };
@@ -294,7 +292,7 @@ impl TierFs {
         Ok(())
     }
 
-    /// Removes an entry from the index; its record is free already.
+    /// Removes an entry from the index; its record is already free.
     pub(crate) fn forget_entry(&self, names: &mut Names, position: u32, name: &[u8]) {
         let hash = self.directories.hash(name);
         if let Ok(found) = names.index.find_entry(spread(hash), |entry| entry.position == position) {
@@ -305,7 +303,7 @@ impl TierFs {
         }
     }
 
-    /// Gives a directory an empty block, at its end or where it has a hole; returns its index.
+    /// Adds an empty block to a directory, at its end or in a hole; returns its index.
     fn add_block(&self, ino: u32, names: &mut Names, index: u32) -> FsResult<u32> {
         let index = u64::from(index);
         let mut change = self.begin(most_blocks(names.root, index, index), false)?;
@@ -328,8 +326,8 @@ impl TierFs {
         Ok(index as u32)
     }
 
-    /// Gives the block of a removed entry back if nothing else is in it, except to the one that takes the next entries; all
-    /// blocks of a directory that has become empty but for one.
+    /// Frees the block of a removed entry if it has no other entries, except the one that takes the next entries. Frees all
+    /// blocks but one of an empty directory.
     pub(crate) fn return_directory_blocks(&self, ino: u32, names: &mut Names, position: u32) -> FsResult<()> {
         let index = position / first_position(1);
         let is_last = names.blocks == 1 || index == names.last;

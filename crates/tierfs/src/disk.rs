@@ -1,5 +1,5 @@
-//! A slow disk for other file systems: a file whose reads and writes take as long as those of a modelled disk. A loop
-//! device over it carries, for example, the ext4 that a tier file system is compared with.
+//! A slow disk for other file systems: a file whose requests take as long as on a modelled disk. A loop device on it holds, for
+//! example, the ext4 that a tier file system is compared with.
 
 use crate::cold::{AlignedBuffer, ColdStore};
 use crate::error::{TierError, io_error};
@@ -23,11 +23,11 @@ const NAME: &str = "disk";
 struct SlowDisk {
     store: Box<dyn ColdStore>,
     bytes: u64,
-    /// Held while a part of a block changes.
+    /// Held during a change of a part of a block.
     partial: Mutex<()>,
 }
 
-/// A mounted slow disk; unmounted when dropped.
+/// Unmounted when dropped.
 pub struct DiskMount {
     path: PathBuf,
     session: Option<BackgroundSession>,
@@ -35,7 +35,7 @@ pub struct DiskMount {
 }
 
 impl DiskMount {
-    /// Mounts `store`, of `bytes` bytes, as the file `disk` below `mount_point`.
+    /// Mounts `store` of `bytes` bytes as the file `disk` below `mount_point`.
     pub fn new(store: Box<dyn ColdStore>, bytes: u64, mount_point: &Path, threads: usize) -> Result<Self, TierError> {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("senesce-disk".into())];
@@ -48,7 +48,7 @@ impl DiskMount {
         Ok(Self { path: mount_point.join(NAME), session: Some(session), _guardian: guardian })
     }
 
-    /// The file to attach a loop device to.
+    /// File for a loop device.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -84,7 +84,7 @@ impl SlowDisk {
         }
     }
 
-    /// The blocks around `len` bytes at `offset`: first slot and number.
+    /// First slot and number of the blocks around `len` bytes at `offset`.
     fn around(offset: u64, len: usize) -> (u32, usize) {
         let (first, end) = (offset / BLOCK as u64, (offset + len as u64).div_ceil(BLOCK as u64));
         (first as u32, (end - first) as usize)
@@ -129,7 +129,7 @@ impl Filesystem for SlowDisk {
         reply.attr(&TTL, &self.attr(ino));
     }
 
-    /// Nothing is cached: every request reaches the disk.
+    /// No caching: every request reaches the disk.
     fn open(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         reply.opened(FileHandle(0), flags);

@@ -1,14 +1,13 @@
-//! Why a file system could not be made, mounted or checked. Operations on a mounted one return an `Errno` as the
-//! kernel wants it.
+//! Errors of making, mounting and checking a file system. Operations on a mounted one return `Errno`, as the kernel requires.
 
 use senesce_core::failure::{Classify, ExitCode, errno_message};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of an operation of the file system.
+/// Result of a file system operation.
 ///
-/// Every change may fail with ESTALE for an inode that is not in use, EIO where it meets what is damaged, ENOSPC where it needs
-/// blocks and neither tier has free ones; with EIO when what it stored did not become durable, and with EROFS after that.
+/// Every change may fail with ESTALE (inode not in use), EIO (damage, or stores that did not become durable), or ENOSPC (no
+/// free blocks in either tier). After a failed persist it fails with EROFS.
 pub type FsResult<T> = Result<T, rustix::io::Errno>;
 
 /// Why a region, a cold store or a mount point cannot be used.
@@ -20,17 +19,16 @@ pub enum TierError {
         path: PathBuf,
         #[source]
         source: io::Error,
-        /// What would help, beginning with `; `, or nothing.
+        /// Begins with `; `, or is empty.
         remedy: &'static str,
     },
-    /// The log cannot be written.
     #[error(transparent)]
     Output(#[from] senesce_core::output::OutputError),
-    /// Not a part of our file system.
+    /// Not part of a tier file system.
     #[error("{path} is not the {role} of a tier file system: {found}; make one with `senesce tier mkfs`")]
     Foreign { path: PathBuf, role: &'static str, found: String },
     #[error(
-        "{path} has format version {found}, this program reads version {}; use the program version that made it",
+        "{path} has format version {found}, this program supports version {}; use the program version that created it",
         crate::format::FORMAT_VERSION
     )]
     Version { path: PathBuf, found: u32 },
@@ -38,35 +36,22 @@ pub enum TierError {
         "{nvm} and {cold} belong to two different file systems; name the cold store that was made with this region"
     )]
     NotAPair { nvm: PathBuf, cold: PathBuf },
-    /// Shorter than its header says.
-    #[error("{path} is truncated: {found} bytes where its header says {expected}; restore the whole file")]
-    Truncated {
-        path: PathBuf,
-        /// Bytes there are.
-        found: u64,
-        /// Bytes there should be.
-        expected: u64,
-    },
-    #[error("{path} is damaged: {problem}; `senesce tier check` lists everything that is wrong")]
+    /// Shorter than its header states.
+    #[error("{path} is truncated: {found} bytes, but its header states {expected}; restore the whole file")]
+    Truncated { path: PathBuf, found: u64, expected: u64 },
+    #[error("{path} is damaged: {problem}; `senesce tier check` lists all problems")]
     Damaged { path: PathBuf, problem: String },
     #[error("{path} is in use by another mount or check; unmount that first")]
     InUse { path: PathBuf },
     #[error("mount point {path}: {problem}")]
-    MountPoint {
-        path: PathBuf,
-        /// Why not and what would help.
-        problem: String,
-    },
-    /// Something the machine lacks.
+    MountPoint { path: PathBuf, problem: String },
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },
-    /// A signal ended the wait for a scrub.
+    /// A signal interrupted the wait for a scrub.
     #[error("interrupted; the server continues the scrub, and `senesce tier stats` shows its counters")]
     Interrupted,
-    /// Wrong words or sizes.
     #[error("{0}")]
     Usage(String),
-    /// The guard's refusal.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
 }
@@ -91,7 +76,7 @@ impl Classify for TierError {
     }
 }
 
-/// Makes [`TierError::Io`] without remedy.
+/// Creates [`TierError::Io`] without remedy.
 pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TierError {
     let path = path.to_path_buf();
     move |source| {

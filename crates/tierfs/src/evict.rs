@@ -1,7 +1,8 @@
-//! The evictor: moves the coldest leaf blocks to the cold store, in batches, durable there before the pointer swings.
+//! The evictor: moves the coldest leaf blocks to the cold store in batches, and makes them durable there before it changes
+//! pointers.
 //!
-//! A block is copied under its file's shared lock, written and flushed without any lock, and its pointer swings under
-//! the exclusive lock if the block has not changed meanwhile. Readers therefore wait for memory alone.
+//! A block is copied under its file's shared lock, and written and flushed without any lock. Its pointer changes under the
+//! exclusive lock if the block is unchanged. Readers therefore wait only for memory.
 
 use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Pointer};
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 /// Blocks of one batch: 4 MiB.
 pub const BATCH: usize = 1024;
-/// Pointers that swing under one hold of a file's lock.
+/// Pointers changed under one hold of a file's lock.
 const SWINGS_PER_LOCK: usize = 64;
 
 pub struct Evictor {
@@ -25,13 +26,13 @@ pub struct Evictor {
     period: Duration,
     work: Mutex<Work>,
     stopped: Mutex<Stopped>,
-    /// Whether it found no free slot when it last looked for one.
+    /// Whether the last search found no free slot.
     full: AtomicBool,
     /// Cold slots that were read since they were written, for the second-use policy.
     used: Marks,
     shutdown: Mutex<bool>,
     wake: Condvar,
-    /// It sleeps until the threshold is passed.
+    /// Whether it sleeps until the threshold is exceeded.
     calm: AtomicBool,
 }
 
@@ -48,7 +49,7 @@ struct Work {
     buffer: Option<AlignedBuffer>,
 }
 
-/// A leaf that was found cold, and the block that holds it.
+/// A cold leaf and the block that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     leaf: Leaf,
@@ -56,7 +57,7 @@ struct Candidate {
 }
 
 impl Evictor {
-    /// An evictor which keeps at most `threshold` leaf blocks in memory and looks every `period` while there are more.
+    /// Keeps at most `threshold` leaf blocks in memory; checks every `period` while there are more.
     pub fn new(threshold: u64, period: Duration, slots: u64) -> Self {
         Self {
             threshold,
@@ -71,27 +72,25 @@ impl Evictor {
         }
     }
 
-    /// Blocks above which it works.
     pub fn threshold(&self) -> u64 {
         self.threshold
     }
 
-    /// Time between two looks.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Marks a slot as used and says whether it was marked before.
+    /// Marks a slot as used; returns whether it was marked before.
     pub(crate) fn used_before(&self, slot: u32) -> bool {
         self.used.set(slot)
     }
 
-    /// Whether nothing can be evicted because the cold store is full.
+    /// Whether eviction is blocked by a full cold store.
     pub fn cold_store_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Remembers whether the cold store has space, and says when it no longer has.
+    /// Tracks whether the cold store has space; warns when it becomes full.
     fn note_space(&self, free: u64) {
         let full = free == 0;
         if full && !self.full.load(Ordering::Relaxed) {
@@ -100,7 +99,7 @@ impl Evictor {
         self.full.store(full, Ordering::Relaxed);
     }
 
-    /// Whether it stopped because the cold store failed, or because its disk is full.
+    /// Whether it stopped because the cold store failed or its disk is full.
     pub fn is_stopped(&self) -> bool {
         *self.stopped.lock() != Stopped::No
     }
@@ -112,7 +111,7 @@ impl Evictor {
 
     fn goes_on(&self) {
         if std::mem::replace(&mut *self.stopped.lock(), Stopped::No) != Stopped::No {
-            eprintln!("tier: the disk of the cold store has space again: eviction goes on");
+            eprintln!("tier: the disk of the cold store has space again: eviction resumed");
         }
     }
 
@@ -122,7 +121,7 @@ impl Evictor {
         self.wake.notify_all();
     }
 
-    /// Called with the leaf blocks in memory when they become more.
+    /// Called with the number of leaf blocks in memory when it grows.
     pub(crate) fn grown_to(&self, resident: u64) {
         if resident > self.threshold && self.calm.load(Ordering::SeqCst) && self.calm.swap(false, Ordering::SeqCst) {
             let _sleeper = self.shutdown.lock();
@@ -130,12 +129,12 @@ impl Evictor {
         }
     }
 
-    /// Sleeps until there are more leaf blocks in memory than it keeps, and one period more; `false` once shut down.
+    /// Sleeps until the threshold is exceeded, and for one period more; `false` after shutdown.
     fn sleep(&self, resident: impl Fn() -> u64) -> bool {
         let mut shutdown = self.shutdown.lock();
         while !*shutdown {
             self.calm.store(true, Ordering::SeqCst);
-            // Whoever passes the threshold after this look sees that it is calm.
+            // A thread that exceeds the threshold after this check sees `calm`.
             if resident() > self.threshold {
                 break;
             }
@@ -150,7 +149,7 @@ impl Evictor {
 }
 
 impl TierFs {
-    /// The evictor's thread: returns after [`Evictor::shut_down`].
+    /// Runs until [`Evictor::shut_down`].
     pub fn run_evictor(&self) {
         while self.evictor.sleep(|| self.heat.resident()) {
             while self.heat.resident() > self.evictor.threshold {
@@ -171,15 +170,15 @@ impl TierFs {
         &self.evictor
     }
 
-    /// Evicts for a writer who found memory full.
+    /// Evicts for a writer that found memory full.
     pub(crate) fn evict_under_pressure(&self, needed: usize) -> usize {
         const ATTEMPTS: usize = 4;
         let some = (self.blocks.total() as usize / 16).min(BATCH / 4);
         (0..ATTEMPTS).map(|_| self.evict((2 * needed).max(some))).find(|moved| *moved > 0).unwrap_or(0)
     }
 
-    /// Moves up to `want` (at most [`BATCH`]) blocks to the cold store; returns how many. 0 means that nothing can be
-    /// evicted: no leaf is in memory, the cold store is full or it failed.
+    /// Moves up to `want` (at most [`BATCH`]) blocks to the cold store; returns the number. 0 means that nothing can be evicted:
+    /// no leaf in memory, or the cold store is full or failed.
     pub fn evict(&self, want: usize) -> usize {
         if !self.may_evict() || self.changeable().is_err() {
             return 0;
@@ -192,7 +191,7 @@ impl TierFs {
         let want = want.min(BATCH).min(self.slots.free() as usize);
         let mut batch = self.pick(&mut work.hand, want);
         batch.sort_unstable();
-        // The hand may have come by a leaf twice.
+        // The hand may have passed a leaf twice.
         batch.dedup();
         let mut buffer = work.buffer.take().unwrap_or_else(|| AlignedBuffer::new(BATCH));
         let batch = self.snapshot(&batch, &mut buffer);
@@ -217,7 +216,7 @@ impl TierFs {
         moved
     }
 
-    /// Whether eviction goes on: it does by itself once the disk of the cold store has space again.
+    /// Whether eviction may run: it resumes by itself once the disk of the cold store has space.
     fn may_evict(&self) -> bool {
         match *self.evictor.stopped.lock() {
             Stopped::No => true,
@@ -226,7 +225,7 @@ impl TierFs {
         }
     }
 
-    /// Moves the CLOCK hand until `want` cold leaves are found, twice around at most.
+    /// Moves the CLOCK hand until `want` cold leaves are found, at most twice around.
     fn pick(&self, hand: &mut u32, want: usize) -> Vec<Candidate> {
         let mut found = Vec::with_capacity(want);
         let blocks = self.region.blocks() as u32;
@@ -242,14 +241,14 @@ impl TierFs {
         found
     }
 
-    /// Copies the candidates that still are where they were found into `buffer`; returns those.
+    /// Copies the unmoved candidates into `buffer`; returns them.
     fn snapshot(&self, candidates: &[Candidate], buffer: &mut [u8]) -> Vec<Candidate> {
         let mut kept = Vec::with_capacity(candidates.len());
         for group in candidates.chunk_by(|a, b| a.leaf.ino == b.leaf.ino) {
             let ino = group[0].leaf.ino;
             for part in group.chunks(SWINGS_PER_LOCK) {
                 let _guard = self.table.slot(ino).lock.read();
-                // The inode may be gone, and its block with it: its place is looked up under the lock.
+                // The inode may be gone, and its block with it, so the block is looked up again under the lock.
                 let Ok(file) = self.find(ino).and_then(|(offset, _)| self.load(offset)) else { continue };
                 let mut cursor = Cursor::new(&self.region, file.root);
                 for candidate in part {
@@ -266,7 +265,7 @@ impl TierFs {
         kept
     }
 
-    /// Writes the batch, runs of neighbouring slots by one request each, and flushes; then keeps the sums of the slots, to
+    /// Writes the batch, with one request per run of adjacent slots, and flushes. Then stores the checksums of the slots, to
     /// which nothing points yet.
     fn write_batch(&self, slots: &[u32], buffer: &[u8]) -> io::Result<()> {
         let mut done = 0;
@@ -286,7 +285,7 @@ impl TierFs {
         self.settled().map_err(io::Error::from)
     }
 
-    /// Lets the pointers of unchanged blocks swing to their slots and frees the blocks; other slots are given back.
+    /// Changes the pointers of unmodified blocks to their slots and frees the blocks; releases the other slots.
     fn swing_batch(&self, batch: &[Candidate], slots: &[u32]) -> usize {
         let moves: Vec<(Candidate, u32)> = batch.iter().copied().zip(slots.iter().copied()).collect();
         let (mut freed, mut unused) = (Vec::with_capacity(moves.len()), Vec::new());

@@ -1,6 +1,6 @@
-//! Content of files: write and truncate.
+//! File content: write and truncate.
 //!
-//! Bytes past the end of a file are undefined on the medium; whoever moves the end forward defines all bytes between.
+//! Bytes past the end of a file are undefined on the medium. Extending a file defines all bytes in between.
 
 use crate::attr::Attr;
 use crate::error::FsResult;
@@ -14,10 +14,10 @@ use rustix::io::Errno;
 use std::ops::Range;
 
 pub(crate) const B: u64 = BLOCK as u64;
-/// An index past every leaf.
+/// Index past every leaf.
 const END: u64 = u64::MAX / 2;
 
-/// A regular file whose lock the caller holds for writing.
+/// A regular file that the caller has locked for writing.
 pub(crate) struct Open<'a> {
     pub ino: u32,
     pub offset: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Open<'a> {
     pub inode: Inode,
 }
 
-/// One write: where, what, and where the file ended before.
+/// Position, data, and the previous end of the file.
 struct Write<'a> {
     start: u64,
     data: &'a [u8],
@@ -38,20 +38,20 @@ impl Write<'_> {
     }
 }
 
-/// Outcome of an attempt that may need more memory than there is.
+/// Result of an attempt that may need more memory than is free.
 pub(crate) enum Attempt<T> {
     Done(T),
     NeedsBlocks(usize),
 }
 
-/// Where a write ends; EFBIG where no file may reach.
+/// End of a write; EFBIG beyond the maximum file size.
 pub(crate) fn end_of_write(start: u64, data: &[u8]) -> FsResult<u64> {
     start.checked_add(data.len() as u64).filter(|end| *end <= MAX_FILE_BYTES).ok_or(Errno::FBIG)
 }
 
 impl TierFs {
-    /// Runs `attempt` with the file locked for writing; where it needs more blocks than are free, evicts without the
-    /// lock and tries again.
+    /// Runs `attempt` with the file locked for writing. If it needs more blocks than are free, evicts without the lock and
+    /// retries.
     pub(crate) fn with_file<T>(
         &self,
         ino: u32,
@@ -76,12 +76,12 @@ impl TierFs {
         }
     }
 
-    /// Writes `data` at `start`: atomic and durable as a whole. `clear_setid` drops set-user-ID and set-group-ID.
+    /// Writes `data` at `start`, atomically and durably. `clear_setid` clears set-user-ID and set-group-ID.
     pub fn write(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.write_and(ino, start, data, clear_setid, |_| ())
     }
 
-    /// Writes, and does `afterwards` with the lock still held.
+    /// Writes, and runs `afterwards` with the lock still held.
     pub(crate) fn write_and(
         &self,
         ino: u32,
@@ -146,7 +146,7 @@ impl TierFs {
         Ok(Attempt::Done(data.len()))
     }
 
-    /// At most 8 bytes inside one word of a block in memory: one atomic store, then the times.
+    /// At most 8 bytes within one word of a block in memory: one atomic store, then the times.
     fn write_word(&self, file: &Open<'_>, write: &Write<'_>, time: i64) -> bool {
         let at = (write.start % 8) as usize;
         if at + write.data.len() > 8 || write.end() > write.old_size {
@@ -167,7 +167,7 @@ impl TierFs {
         true
     }
 
-    /// The new pointer of one leaf of a write: the block itself where only bytes past the end change, else a copy.
+    /// New pointer of a written leaf: the same block if only bytes past the end change, otherwise a copy.
     fn write_leaf(
         &self,
         change: &mut Change<'_>,
@@ -228,8 +228,8 @@ impl TierFs {
         Ok(())
     }
 
-    /// Makes the bytes `old_size..end` zeros, where `end` is the start of a block or the new end of the file. At most
-    /// one fresh block is taken. Blocks that exist there, all past the end, are changed in place.
+    /// Zeros the bytes `old_size..end`, where `end` is the start of a block or the new end of the file. Takes at most one fresh
+    /// block. Existing blocks there are past the end and change in place.
     fn define_gap(
         &self,
         file: &Open<'_>,
@@ -296,8 +296,8 @@ impl TierFs {
         Edit::new(&self.region, change, (index, index), Visible::InPlace, leaf).apply(root)
     }
 
-    /// Gives a locked file the size and all else of `inode`, but for its root. Returns the inode, or what must be told of free
-    /// blocks, as [`TierFs::with_file`] wants it.
+    /// Gives a locked file the size and other fields of `inode`, except its root. Returns the inode, or the required free blocks
+    /// for [`TierFs::with_file`].
     pub(crate) fn resize(&self, file: &mut Open<'_>, mut inode: Inode) -> FsResult<Attempt<Inode>> {
         let size = inode.size;
         let shrinks = size < file.inode.size;
@@ -316,7 +316,7 @@ impl TierFs {
         Ok(Attempt::Done(inode))
     }
 
-    /// Drops the leaves `first..=last`.
+    /// Removes the leaves `first..=last`.
     pub(crate) fn cut(
         &self,
         change: &mut Change<'_>,
@@ -329,7 +329,7 @@ impl TierFs {
         Edit { punch: true, ..Edit::new(&self.region, change, (first, last), visible, leaf) }.apply(root)
     }
 
-    /// Sets the size, together with changes of other fields by `adjust`, which may set other times than now.
+    /// Sets the size, together with changes of other fields by `adjust`, which may set times.
     pub(crate) fn truncate(&self, ino: u32, size: u64, adjust: impl Fn(&mut Inode)) -> FsResult<Attr> {
         if size > MAX_FILE_BYTES {
             return Err(Errno::FBIG);
@@ -338,7 +338,7 @@ impl TierFs {
             let time = now();
             let mut inode = Inode { size, mtime: time, ctime: time, ..file.inode };
             adjust(&mut inode);
-            // No write(2) is under way, and the kernel may make pages of zeros behind the end without asking.
+            // No write(2) is in progress, and the kernel may create zero pages past the end without a request.
             self.past_cache.clear(ino);
             Ok(match self.resize(file, inode)? {
                 Attempt::Done(inode) => Attempt::Done(self.attr_of(ino, file.offset, &inode)),
@@ -348,7 +348,7 @@ impl TierFs {
     }
 }
 
-/// Set-group-ID without execution by the group marks mandatory locking and stays (chmod(2)).
+/// Set-group-ID without group execution means mandatory locking and is kept (chmod(2)).
 pub(crate) fn without_setid(mode: u32) -> u32 {
     let group = if mode & libc::S_IXGRP != 0 { libc::S_ISGID } else { 0 };
     mode & !(libc::S_ISUID | group)

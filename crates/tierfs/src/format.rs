@@ -1,10 +1,10 @@
-//! What is written where, in the region and in the cold store.
+//! Layout of the region and of the cold store.
 //!
-//! Region: block 0 is the superblock, block 1 the first block of inodes, then come the sums of the cold store's slots; all
-//! other blocks belong to trees. Cold store: slot 0 is its header. All numbers are little-endian. A word is 8 aligned bytes
-//! and is stored atomically.
+//! Region: block 0 is the superblock, block 1 the first block of inodes, followed by the checksums of the cold store's slots; all
+//! other blocks belong to trees. Cold store: slot 0 is its header. All numbers are little-endian. A word is 8 aligned bytes and
+//! is stored atomically.
 //!
-//! Whatever one store makes valid carries its checksum (CRC32C) in the same word, so that no crash can part them.
+//! A word that makes something valid contains its checksum (CRC32C), so that no crash can separate them.
 
 use crate::error::TierError;
 use crate::sum;
@@ -26,56 +26,54 @@ pub const INODE_BYTES: usize = 128;
 pub const INODES_PER_BLOCK: u32 = (BLOCK / INODE_BYTES) as u32;
 /// Pointers in an interior node of a tree, as a power of two.
 pub const NODE_BITS: u32 = 9;
-/// Greatest height of a tree; 512^4 blocks are more than an index of 32 bits names.
+/// Maximum height of a tree; 512^4 blocks exceed an index of 32 bits.
 pub const MAX_HEIGHT: u8 = 4;
-/// Greatest size of a file: block indices are 32 bits wide.
+/// Maximum size of a file: block indices are 32 bits wide.
 pub const MAX_FILE_BYTES: u64 = (u32::MAX as u64) * BLOCK as u64;
-/// Longest name of a directory entry in bytes.
+/// Maximum length of a name in a directory entry, bytes.
 pub const MAX_NAME: usize = 255;
-/// Number of the root directory's inode, as FUSE wants it.
+/// Required by FUSE.
 pub const ROOT_INO: u32 = 1;
-/// Least number of blocks of a region.
+/// Minimum number of blocks of a region.
 pub const MIN_BLOCKS: u64 = 64;
 
 pub mod superblock {
     use super::sealed;
 
-    /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted, [`REPAIRING`] while a repair is under way.
+    /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted, [`REPAIRING`] during a repair.
     pub const STATE: usize = 64;
     pub const INODE_TREE: usize = 72;
-    /// The same once more, stored after it: what a repair can fall back on.
+    /// Copy of the previous word, stored after it; fallback for a repair.
     pub const INODE_TREE_COPY: usize = 128;
-    /// Not 0 after a repair that found no space for all names: inodes without one are kept until another repair.
+    /// Not 0 after a repair that found no space for all names: inodes without a name are kept until another repair.
     pub const NAMELESS: usize = 136;
-    /// The commit record of a rename: count and checksum, then pairs of address and value.
+    /// Commit record of a rename: count and checksum, then pairs of address and value.
     pub const COMMIT_RECORD: usize = 256;
-    /// Value of [`NAMELESS`] while there are some.
+    /// Value of [`NAMELESS`] while inodes without a name exist.
     pub const SOME: u64 = sealed(1);
-    /// Value of [`STATE`] after a clean unmount.
     pub const CLEAN: u64 = sealed(1);
-    /// Value of [`STATE`] while mounted.
     pub const DIRTY: u64 = sealed(2);
-    /// Value of [`STATE`] from the first change of a repair to its last: only another repair takes it from there.
+    /// Value of [`STATE`] from the first change of a repair to its last: only another repair may continue.
     pub const REPAIRING: u64 = sealed(3);
 }
 
 /// Block of the inodes below [`INODES_PER_BLOCK`]; it never moves.
 pub const FIRST_INODES: u32 = 1;
-/// First block of the sums of the cold store's slots: 4 bytes each, 0 where there is none.
+/// First block of the checksums of slots: 4 bytes each, 0 without checksum.
 pub const SUMS_FIRST: u32 = 2;
 
 const REGION_MAGIC: [u8; 8] = *b"SNSCTIER";
 const COLD_MAGIC: [u8; 8] = *b"SNSCCOLD";
 const HEADER_BYTES: usize = 52;
 
-/// The unchanging part of both headers: what belongs together and how large it is.
+/// The immutable part of both headers: pair identity and sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Same in region and cold store of one file system.
+    /// Equal in region and cold store of one file system.
     pub pair: [u8; 16],
-    /// Blocks of the region, the superblock included.
+    /// Blocks of the region, including the superblock.
     pub blocks: u64,
-    /// Slots of the cold store, its header included.
+    /// Slots of the cold store, including its header.
     pub slots: u64,
 }
 
@@ -84,7 +82,7 @@ impl Identity {
         self.slots.div_ceil(BLOCK as u64 / 4)
     }
 
-    /// Why no file system has these sizes, if so.
+    /// Returns the reason if these sizes are invalid.
     pub fn check_sizes(&self) -> Result<(), String> {
         let least = Bytes(MIN_BLOCKS * BLOCK as u64);
         if self.blocks < MIN_BLOCKS {
@@ -110,12 +108,10 @@ impl Identity {
         self.encode(COLD_MAGIC)
     }
 
-    /// Reads the header of a region; `path` is for the message.
     pub fn decode_region(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
         decode(bytes, REGION_MAGIC, COLD_MAGIC, path, "region")
     }
 
-    /// Reads the header of a cold store; `path` is for the message.
     pub fn decode_cold(bytes: &[u8], path: &Path) -> Result<Self, TierError> {
         decode(bytes, COLD_MAGIC, REGION_MAGIC, path, "cold store")
     }
@@ -134,12 +130,11 @@ impl Identity {
     }
 }
 
-/// The sums of the slots take at most an eighth of the region.
+/// Checksums of slots take at most an eighth of the region.
 fn most_sum_blocks(blocks: u64) -> u64 {
     blocks / 8
 }
 
-/// Slots that a region of `blocks` can have.
 pub fn most_slots(blocks: u64) -> u64 {
     most_sum_blocks(blocks) * BLOCK as u64 / 4
 }
@@ -159,7 +154,7 @@ fn decode(
         return Err(foreign("it is the other half of a pair; --nvm and --cold are swapped"));
     }
     if bytes[..8] != magic {
-        return Err(foreign("its first bytes are not ours"));
+        return Err(foreign("its first bytes are not those of a tier file system"));
     }
     let version = u32_at(bytes, 8);
     if version != FORMAT_VERSION {
@@ -183,12 +178,12 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A word that holds `value` and, in its upper half, a checksum of it that no small change leaves right.
+/// A word that holds `value` and, in its upper half, a checksum that detects small changes.
 pub const fn sealed(value: u32) -> u64 {
     value as u64 | (sum::constant(value as u64, 32) as u64) << 32
 }
 
-/// The value of a sealed word, if the word is intact.
+/// The value of a sealed word, if it is intact.
 pub fn unsealed(word: u64) -> Option<u32> {
     let value = word as u32;
     (sum::of_half(value) == (word >> 32) as u32).then_some(value)

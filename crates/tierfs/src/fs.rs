@@ -1,4 +1,4 @@
-//! The mounted file system: its parts and what all operations share.
+//! The mounted file system: its parts and shared operations.
 
 use crate::caretaker::Caretaker;
 use crate::cold::ColdStore;
@@ -23,25 +23,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Memory only: nothing is evicted. The baseline of comparisons.
+    /// Memory only, without eviction. The baseline of comparisons.
     Bpfs,
     /// Cold blocks move to the cold store.
     Anticache,
 }
 
-/// When a cold block that is read comes back to memory. A block that is written always does.
+/// When reading moves a cold block back to memory. Writing always does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promotion {
-    /// At its first use.
+    /// At the first use.
     Always,
-    /// At its second use since it was evicted or the file system was mounted.
+    /// At the second use after eviction or mount.
     Second,
     /// Never by reading.
     Never,
 }
 
-/// A mounted file system, without FUSE. Every operation is durable and visible as a whole when it returns.
+/// A mounted file system, without FUSE. Every operation is atomic and durable when it returns.
 pub struct TierFs {
     pub(crate) region: Region,
     pub(crate) cold: Box<dyn ColdStore>,
@@ -54,7 +54,7 @@ pub struct TierFs {
     pub(crate) heat: Heat,
     pub(crate) table: Table,
     pub(crate) directories: Directories,
-    /// Held by whoever holds more than one directory, so that they cannot wait for each other.
+    /// Held by threads that lock more than one directory, to avoid deadlocks.
     pub(crate) topology: Mutex<()>,
     pub(crate) growth: Mutex<()>,
     pub(crate) evictor: Evictor,
@@ -71,18 +71,18 @@ pub fn now() -> i64 {
 }
 
 impl TierFs {
-    /// The byte offset and the volatile part of an inode that the caller names; ESTALE if there is none.
+    /// Byte offset and volatile part of an inode; ESTALE if it does not exist.
     pub(crate) fn find(&self, ino: u32) -> FsResult<(usize, &Slot)> {
         let offset = self.table.offset(ino)?;
         Ok((offset, self.table.slot(ino)))
     }
 
-    /// Reads an inode; the caller holds its lock.
+    /// The caller holds the inode's lock.
     pub(crate) fn load(&self, offset: usize) -> FsResult<Inode> {
         table::load(&self.region, offset)
     }
 
-    /// Stores the root of a file's tree; the caller has its inode locked for writing.
+    /// Stores the root of a file's tree; the caller has locked the inode for writing.
     pub(crate) fn commit_root(&self, offset: usize, root: Pointer) {
         if let Ok(mut inode) = self.load(offset) {
             inode.root = root;
@@ -90,18 +90,18 @@ impl TierFs {
         }
     }
 
-    /// Whether everything that was stored is durable.
+    /// EIO after a failed persist.
     pub fn settled(&self) -> FsResult<()> {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }
     }
 
-    /// EROFS once persisting has failed: nobody knows which stores are durable, so that nothing may be changed or used again.
+    /// EROFS after a failed persist: it is unknown which stores are durable, so nothing may change.
     pub(crate) fn changeable(&self) -> FsResult<()> {
         self.settled().map_err(|_| Errno::ROFS)
     }
 
-    /// A change with at most `blocks` fresh blocks, if memory has them; never waits. `freeing` changes may use the
-    /// reserve, so that a full file system can be emptied. No change begins once persisting has failed.
+    /// Begins a change with at most `blocks` fresh blocks if memory has them; never waits. `freeing` changes may use the reserve,
+    /// so that a full file system can be emptied. `None` after a failed persist.
     pub(crate) fn try_begin(&self, blocks: usize, freeing: bool) -> Option<Change<'_>> {
         self.changeable().ok()?;
         let mut reserved = Vec::with_capacity(blocks);
@@ -124,11 +124,11 @@ impl TierFs {
         if self.mode == Mode::Anticache && self.evict_under_pressure(blocks) > 0 {
             return Ok(());
         }
-        // Others may have freed some meanwhile.
+        // Other threads may have freed some.
         if self.blocks.available() >= blocks as u64 { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
-    /// Like [`try_begin`](Self::try_begin), evicting where memory is full; for callers without the lock of a file.
+    /// Like [`try_begin`](Self::try_begin), but evicts if memory is full; for callers without the lock of a file.
     pub(crate) fn begin(&self, blocks: usize, freeing: bool) -> FsResult<Change<'_>> {
         loop {
             match self.try_begin(blocks, freeing) {
@@ -138,7 +138,7 @@ impl TierFs {
         }
     }
 
-    /// Gives the blocks and slots of a tree back; returns how many there were. The tree is no longer referenced.
+    /// Frees the blocks and slots of an unreferenced tree; returns their number.
     pub(crate) fn free_tree(&self, root: Pointer, height: u8) -> u32 {
         let mut gone = Freed::default();
         self.collect(root, height, &mut gone);
@@ -159,7 +159,7 @@ impl TierFs {
         list.push(pointer.address());
     }
 
-    /// Makes what left the trees free, unless what let it leave is not durable: a pointer to it may be what comes back.
+    /// Frees removed blocks, unless the removal is not durable: a crash may restore a pointer to them.
     pub(crate) fn give(&self, gone: &Freed) -> u32 {
         if self.changeable().is_ok() {
             for block in &gone.blocks {
@@ -176,43 +176,43 @@ impl TierFs {
 #[derive(Default)]
 pub(crate) struct Freed {
     pub blocks: Vec<u32>,
-    /// Slots whose content is gone for good.
+    /// Slots whose content was deleted.
     pub slots: Vec<u32>,
     /// Slots whose content moved or was replaced.
     pub recycled: Vec<u32>,
 }
 
-/// A change of one tree on its way to its commit: blocks set aside for it, and what it will free. Dropped without
-/// [`finish`](Self::finish), it gives its fresh blocks back and frees nothing.
+/// A change of one tree before its commit: reserved blocks, and blocks to free afterwards. If dropped without
+/// [`finish`](Self::finish), it returns its fresh blocks and frees nothing.
 pub(crate) struct Change<'a> {
     fs: &'a TierFs,
     reserved: Vec<u32>,
     fresh: Vec<u32>,
     dropped: Vec<(Pointer, u8)>,
     replaced: Vec<u32>,
-    /// What was stored and is not durable yet.
+    /// Stores that are not durable yet.
     pub unsynced: Unsynced,
-    /// A fresh block may be referenced already: it is not given back if the change fails.
+    /// A fresh block may already be referenced, so it is not returned if the change fails.
     exposed: bool,
     done: bool,
 }
 
 impl Change<'_> {
-    /// A fresh block; its content is undefined.
+    /// A fresh block with undefined content.
     pub fn take(&mut self) -> FsResult<u32> {
         let block = self.reserved.pop().ok_or(Errno::NOSPC)?;
         self.fresh.push(block);
         Ok(block)
     }
 
-    /// After the commit `pointer` and what hangs below it (for `height` > 0) is free.
+    /// Frees `pointer` and everything below it (for `height` > 0) after the commit.
     pub fn drop_tree(&mut self, pointer: Pointer, height: u8) {
         if !pointer.is_hole() {
             self.dropped.push((pointer.plain(), height));
         }
     }
 
-    /// After the commit a leaf that another replaces is free.
+    /// Frees a replaced leaf after the commit.
     pub fn replace_leaf(&mut self, pointer: Pointer) {
         if pointer.is_cold() && !pointer.is_lost() {
             self.replaced.push(pointer.address());
@@ -221,35 +221,35 @@ impl Change<'_> {
         }
     }
 
-    /// Makes what was stored so far durable, before anything that is stored later.
+    /// Makes all stores so far durable, before any later ones.
     pub fn sync(&mut self) {
         self.fs.region.sync(&mut self.unsynced);
     }
 
-    /// Commits an inode together with what was stored so far.
+    /// Commits an inode together with all stores so far.
     pub fn commit_inode(&mut self, offset: usize, inode: &Inode) {
         table::commit_after(&self.fs.region, &mut self.unsynced, offset, inode);
     }
 
-    /// A part of the change was stored in place.
+    /// Part of the change was stored in place.
     pub fn expose(&mut self) {
         self.exposed = true;
     }
 
-    /// The change is committed, or will be by what comes next, and dropped nothing; nobody counts its blocks.
+    /// The change is committed, now or by the next commit, and dropped nothing; its blocks are not counted.
     pub fn keep(mut self) {
         self.sync();
         self.done = true;
     }
 
-    /// The change is committed: frees what it dropped and counts the blocks of the inode.
+    /// The change is committed: frees dropped blocks and updates the inode's block count.
     pub fn finish(self, slot: &Slot) {
         let added = self.fresh.len() as u32;
         let freed = self.free_dropped();
         slot.blocks.fetch_add(added.wrapping_sub(freed), Ordering::Relaxed);
     }
 
-    /// The change is committed: frees what it dropped; returns how many blocks that were.
+    /// The change is committed: frees dropped blocks and returns their number.
     pub fn free_dropped(mut self) -> u32 {
         self.sync();
         self.done = true;

@@ -1,7 +1,7 @@
-//! The FUSE adapter: translates requests of the kernel; decides nothing else.
+//! The FUSE adapter: translates requests of the kernel.
 //!
-//! The kernel checks permissions (default_permissions) and may cache names, attributes and pages for as long as it
-//! likes, because nobody else changes them. Its write-back cache stays off: a write is durable when write(2) returns.
+//! The kernel checks permissions (default_permissions) and may cache names, attributes and pages without limit, because nothing
+//! else changes them. Its write-back cache is off: a write is durable when write(2) returns.
 
 mod answer;
 mod linger;
@@ -29,12 +29,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 const MAX_WRITE: u32 = 1 << 20;
-/// The extended attribute of the root by which `tier stats` asks.
+/// Extended attribute of the root that returns the counters (`tier stats`).
 pub const STATS_XATTR: &str = "senesce.tier";
-/// The extended attribute of the root by which `tier scrub` asks: setting it starts a scrub.
+/// Extended attribute of the root that starts a scrub when set (`tier scrub`).
 pub const SCRUB_XATTR: &str = "senesce.tier.scrub";
 
-/// A mounted file system behind /dev/fuse.
 pub struct Adapter {
     fs: Arc<TierFs>,
     linger: Arc<Linger>,
@@ -42,7 +41,7 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Serves `fs`. Threads wait for requests as `linger` says.
+    /// `linger` controls how threads wait for requests.
     pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
         Self { fs, linger, new_files: NewFiles::on_this_kernel(false) }
     }
@@ -51,7 +50,7 @@ impl Adapter {
         self.linger.answering(&self.fs)
     }
 
-    /// Starts a scrub for root or whoever runs the server.
+    /// Starts a scrub for root or the user of the server.
     fn start_scrub(&self, request: &Request) -> Result<(), rustix::io::Errno> {
         if request.uid() != 0 && request.uid() != rustix::process::geteuid().as_raw() {
             return Err(rustix::io::Errno::PERM);
@@ -63,9 +62,9 @@ impl Adapter {
 
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Of these, what the kernel does not offer is not needed for being right. FUSE_ASYNC_DIO is not among them: a direct write
-        // that the kernel does not wait for leaves pages in its cache which a reader filled meanwhile, because only
-        // generic_file_direct_write drops them and fuse_aio_complete does not (fs/fuse/file.c; xfstests generic/451).
+        // Correctness does not depend on these flags. FUSE_ASYNC_DIO is excluded: an asynchronous direct write leaves pages in
+        // the kernel's cache that a reader filled during the write, because only generic_file_direct_write drops them and
+        // fuse_aio_complete does not (fs/fuse/file.c; xfstests generic/451).
         for flag in [
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_DO_READDIRPLUS,
@@ -89,7 +88,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
-        // No answer is awaited, and the kernel forgets many at once.
+        // No reply is expected, and the kernel forgets many at once.
         self.fs.forget(number(ino), count);
     }
 
@@ -116,7 +115,7 @@ impl Filesystem for Adapter {
         reply: ReplyAttr,
     ) {
         let (atime, mtime) = (atime.map(nanoseconds), mtime.map(nanoseconds));
-        // The kernel's own word for this (FATTR_KILL_SUIDGID) does not come through; root has CAP_FSETID.
+        // The kernel's own flag (FATTR_KILL_SUIDGID) is not passed on by fuser; root has CAP_FSETID.
         let clear_setid = request.uid() != 0;
         let set = SetAttr { mode, uid, gid, size, atime, mtime, clear_setid };
         attributes(self.serve().set_attr(number(ino), &set), reply);
@@ -184,7 +183,7 @@ impl Filesystem for Adapter {
         entry(self.serve().link(number(ino), number(parent), name.as_bytes()), reply);
     }
 
-    /// ENOSYS tells the kernel that files need no opening: it stops asking.
+    /// ENOSYS makes the kernel stop sending open requests.
     fn open(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
@@ -193,7 +192,7 @@ impl Filesystem for Adapter {
         reply.error(Errno::ENOSYS);
     }
 
-    /// Nothing is left to be written at close: ENOSYS tells the kernel to stop asking.
+    /// Nothing is left to write at close; ENOSYS makes the kernel stop asking.
     fn flush(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -237,7 +236,8 @@ impl Filesystem for Adapter {
                 buffer.resize(size, 0);
             }
             let fs = self.serve();
-            // The kernel names an owner of locks where it reads past its cache (fuse_send_read, fs/fuse/file.c), none where it fills it.
+            // The kernel names a lock owner for reads past its cache (fuse_send_read, fs/fuse/file.c), and none for reads that
+            // fill it.
             let read = match owner {
                 Some(_) => fs.read(number(ino), offset, &mut buffer[..size]),
                 None => fs.read_into_cache(number(ino), offset, &mut buffer[..size]),
@@ -421,7 +421,7 @@ impl Filesystem for Adapter {
         }
     }
 
-    /// The kernel then copies by reading and writing.
+    /// The kernel then falls back to reading and writing.
     fn copy_file_range(
         &self,
         _request: &Request,

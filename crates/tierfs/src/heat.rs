@@ -1,5 +1,4 @@
-//! What the evictor must know of each block: whose it is, whether it was used lately (CLOCK), whether it changed.
-//! 9 bytes per block outside the region.
+//! The evictor's state of each block: owner, recent use (CLOCK), modification. 9 bytes per block outside the region.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -7,14 +6,13 @@ const LEAF: u8 = 1;
 const REFERENCED: u8 = 2;
 const CHANGED: u8 = 4;
 
-/// One entry per block of the region.
 pub struct Heat {
     state: Box<[AtomicU8]>,
     owner: Box<[AtomicU64]>,
     resident: AtomicU64,
 }
 
-/// A leaf block of a regular file: the only kind that is evicted.
+/// A leaf block of a regular file, the only kind that is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leaf {
     pub ino: u32,
@@ -22,7 +20,7 @@ pub struct Leaf {
 }
 
 impl Heat {
-    /// All blocks unowned. The memory is touched as blocks come into use.
+    /// All blocks unowned. Memory is touched as blocks come into use.
     pub fn new(blocks: u64) -> Self {
         // SAFETY: zero is a value of both atomics.
         let (state, owner) = unsafe {
@@ -33,19 +31,18 @@ impl Heat {
 
     pub const BYTES_PER_BLOCK: usize = size_of::<AtomicU8>() + size_of::<AtomicU64>();
 
-    /// Leaf blocks in memory.
     pub fn resident(&self) -> u64 {
         self.resident.load(Ordering::SeqCst)
     }
 
-    /// `block` now holds a leaf; it is hot and changed. Returns how many there are in memory.
+    /// `block` now holds a leaf, hot and modified. Returns the number of leaves in memory.
     pub fn adopt(&self, block: u32, leaf: Leaf) -> u64 {
         self.owner[block as usize].store(u64::from(leaf.ino) << 32 | u64::from(leaf.index), Ordering::Relaxed);
         self.state[block as usize].store(LEAF | REFERENCED | CHANGED, Ordering::Release);
         self.resident.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// `block` is free again, whatever it held.
+    /// `block` is free.
     pub fn release(&self, block: u32) {
         if self.state[block as usize].swap(0, Ordering::AcqRel) & LEAF != 0 {
             self.resident.fetch_sub(1, Ordering::Relaxed);
@@ -65,17 +62,17 @@ impl Heat {
         self.state[block as usize].fetch_or(REFERENCED | CHANGED, Ordering::Release);
     }
 
-    /// Before a snapshot of `block` is taken; writers are locked out.
+    /// Called before a snapshot of `block`; writers are locked out.
     pub fn begin_snapshot(&self, block: u32) {
         self.state[block as usize].fetch_and(!CHANGED, Ordering::AcqRel);
     }
 
-    /// Whether `block` is still as the snapshot saw it.
+    /// Whether `block` is unchanged since the snapshot.
     pub fn unchanged(&self, block: u32) -> bool {
         self.state[block as usize].load(Ordering::Acquire) & (LEAF | CHANGED) == LEAF
     }
 
-    /// One step of the CLOCK hand: a leaf that was used loses its mark, one that was not is a candidate.
+    /// One step of the CLOCK hand: a used leaf loses its mark, an unused one is a candidate.
     pub fn sweep(&self, block: u32) -> Option<Leaf> {
         let state = &self.state[block as usize];
         let seen = state.load(Ordering::Acquire);
@@ -110,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_the_snapshot_is_seen() {
+    fn change_after_the_snapshot_is_detected() {
         let heat = Heat::new(10);
         heat.adopt(5, Leaf { ino: 1, index: 0 });
         heat.begin_snapshot(5);

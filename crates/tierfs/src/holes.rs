@@ -1,4 +1,4 @@
-//! Holes of files: punching, filling by preallocation, finding.
+//! Holes of files: punching, preallocation, seeking.
 
 use crate::error::FsResult;
 use crate::file::{Attempt, B};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 
 impl TierFs {
-    /// Makes holes of `start..start + len`; bytes of partly covered blocks become zeros.
+    /// Punches `start..start + len`; zeros the bytes of partly covered blocks.
     pub fn punch(&self, ino: u32, start: u64, len: u64) -> FsResult<()> {
         if len == 0 {
             return Err(Errno::INVAL);
@@ -42,7 +42,7 @@ impl TierFs {
         })
     }
 
-    /// Overwrites a part of one block with zeros, below the end of the file and where something is stored.
+    /// Zeros a part of one block, below the end of the file and only if the block is stored.
     fn zero_part(&self, ino: u32, part: Range<u64>) -> FsResult<()> {
         if part.start >= part.end {
             return Ok(());
@@ -62,7 +62,7 @@ impl TierFs {
         })
     }
 
-    /// Stores blocks of zeros in the holes of `start..start + len`; grows the file unless `keep_size`.
+    /// Stores zero blocks in the holes of `start..start + len`; grows the file unless `keep_size`.
     pub fn preallocate(&self, ino: u32, start: u64, len: u64, keep_size: bool) -> FsResult<()> {
         if len == 0 {
             return Err(Errno::INVAL);
@@ -91,7 +91,7 @@ impl TierFs {
         })
     }
 
-    /// Blocks of `first..last` that are holes.
+    /// Number of holes in blocks `first..last`.
     fn holes(&self, ino: u32, first: u64, last: u64) -> FsResult<u64> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
@@ -130,7 +130,7 @@ impl TierFs {
         })
     }
 
-    /// The next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if there is none.
+    /// The next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if none exists.
     pub fn seek(&self, ino: u32, start: u64, data: bool) -> FsResult<u64> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

@@ -1,7 +1,7 @@
-//! A file system for byte-addressable memory that is too small for its data: hot blocks live in memory, cold blocks
-//! move to a disk and come back on use.
+//! A file system for byte-addressable memory that is smaller than its data: hot blocks are in memory, cold blocks move to a disk
+//! and return on use.
 //!
-//! The core ([`TierFs`]) is pure over two traits, [`Nvm`] and [`ColdStore`]. Above it stands the FUSE adapter.
+//! The core ([`TierFs`]) depends only on two traits, [`Nvm`] and [`ColdStore`]. The FUSE adapter uses the core.
 
 #[cfg(target_endian = "big")]
 compile_error!("the region is used in place and little-endian");

@@ -1,5 +1,3 @@
-//! Listing directories.
-
 use crate::dir::first_position;
 use crate::error::FsResult;
 use crate::fs::TierFs;
@@ -8,8 +6,8 @@ use crate::tree::Cursor;
 use rustix::io::Errno;
 
 impl TierFs {
-    /// Calls `visit(entry, name, next)` for the entries from `cookie` on until it returns `false`; `next` is the cookie
-    /// of what follows. Cookies stay good while entries come and go; 0 is the start, `.` and `..` come first.
+    /// Calls `visit(entry, name, next)` for the entries from `cookie` on until it returns `false`; `next` is the cookie of the
+    /// following entry. Cookies stay valid while entries come and go. Cookie 0 is the start; `.` and `..` come first.
     pub fn read_directory(
         &self,
         ino: u32,
@@ -51,8 +49,8 @@ impl TierFs {
         Ok(())
     }
 
-    /// Like [`read_directory`](Self::read_directory), with attributes and one reference taken of everything that is
-    /// passed on, as by a lookup; `.` and `..` take none.
+    /// Like [`read_directory`](Self::read_directory), with attributes. Takes one reference of every entry passed on, as a lookup
+    /// does, except `.` and `..`.
     pub fn read_directory_plus(
         &self,
         ino: u32,

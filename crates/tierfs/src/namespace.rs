@@ -14,14 +14,13 @@ use std::sync::atomic::Ordering;
 pub struct NewInode<'a> {
     pub mode: u32,
     pub uid: u32,
-    /// Group; that of the directory instead if it is set-group-ID.
+    /// Replaced by the directory's group if that is set-group-ID.
     pub gid: u32,
-    /// Device number of a device node.
     pub rdev: u32,
     pub target: &'a [u8],
 }
 
-/// Longest target of a symbolic link: it lives in one block, ended by a zero byte in the kernel.
+/// Maximum length of a symbolic link's target: one block, including the kernel's terminating zero byte.
 const MAX_TARGET: usize = BLOCK - 1;
 
 pub(crate) fn check_name(name: &[u8]) -> FsResult<()> {
@@ -37,7 +36,7 @@ pub(crate) fn live(names: &Names) -> FsResult<()> {
     if names.removed { Err(Errno::NOENT) } else { Ok(()) }
 }
 
-/// The target of a symbolic link, if it is intact. Nobody writes the inode meanwhile.
+/// The target of a symbolic link, if it is intact. The caller keeps writers out.
 pub(crate) fn target_of(region: &Region, inode: &Inode) -> Option<Vec<u8>> {
     let mut target = vec![0; inode.length() as usize];
     if target.is_empty() && inode.size == 0 {
@@ -53,7 +52,7 @@ pub(crate) fn target_of(region: &Region, inode: &Inode) -> Option<Vec<u8>> {
 }
 
 impl TierFs {
-    /// Looks a name up and takes one reference for the caller, given back by [`forget`](Self::forget).
+    /// Looks up a name and takes one reference for the caller, released by [`forget`](Self::forget).
     pub fn lookup(&self, parent: u32, name: &[u8]) -> FsResult<Attr> {
         if name.len() > MAX_NAME {
             return Err(Errno::NAMETOOLONG);
@@ -64,14 +63,14 @@ impl TierFs {
         self.refer(entry.ino)
     }
 
-    /// Takes one reference of an inode that is held in place by the lock of its directory.
+    /// Takes a reference of an inode that the lock of its directory protects.
     pub(crate) fn refer(&self, ino: u32) -> FsResult<Attr> {
         let attr = self.get_attr(ino)?;
         self.table.slot(ino).lookups.fetch_add(1, Ordering::Relaxed);
         Ok(attr)
     }
 
-    /// Gives references back; an inode without links and references is freed.
+    /// Releases references; frees an inode without links and references.
     pub fn forget(&self, ino: u32, count: u64) {
         let Ok((_, slot)) = self.find(ino) else { return };
         let before =
@@ -82,7 +81,7 @@ impl TierFs {
         }
     }
 
-    /// Frees an inode that nothing refers to.
+    /// Frees an inode without links and references.
     pub(crate) fn free_if_unused(&self, ino: u32) {
         let Ok((offset, slot)) = self.find(ino) else { return };
         let inode = {
@@ -111,7 +110,7 @@ impl TierFs {
         }
     }
 
-    /// Makes an inode and its name. The caller gets one reference, as from [`lookup`](Self::lookup).
+    /// Creates an inode and its name. The caller gets one reference, as from [`lookup`](Self::lookup).
     pub fn create(&self, parent: u32, name: &[u8], new: &NewInode<'_>) -> FsResult<Attr> {
         check_name(name)?;
         if new.target.len() > MAX_TARGET {
@@ -131,7 +130,7 @@ impl TierFs {
         if inode.is_directory() {
             self.directories.insert(ino, parent, Names::new(Pointer::HOLE, 0));
         }
-        // From here on the number is in use, whatever fails.
+        // From here on the number stays in use, even on failure.
         if let Err(error) = self.commit_entry(&mut names, position, name, ino) {
             self.change_links(ino, -1)?;
             return Err(error);
@@ -157,7 +156,7 @@ impl TierFs {
         Ok((position, self.new_inode(parent, new)?))
     }
 
-    /// The first content of an inode; the target of a symbolic link is stored in its only block.
+    /// Initial content of an inode; the target of a symbolic link is in its only block.
     fn new_inode(&self, parent: u32, new: &NewInode<'_>) -> FsResult<Inode> {
         let (offset, slot) = self.find(parent)?;
         let holder = {
@@ -199,7 +198,7 @@ impl TierFs {
         Ok(inode)
     }
 
-    /// A free inode number; adds a block of inodes when there is none.
+    /// A free inode number; adds a block of inodes if necessary.
     fn take_inode(&self) -> FsResult<u32> {
         loop {
             if let Some(ino) = self.table.take() {
@@ -212,7 +211,7 @@ impl TierFs {
         }
     }
 
-    /// Changes the times of a directory whose names changed.
+    /// Updates the times of a directory whose names changed.
     pub(crate) fn touch_directory(&self, ino: u32) -> FsResult<()> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.write();
@@ -222,7 +221,7 @@ impl TierFs {
         Ok(())
     }
 
-    /// Adds to (or subtracts from) the links of an inode and frees it if that was the last.
+    /// Changes the link count of an inode and frees it if that was the last link.
     pub(crate) fn change_links(&self, ino: u32, delta: i32) -> FsResult<Attr> {
         let (offset, slot) = self.find(ino)?;
         let attr = {
@@ -245,7 +244,7 @@ impl TierFs {
         Ok(attr)
     }
 
-    /// Makes another name of an inode; the caller gets one more reference.
+    /// Creates another name of an inode; the caller gets one more reference.
     pub fn link(&self, ino: u32, parent: u32, name: &[u8]) -> FsResult<Attr> {
         check_name(name)?;
         self.changeable()?;
@@ -268,7 +267,6 @@ impl TierFs {
         Ok(attr)
     }
 
-    /// Removes a name of anything but a directory.
     pub fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         self.changeable()?;
         let directory = self.directory(parent)?;
@@ -285,7 +283,6 @@ impl TierFs {
         self.settled()
     }
 
-    /// Removes an empty directory.
     pub fn rmdir(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         self.changeable()?;
         let _topology = self.topology.lock();
@@ -313,7 +310,6 @@ impl TierFs {
         Ok(())
     }
 
-    /// The target of a symbolic link.
     pub fn read_link(&self, ino: u32) -> FsResult<Vec<u8>> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();

@@ -1,4 +1,4 @@
-//! The memory that keeps the hot blocks: byte-addressable, changed by plain stores, made durable by `persist`.
+//! Memory for hot blocks: byte-addressable, changed by plain stores, made durable by `persist`.
 
 use crate::error::{TierError, io_error};
 use memmap2::{Advice, MmapOptions, MmapRaw};
@@ -16,26 +16,24 @@ use std::time::{Duration, Instant};
 /// # Safety
 /// `base` must stay valid for reads and writes of `len` bytes, and unmoved, for the life of the value.
 pub unsafe trait Nvm: Send + Sync {
-    /// First byte.
     fn base(&self) -> *mut u8;
 
     /// Bytes; a multiple of the block size.
     fn len(&self) -> usize;
 
-    /// Whether it has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Everything stored in `ranges` before this call outlives a crash, before anything stored after it does. It ends an
-    /// epoch. Other bytes may become durable too.
+    /// Everything stored in `ranges` before this call survives a crash, before anything that is stored later. It ends an epoch.
+    /// Other bytes may become durable too.
     fn persist_all(&self, ranges: &[Range<usize>]);
 
     fn persist(&self, offset: usize, len: usize) {
         self.persist_all(std::slice::from_ref(&(offset..offset + len)));
     }
 
-    /// Whether persisting ever failed; the file system then answers EIO.
+    /// Whether persisting ever failed; the file system then returns EIO.
     fn failed(&self) -> bool {
         false
     }
@@ -46,7 +44,7 @@ pub unsafe trait Nvm: Send + Sync {
 /// How stores become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flush {
-    /// The file system of the file is memory: nothing outlives a loss of power, everything outlives the process.
+    /// The file is in memory (tmpfs): contents survive the process but not a loss of power.
     Nothing,
     /// Cache lines are written back (clwb) and fenced (sfence).
     CacheLines,
@@ -93,7 +91,7 @@ unsafe impl Nvm for MappedNvm {
 
     fn durability(&self) -> &'static str {
         match self.flush {
-            Flush::Nothing => "memory: survives the end of the server, not a loss of power",
+            Flush::Nothing => "memory: survives the end of the server, but not a loss of power",
             Flush::CacheLines => "persistent memory: cache lines are written back and fenced",
             Flush::Pages => "file on a disk: msync before and at every commit",
         }
@@ -101,8 +99,7 @@ unsafe impl Nvm for MappedNvm {
 }
 
 impl MappedNvm {
-    /// One msync(2) from the first range to the last: the kernel writes the dirty pages between them, and flushes the disk's
-    /// cache once.
+    /// One msync(2) over all ranges: the kernel writes the dirty pages and flushes the disk's cache once.
     fn sync_pages(&self, ranges: &[Range<usize>]) {
         let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
         let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
@@ -115,7 +112,6 @@ impl MappedNvm {
         }
     }
 
-    /// Anonymous memory, gone with the process.
     pub fn anonymous(bytes: u64) -> Result<Self, TierError> {
         let map = MmapOptions::new()
             .len(bytes as usize)
@@ -126,16 +122,16 @@ impl MappedNvm {
         Ok(Self { map, flush: Flush::Nothing, failed: AtomicBool::new(false), _file: None })
     }
 
-    /// Maps the whole of `file`. With `private`, changes stay in this process and the file is left as it is.
+    /// Maps the whole of `file`. With `private`, changes stay in this process.
     pub fn map(file: File, path: &Path, private: bool) -> Result<Self, TierError> {
         let len = file.metadata().map_err(io_error("stat", path))?.len() as usize;
         if private {
-            // SAFETY: the file is locked against other users of ours; a foreign truncation would end the process.
+            // SAFETY: the file is locked against other instances of senesce; truncation by another program would end the process.
             let map = unsafe { MmapOptions::new().len(len).map_copy(&file) }.map_err(io_error("map", path))?;
             let map = MmapRaw::from(map);
             return Ok(Self { map, flush: Flush::Nothing, failed: AtomicBool::new(false), _file: Some(file) });
         }
-        let flush = kind_of_memory(&file, len).map_err(io_error("look at the file system of", path))?;
+        let flush = kind_of_memory(&file, len).map_err(io_error("find the file system of", path))?;
         let map = MmapOptions::new().len(len).map_raw(&file).map_err(io_error("map", path))?;
         if flush == Flush::Nothing {
             populate(&map);
@@ -144,8 +140,8 @@ impl MappedNvm {
     }
 }
 
-/// Enters all pages into the page table now, so that no write waits for a page fault. Kernels before 5.14 cannot: there,
-/// each page is entered at its first use. Pages of a file on a disk would all become dirty by it. Miri has no madvise(2).
+/// Populates the page table, so that no write waits for a page fault. Kernels before 5.14 do not support it and populate pages at
+/// first use. Skipped for files on a disk, because all pages would become dirty. Miri has no madvise(2).
 fn populate(map: &MmapRaw) {
     if cfg!(miri) {
         return;
@@ -159,7 +155,7 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
-/// MAP_SYNC succeeds on persistent memory with DAX alone (mmap(2)).
+/// MAP_SYNC only succeeds on persistent memory with DAX (mmap(2)).
 fn kind_of_memory(file: &File, len: usize) -> io::Result<Flush> {
     let system = rustix::fs::fstatfs(file)?;
     if [TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&(system.f_type as i64)) {
@@ -178,17 +174,17 @@ fn kind_of_memory(file: &File, len: usize) -> io::Result<Flush> {
     Ok(Flush::CacheLines)
 }
 
-/// Opens `path` for reading and writing and takes its lock; a second user is refused.
+/// Opens `path` for reading and writing and locks it; refuses a file that is already locked.
 pub fn open_locked(path: &Path) -> Result<File, TierError> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error("open", path))?;
     lock(&file, path)?;
     Ok(file)
 }
 
-/// How long a server may need to make everything durable after umount(8) has returned.
+/// Time for a server to make everything durable after umount(8) has returned.
 const CLOSING: Duration = Duration::from_secs(3);
 
-/// Takes the lock of an open file, held until it is closed.
+/// Locks an open file until it is closed.
 pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
     let begun = Instant::now();
     loop {
@@ -203,7 +199,7 @@ pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
 }
 
 mod cache_lines {
-    //! Intel SDM: clwb and clflushopt are ordered by sfence alone; clflush is ordered by itself.
+    //! Intel SDM: clwb and clflushopt are only ordered by sfence; clflush is ordered by itself.
 
     #[cfg(target_arch = "x86_64")]
     pub unsafe fn write_back(start: *const u8, len: usize) {
@@ -224,7 +220,7 @@ mod cache_lines {
         }
     }
 
-    /// What was written back before is durable before anything that is stored later.
+    /// Orders earlier write-backs before later stores.
     #[cfg(target_arch = "x86_64")]
     pub fn fence() {
         // SAFETY: SSE belongs to the architecture.
@@ -273,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_user_of_a_file_is_refused() {
+    fn file_in_use_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let first = open_locked(file.path()).unwrap();
         assert!(matches!(open_locked(file.path()), Err(TierError::InUse { .. })));

@@ -1,4 +1,4 @@
-//! Making, opening and closing a file system over any memory and cold store.
+//! Formats, opens and closes a file system over any memory and cold store.
 
 use crate::check::{Judged, judge};
 use crate::cold::ColdStore;
@@ -19,17 +19,17 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How a file system is to behave while it is mounted.
+/// Mount options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub mode: Mode,
-    /// Leaf blocks in memory above which blocks are evicted.
+    /// Number of bytes of leaf blocks in memory above which blocks are evicted.
     pub threshold: Bytes,
-    /// Time between two looks of the evictor.
+    /// Interval of the evictor's checks.
     pub period: Duration,
-    /// When cold blocks that are read come back.
+    /// When reading moves cold blocks back.
     pub promotion: Promotion,
-    /// Whether blocks get checksums when they are evicted, and are compared with them when they are read.
+    /// Whether evicted blocks get checksums, which are verified on reads.
     pub block_sums: bool,
 }
 
@@ -46,17 +46,17 @@ impl Default for Options {
     }
 }
 
-/// Blocks kept for changes that free space: one path of a tree for some threads at once.
+/// Blocks reserved for changes that free space: one path of a tree for several threads at once.
 const RESERVED_BLOCKS: u64 = 32;
 const SHARDS: usize = 8;
 
-/// Writes an empty file system into a region, the header last; gives the memory back.
+/// Writes an empty file system into a region, the header last; returns the memory.
 pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn Nvm>, TierError> {
     let region = Region::new(nvm);
     identity.check_sizes().map_err(TierError::Usage)?;
     let sums = identity.sum_blocks();
     let written = (SUMS_FIRST as usize + sums as usize) * BLOCK;
-    // SAFETY: nobody else knows the region yet.
+    // SAFETY: no other reference to the region exists yet.
     unsafe { region.zero(0, written) };
     table::clear_block(&region, 1, 0);
     table::initialise(&region, BLOCK + ROOT_INO as usize * INODE_BYTES, &root_inode(now()));
@@ -71,30 +71,30 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn N
     Ok(region.into_nvm())
 }
 
-/// An error if something that was stored did not become durable.
+/// Fails if a store did not become durable.
 pub(crate) fn persisted(region: &Region, path: &Path) -> Result<(), TierError> {
     if !region.nvm().failed() {
         return Ok(());
     }
     let source = std::io::Error::from_raw_os_error(libc::EIO);
-    let remedy = "; look at the disk that holds the region, then run `senesce tier check`";
+    let remedy = "; inspect the disk that holds the region, then run `senesce tier check`";
     Err(TierError::Io { operation: "make durable", path: path.into(), source, remedy })
 }
 
-/// An empty root directory of whoever makes it.
+/// An empty root directory owned by this process.
 pub(crate) fn root_inode(time: i64) -> Inode {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mode = libc::S_IFDIR | 0o755;
     Inode { mode, links: 2, uid, gid, mtime: time, ctime: time, atime: time, ..Inode::default() }
 }
 
-/// Reads the identity of a region and compares it with the memory's size and with what a file system can have.
+/// Reads the identity of a region and validates it against the memory's size.
 pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     if nvm.len() < BLOCK {
         return Identity::decode_region(&[], path);
     }
     let mut header = [0; BLOCK];
-    // SAFETY: the memory has at least one block and nobody else uses it yet.
+    // SAFETY: the memory has at least one block, and nothing else uses it yet.
     unsafe { std::ptr::copy_nonoverlapping(nvm.base(), header.as_mut_ptr(), BLOCK) };
     let identity = Identity::decode_region(&header, path)?;
     identity.check_sizes().map_err(|problem| TierError::Damaged { path: path.into(), problem })?;
@@ -128,7 +128,7 @@ impl TierFs {
         Ok(Self::over(region, cold, identity, found, options, reserve))
     }
 
-    /// The file system over a region in which everything is right; `reserve` blocks are for changes that free space.
+    /// The file system over a sound region; `reserve` blocks are kept for changes that free space.
     pub(crate) fn over(
         region: Region,
         cold: Box<dyn ColdStore>,
@@ -172,7 +172,7 @@ impl TierFs {
         self.mode
     }
 
-    /// Marks the file system as cleanly unmounted, unless something did not become durable. Nothing may use it afterwards.
+    /// Marks the file system as cleanly unmounted, unless a persist failed. It must not be used afterwards.
     pub fn close(&self) {
         for ino in 1..self.table.end() {
             if self.table.slot(ino).lookups.swap(0, Ordering::AcqRel) > 0 {
@@ -209,13 +209,13 @@ impl TierFs {
         Ok(())
     }
 
-    /// Root of the table of inodes; EIO if it is damaged: what is stored then must not replace its copy.
+    /// Root of the table of inodes; EIO if it is damaged, so that its copy is not overwritten.
     fn table_root(&self) -> FsResult<Pointer> {
         let root = self.region.pointer(superblock::INODE_TREE);
         if root.is_lost() { Err(Errno::IO) } else { Ok(root) }
     }
 
-    /// Gives blocks of inodes that nobody needs back to the free ones.
+    /// Frees unused blocks of inodes.
     pub(crate) fn return_inode_blocks(&self) {
         if !self.table.has_too_many() || self.changeable().is_err() {
             return;
@@ -224,7 +224,7 @@ impl TierFs {
         let Ok(root) = self.table_root() else { return };
         while let Some(index) = self.table.take_block() {
             let Some(mut change) = self.try_begin(0, true) else { return };
-            // The first block holds the root directory: the tree never becomes empty.
+            // The first block holds the root directory, so the tree never becomes empty.
             let index = u64::from(index);
             self.table.remove_block(&self.region, index as u32);
             if self.cut(&mut change, root, index, index, Visible::InPlace).is_ok() {
@@ -237,7 +237,7 @@ impl TierFs {
     }
 }
 
-/// Makes the copy of the table's root that root, which is stored before it.
+/// Updates the copy of the table's root, which was stored before.
 pub(crate) fn renew_copy(region: &Region) {
     let root = region.load(superblock::INODE_TREE);
     if region.load(superblock::INODE_TREE_COPY) != root {
@@ -245,7 +245,7 @@ pub(crate) fn renew_copy(region: &Region) {
     }
 }
 
-/// Frees what a crash left without a name, corrects link counts and the copy of the table's root.
+/// Frees what a crash left without a name, and corrects link counts and the copy of the table's root.
 fn put_right(region: &Region, found: &mut Survey) {
     renew_copy(region);
     let some_nameless = region.load(superblock::NAMELESS) != 0;

@@ -1,4 +1,4 @@
-//! Region and cold store on disk: making them and opening them, with every refusal.
+//! Region and cold store as files or devices: creating, opening, and all refusals.
 
 use crate::check::{CheckReport, check};
 use crate::cold::{AlignedBuffer, ColdStore, FileCold};
@@ -19,35 +19,30 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub struct MakeRequest {
     pub nvm: PathBuf,
-    /// Its size; that of the file if it exists already.
+    /// Default: the size of an existing file.
     pub nvm_size: Option<Bytes>,
-    /// File or block device of the cold store.
     pub cold: PathBuf,
-    /// Its size; the whole device, or [`COLD_FACTOR`] times the region in a sparse file.
+    /// Default: the whole device, or [`COLD_FACTOR`] times the region in a sparse file.
     pub cold_size: Option<Bytes>,
-    /// Paths (of a device also its serial number) whose content may be lost.
+    /// Paths (or serial numbers of devices) whose content may be lost.
     pub erase: Vec<String>,
 }
 
-/// What was made.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Made {
-    /// Bytes of the region.
     pub nvm_bytes: u64,
-    /// Bytes of the cold store.
     pub cold_bytes: u64,
-    /// Identity of the pair, in hexadecimal digits.
     pub pair: String,
 }
 
-/// Size of a cold store in a file, in regions, unless it is said.
+/// Default size of a cold store in a file, relative to the region.
 pub const COLD_FACTOR: u64 = 8;
 const LEAST_SLOTS: u64 = 16;
 
-/// Makes an empty file system. Nothing is written before both halves were found to be free to use.
+/// Creates an empty file system. Writes nothing before both halves are claimed.
 pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     if request.nvm == request.cold {
-        return Err(TierError::Usage("--nvm and --cold name the same file; they need one each".into()));
+        return Err(TierError::Usage("--nvm and --cold name the same file; use different files".into()));
     }
     let mut created = Created(Vec::new());
     let word = word_for(&request.nvm, request).map(str::to_string);
@@ -67,7 +62,7 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     Ok(Made { nvm_bytes, cold_bytes, pair })
 }
 
-/// The word of `--erase` that is meant for one half: its path, or what is neither half's path.
+/// The word of `--erase` for one half: its path, or a word that is neither half's path.
 fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
     let names = |half: &Path, word: &String| guard::names(word, half);
     let own = request.erase.iter().find(|word| names(path, word));
@@ -75,8 +70,8 @@ fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
     own.or_else(other).map(String::as_str)
 }
 
-/// A new cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was made in this way before. A
-/// symbolic link is refused.
+/// Creates a cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was created in this way. Refuses
+/// symbolic links.
 pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), TierError> {
     let mut created = Created(Vec::new());
     let claim = ColdClaim::take_own(path, &mut created)?;
@@ -91,17 +86,17 @@ pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), T
     Ok((cold, identity))
 }
 
-/// Whether an open file or device is the cold store of a region that was in anonymous memory, and so of none that is left.
+/// Whether an open file or device is the cold store of a region in anonymous memory, which no longer exists.
 fn is_own_cold(file: &File, path: &Path) -> bool {
     let mut header = [0; BLOCK];
     file.read_exact_at(&mut header, 0).is_ok()
         && Identity::decode_cold(&header, path).is_ok_and(|identity| identity.blocks == 0)
 }
 
-/// The files hold everybody's files without their permissions: only their owner may read them, whatever the umask.
+/// The files contain all users' files without their permissions: only the owner may read them, whatever the umask.
 const FOR_THE_OWNER: u32 = 0o600;
 
-/// Files that did not exist before; removed again if making fails.
+/// Newly created files, removed if making the file system fails.
 struct Created(Vec<(Folder, OsString)>);
 
 impl Drop for Created {
@@ -112,7 +107,7 @@ impl Drop for Created {
     }
 }
 
-/// Claims a file, opened once: `word` is what of `--erase` is meant for it, with its lock held.
+/// Claims and opens a file with its lock; `word` is the word of `--erase` for it.
 fn claim_file(
     path: &Path,
     flags: i32,
@@ -125,7 +120,7 @@ fn claim_file(
         guard::check_not_planted(&file, path)?;
         file
     } else {
-        // A new file is made by name, never through a link that leads nowhere.
+        // A new file is created by name, never through a dangling link.
         let (folder, name) = Folder::of(path).map_err(io_error("make", path))?;
         let file = folder.create_new(&name, FOR_THE_OWNER).map_err(io_error("make", path))?;
         created.0.push((folder, name));
@@ -144,12 +139,12 @@ fn region_size(file: &File, request: &MakeRequest) -> Result<u64, TierError> {
     let most = u64::from(u32::MAX) * BLOCK as u64;
     if bytes < least || bytes > most {
         let range = format!("{} to {}", Bytes(least), Bytes(most));
-        return Err(TierError::Usage(format!("a region of {} cannot be made: give --nvm-size, {range}", Bytes(bytes))));
+        return Err(TierError::Usage(format!("a region of {} is not possible: set --nvm-size, {range}", Bytes(bytes))));
     }
     Ok(bytes)
 }
 
-/// Gives the region all its memory now: a store into a page that the file system cannot provide would end the process.
+/// Allocates all memory of the region: a store into a page that the file system cannot provide would end the process.
 fn reserve(file: &File, path: &Path, bytes: u64) -> Result<(), TierError> {
     file.set_len(0).map_err(io_error("empty", path))?;
     file.set_len(bytes).map_err(io_error("size", path))?;
@@ -162,7 +157,7 @@ fn reserve(file: &File, path: &Path, bytes: u64) -> Result<(), TierError> {
 enum ColdClaim {
     File(File),
     Device(ClaimedDevice),
-    /// One that holds what this program wrote for anonymous memory.
+    /// A device with the cold store of an anonymous region.
     OwnDevice(ClaimedDevice),
 }
 
@@ -174,7 +169,7 @@ impl ColdClaim {
         Ok(Self::File(claim_file(path, 0, created, |_| erase.map(str::to_string))?))
     }
 
-    /// One that is empty, or that was the cold store of anonymous memory: what is looked at is what is claimed.
+    /// Accepts an empty one, or the cold store of an anonymous region; the inspected file is the claimed one.
     fn take_own(path: &Path, created: &mut Created) -> Result<Self, TierError> {
         if !is_block_device(path) {
             let word = |file: &File| is_own_cold(file, path).then(|| path.display().to_string());
@@ -249,14 +244,14 @@ fn random_identity() -> Result<[u8; 16], TierError> {
     Ok(pair)
 }
 
-/// Both halves, locked and found to belong together.
+/// Both halves, locked and checked to belong together.
 pub struct OpenPair {
     pub nvm: MappedNvm,
     pub cold: FileCold,
     pub identity: Identity,
 }
 
-/// Opens a pair. With `private`, nothing that is stored reaches the region's file.
+/// With `private`, stores do not reach the region's file.
 pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair, TierError> {
     let nvm_file = open_locked(nvm_path)?;
     if !private {
@@ -287,12 +282,12 @@ pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair
     Ok(OpenPair { nvm, cold, identity })
 }
 
-/// Files that an earlier version made, or that were copied.
+/// Files created by an earlier version, or copied.
 fn warn_of_readers(path: &Path) {
     let found = std::fs::metadata(path).ok().filter(|found| found.is_file());
     if found.is_some_and(|found| found.permissions().mode() & 0o077 != 0) {
         tracing::warn!(
-            "{path} can be read by others, and so can all files in it: chmod 600 {path}",
+            "{path} can be read by others, and so can all files in it: run chmod 600 {path}",
             path = path.display()
         );
     }
@@ -316,13 +311,13 @@ fn cold_identity(cold: &FileCold, path: &Path) -> Result<Identity, TierError> {
     }
 }
 
-/// Checks an unmounted file system; changes nothing.
+/// Checks an unmounted file system without changing it.
 pub fn check_pair(nvm: &Path, cold: &Path) -> Result<CheckReport, TierError> {
     let pair = open(nvm, cold, true)?;
     check(Box::new(pair.nvm), Some(&pair.cold), nvm)
 }
 
-/// Repairs an unmounted file system: gives up what is damaged, keeps the rest.
+/// Repairs an unmounted file system: discards damaged parts and keeps the rest.
 pub fn repair_pair(nvm: &Path, cold: &Path) -> Result<RepairReport, TierError> {
     crate::repair::restore_headers(nvm, cold)?;
     let pair = open(nvm, cold, false)?;

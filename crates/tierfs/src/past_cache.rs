@@ -1,8 +1,8 @@
-//! Keeps what was written past the kernel's cache from being undone by a page of a shared map.
+//! Protects data written past the kernel's cache from write-back of stale pages of a shared mapping.
 //!
-//! A write(2) past the cache drops the cached pages of its range twice, before and after (fuse_direct_io, fs/fuse/file.c). A page that
-//! a map reads and changes between the two is written back when it is dropped, whole: also the bytes of the range, as they were
-//! before. So those are left out of such a page: what a map stored there while the write(2) was under way came before it.
+//! A write(2) past the cache drops the cached pages of its range twice, before and after (fuse_direct_io, fs/fuse/file.c). A page
+//! that a mapping reads and changes in between is written back as a whole when it is dropped, including stale bytes of the range.
+//! Those bytes are ignored: stores of the mapping during the write(2) count as earlier.
 
 use crate::error::FsResult;
 use crate::file::{Attempt, B, end_of_write};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes of one write(2) (MAX_RW_COUNT, linux/fs.h), rounded up.
+/// Maximum bytes of one write(2) (MAX_RW_COUNT, linux/fs.h), rounded up.
 const MOST_OF_A_WRITE: u64 = 1 << 31;
 
 /// The last write(2) past the cache of each file whose pages the kernel may hold.
@@ -23,13 +23,13 @@ pub(crate) struct PastCache {
     files: AtomicUsize,
 }
 
-/// One write(2), of which the kernel asks in pieces. Those that follow it without a gap count with it: no page of an ended one is
-/// in the cache before it is filled.
+/// One write(2), which the kernel sends in pieces. Writes that follow without a gap are treated as one: no page of an earlier one
+/// is in the cache unless it is filled again.
 #[derive(Default)]
 struct LastWrite {
-    /// Where the next piece begins.
+    /// Expected start of the next piece.
     end: u64,
-    /// Bytes that cached pages may have as they were before: ascending and disjoint.
+    /// Bytes that may be stale in cached pages: ascending and disjoint.
     older_in_cache: Vec<Range<u64>>,
 }
 
@@ -38,8 +38,8 @@ impl PastCache {
         self.files.load(Ordering::Relaxed) == 0
     }
 
-    /// Notes a piece. The kernel locks the inode until the pages of the whole write(2) are dropped: a piece that does not follow
-    /// the one before is another write. The caller has the file locked for writing.
+    /// Records a piece. The kernel locks the inode until the pages of the whole write(2) are dropped, so a piece that does not
+    /// follow the previous one belongs to another write. The caller has the file locked for writing.
     fn note(&self, ino: u32, piece: Range<u64>) {
         let mut last = self.last.lock();
         let write = last.entry(ino).or_default();
@@ -55,7 +55,7 @@ impl PastCache {
         self.files.store(last.len(), Ordering::Relaxed);
     }
 
-    /// The kernel fills the pages that have these bytes: they are as new as the file. The caller has the file locked for reading.
+    /// The kernel fills the pages of these bytes, which are then current. The caller has the file locked for reading.
     fn filled(&self, ino: u32, bytes: &Range<u64>) {
         if self.is_empty() {
             return;
@@ -74,7 +74,7 @@ impl PastCache {
         }
     }
 
-    /// No cached page of the file is older than the file.
+    /// No cached page of the file is stale.
     pub fn clear(&self, ino: u32) {
         if !self.is_empty() {
             let mut last = self.last.lock();
@@ -83,8 +83,8 @@ impl PastCache {
         }
     }
 
-    /// The first of these bytes that a page of the cache may replace, up to the next that it may not; none at the end of the bytes
-    /// where it may replace none.
+    /// The first of these bytes that a page of the cache may replace, up to the next that it may not; otherwise empty, at their
+    /// end.
     fn replaceable(&self, ino: u32, bytes: Range<u64>) -> Range<u64> {
         if self.is_empty() {
             return bytes;
@@ -101,7 +101,7 @@ impl PastCache {
     }
 }
 
-/// What is left of a range before and after another.
+/// The parts of a range before and after another.
 fn without(range: &Range<u64>, gone: &Range<u64>) -> [Range<u64>; 2] {
     [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end]
 }
@@ -116,10 +116,10 @@ impl TierFs {
         })
     }
 
-    /// Forgets what the kernel's cache may hold of a file that the kernel has forgotten.
+    /// Forgets the cache state of a file that the kernel has forgotten.
     pub(crate) fn forget_cached(&self, ino: u32, slot: &Slot) {
         if !self.past_cache.is_empty() {
-            // With the lock, nothing is noted for whoever has looked it up anew.
+            // The lock prevents a concurrent lookup from recording state that is then lost.
             let _guard = slot.lock.write();
             if slot.lookups.load(Ordering::Acquire) == 0 {
                 self.past_cache.clear(ino);
@@ -127,14 +127,14 @@ impl TierFs {
         }
     }
 
-    /// As [`write`](Self::write), of data that the kernel has put into its cache too.
+    /// As [`write`](Self::write), for data that are also in the kernel's cache.
     pub fn write_through_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.find(ino)?.1.keep_in_cache();
         self.past_cache.clear(ino);
         self.write(ino, start, data, clear_setid)
     }
 
-    /// As [`write`](Self::write), past the kernel's cache.
+    /// As [`write`](Self::write), for data that bypass the kernel's cache.
     pub fn write_past_cache(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         self.write_and(ino, start, data, clear_setid, |slot| {
             if slot.is_in_cache() {
@@ -143,8 +143,8 @@ impl TierFs {
         })
     }
 
-    /// Takes back pages of the cache that a shared map has changed, without the bytes that were written past the cache since the
-    /// kernel filled them. What lies before such bytes and behind them is written one after the other.
+    /// Writes back pages changed through a shared mapping, except bytes that were written past the cache since the kernel filled
+    /// them. The parts around such bytes are written separately.
     pub fn write_back(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
         let end = end_of_write(start, data)?;
         let mut done = start;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_one_write_stay_and_other_writes_replace_them() {
+    fn pieces_of_one_write_are_merged_and_other_writes_replace_them() {
         let past = PastCache::default();
         past.note(1, 100..2 * B);
         past.note(1, 2 * B..3 * B);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_filled_are_new_as_a_whole() {
+    fn filled_pages_are_current() {
         let past = PastCache::default();
         past.note(1, 0..4 * B);
         past.filled(1, &(B + 7..B + 8));

@@ -1,5 +1,3 @@
-//! Paths of inodes, for reports.
-
 use crate::file::B;
 use crate::format::ROOT_INO;
 use crate::record::scan_block;
@@ -8,7 +6,7 @@ use crate::survey::{Careful, Met, Survey};
 use crate::table::{Found, inspect};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Directory and name of the inodes that have one, as far as directories can be read: of `wanted` and all directories.
+/// Parent directory and name of `wanted` inodes and of all directories, as far as directories are readable.
 fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
     let mut names = BTreeMap::new();
     let careful = Careful::new(region);
@@ -18,7 +16,7 @@ fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u3
         let blocks = (inode.size / B).min(region.blocks()) as u32;
         careful.blocks(inode.root, blocks, &mut |_, met| {
             let Met::Block(block) = met else { return };
-            // What is damaged is reported elsewhere.
+            // Damage is reported elsewhere.
             let _ = scan_block(region, block, 0, 0, &mut |entry, name| {
                 if wanted.contains(&entry.ino) || found.directories.get(entry.ino).is_some() {
                     names.entry(entry.ino).or_insert((ino, String::from_utf8_lossy(name).into_owned()));
@@ -30,7 +28,7 @@ fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u3
     names
 }
 
-/// The paths of `inodes`, of those that the root reaches.
+/// Paths of `inodes` that are reachable from the root.
 pub(crate) fn paths_of(
     region: &Region,
     found: &Survey,

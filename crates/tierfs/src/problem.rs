@@ -1,26 +1,26 @@
-//! What a walk over the file system can find wrong, and what would make it right again.
+//! Problems found by a walk, and their fixes.
 
 use crate::format::Pointer;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub text: String,
-    /// The inode it is about; 0 for none.
+    /// Inode concerned; 0 for none.
     pub ino: u32,
     pub fix: Fix,
 }
 
-/// What puts a problem right, by giving up no more than what is damaged.
+/// Fixes, each of which discards no more than the damaged part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fix {
-    /// The state word is set to "mounted", so that what a crash leaves is put right.
+    /// Sets the state word to "mounted", so that traces of a crash are cleaned up.
     State,
     CommitRecord,
-    /// The root of the table of inodes is taken from its copy, or searched for.
+    /// Takes the root of the table of inodes from its copy, or searches for it.
     InodeTree,
-    /// The copy of that root is written anew.
+    /// Rewrites the copy of that root.
     InodeTreeCopy,
-    /// What a pointer of the table of inodes, at this byte, led to is searched for: the blocks of inodes from `first` on.
+    /// Searches for the target of a pointer of the table of inodes, at this byte: the blocks of inodes from `first` on.
     InodeBlocks {
         at: usize,
         /// Index of the first block of inodes below it.
@@ -28,21 +28,21 @@ pub enum Fix {
         height: u8,
     },
     RootDirectory,
-    /// A pointer of a node, at this byte, becomes another.
+    /// Replaces the pointer at this byte of a node.
     Word(usize, Pointer),
     Inode(u32),
-    /// The tree of an inode is given up.
+    /// Discards the tree of an inode.
     Tree(u32),
-    /// The extended attributes of an inode are given up.
+    /// Discards the extended attributes of an inode.
     Attributes(u32),
-    /// Of a directory's block what is intact is kept.
+    /// Keeps the intact entries of a directory's block.
     DirectoryBlock(u32),
-    /// The entry at this byte is removed.
+    /// Removes the entry at this byte.
     Entry(usize),
 }
 
 impl Problem {
-    /// Whether it is about the table of inodes: what else seems wrong may be so for want of inodes.
+    /// Whether it concerns the table of inodes: other problems may be consequences of missing inodes.
     pub fn is_of_table(&self) -> bool {
         matches!(self.fix, Fix::InodeTree | Fix::InodeBlocks { .. })
     }

@@ -1,4 +1,4 @@
-//! Reading, and fetching what was evicted.
+//! Reading, and fetching evicted blocks.
 
 use crate::cold::AlignedBuffer;
 use crate::error::FsResult;
@@ -23,12 +23,12 @@ const MOST_BLOCKS_PER_FETCH: usize = 256;
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
 
 impl TierFs {
-    /// Reads into `out` from `start`; returns how many bytes there were before the end of the file.
+    /// Returns the number of bytes before the end of the file.
     pub fn read(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
         self.read_and(ino, start, out, |_| ())
     }
 
-    /// Does `before` once the file is locked, and reads.
+    /// Reads after running `before` with the file locked.
     pub(crate) fn read_and(&self, ino: u32, start: u64, out: &mut [u8], before: impl FnOnce(&Slot)) -> FsResult<usize> {
         let (offset, slot) = self.find(ino)?;
         let guard = slot.lock.read();
@@ -64,7 +64,7 @@ impl TierFs {
         Ok(len)
     }
 
-    /// For every block of a file whether it is in the cold store now.
+    /// For every block of a file whether it is in the cold store.
     pub fn cold_blocks_of(&self, ino: u32) -> FsResult<Vec<bool>> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
@@ -79,7 +79,7 @@ impl TierFs {
         Ok(cold)
     }
 
-    /// Copies what is in memory, zeros the holes, and returns what is cold.
+    /// Copies resident blocks, zeros holes, and returns the cold runs.
     fn copy_resident(&self, root: Pointer, start: u64, out: &mut [u8]) -> Vec<Run> {
         let mut cursor = Cursor::new(&self.region, root);
         let mut runs: Vec<Run> = Vec::new();
@@ -103,9 +103,9 @@ impl TierFs {
         runs
     }
 
-    /// Reads whole slots, compares their sums and counts them.
+    /// Reads whole slots, verifies their checksums and counts them.
     pub(crate) fn read_slots(&self, slot: u32, into: &mut [u8]) -> FsResult<()> {
-        // Slot 0 stands for what is lost.
+        // Slot 0 marks lost content.
         if slot == 0 {
             return Err(Errno::IO);
         }
@@ -137,7 +137,7 @@ impl TierFs {
         }
     }
 
-    /// Brings fetched blocks back to memory if the policy says so, memory has space, and the file has not changed since.
+    /// Moves fetched blocks back to memory if the policy allows it, memory has space, and the file is unchanged.
     fn promote(&self, ino: u32, slot: &Slot, offset: usize, version: u32, run: &Run, data: &[u8]) {
         if self.mode == Mode::Bpfs || self.promotion == Promotion::Never {
             return;
@@ -190,8 +190,7 @@ impl TierFs {
     }
 }
 
-/// The time of this access, if it is to be stored. Like relatime: only if the last one seems older than the last change, or
-/// than a day.
+/// New access time, if it must be stored. Like relatime: only if the last one is older than the last change, or than a day.
 fn access_to_mark(file: &Inode) -> Option<i64> {
     let time = now();
     (file.atime <= file.mtime || time.saturating_sub(file.atime) > DAY_NS).then_some(time)

@@ -1,11 +1,10 @@
-//! Records of directories, as they stand in the region.
+//! Directory records in the region.
 
 use crate::format::{BLOCK, MAX_NAME, entry, unsealed};
 use crate::region::{Region, byte};
 
-/// A record can start at every multiple of this many bytes.
+/// Records start at multiples of this number of bytes.
 pub const UNIT: usize = 8;
-/// Bytes of the least record.
 pub const LEAST_RECORD: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,17 +12,15 @@ pub struct Entry {
     pub ino: u32,
     /// Type, `st_mode >> 12`.
     pub kind: u8,
-    /// Where it is, in units of 8 bytes from the directory's start.
+    /// Offset from the directory's start in units of 8 bytes.
     pub position: u32,
 }
 
 /// A record of a directory's block.
 pub struct Record {
-    /// Inode; 0 for a free record.
     pub ino: u32,
     /// Type, `st_mode >> 12`.
     pub kind: u8,
-    /// Bytes of the record.
     pub length: usize,
     name: [u8; MAX_NAME],
     name_length: usize,
@@ -41,8 +38,8 @@ pub fn fits(at: usize, length: usize) -> bool {
     length >= LEAST_RECORD && length.is_multiple_of(UNIT) && (length == space || length + LEAST_RECORD <= space)
 }
 
-/// Reads the record at byte `at` of the region; `None` if its sums are wrong or it does not fit its block. Nobody writes the
-/// directory meanwhile.
+/// Reads the record at byte `at` of the region; `None` if a checksum is wrong or it does not fit its block. The caller keeps
+/// writers out.
 pub fn read_record(region: &Region, at: usize) -> Option<Record> {
     if BLOCK - at % BLOCK < LEAST_RECORD {
         return None;
@@ -65,8 +62,8 @@ pub fn read_record(region: &Region, at: usize) -> Option<Record> {
     (first == entry::name_inode(at, record.ino, shape, record.name())).then_some(record)
 }
 
-/// The inode of the intact record at byte `at` of the region, if it has this name: what [`read_record`] finds, sooner. `None` says
-/// nothing. Nobody writes the directory meanwhile.
+/// The inode of the intact record at byte `at` if it has this name: a faster [`read_record`]. `None` proves nothing. The caller
+/// keeps writers out.
 pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)> {
     let (first, shape) = (region.load(at), region.load(at + 8));
     let (ino, fits) = (first as u32, entry::HEADER + name.len() <= BLOCK - at % BLOCK);
@@ -78,8 +75,8 @@ pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)>
     (same && first == entry::name_inode(at, ino, shape, name)).then(|| (ino, entry::kind(shape)))
 }
 
-/// Makes one free record of a directory's block. Nothing stays in it: a repair looks for entries at every place, and those
-/// of an earlier use would have right sums. Nobody else uses the block, and the caller makes it durable.
+/// Makes one free record of a directory's block. Zeros the block, because a repair searches all positions and would find valid
+/// old entries. The caller has exclusive access and makes it durable.
 pub fn clear_directory_block(region: &Region, block: u32) {
     // SAFETY: as the caller promises.
     unsafe { region.zero(byte(block), BLOCK) };
@@ -87,8 +84,8 @@ pub fn clear_directory_block(region: &Region, block: u32) {
     region.store(byte(block) + 8, entry::encode(BLOCK, 0, 0));
 }
 
-/// Calls `visit(entry, name)` for every record with an inode in a directory's block, from byte `from` on, until it
-/// returns `false`. A record that is damaged is an error.
+/// Calls `visit(entry, name)` for every used record in a directory's block, from byte `from` on, until it returns `false`. Fails
+/// on a damaged record.
 pub fn scan_block(
     region: &Region,
     block: u32,

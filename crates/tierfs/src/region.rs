@@ -1,4 +1,4 @@
-//! Typed access to the memory. Who may touch what is decided by the locks of the inodes; words are atomic.
+//! Typed access to the memory. The inodes' locks order accesses; words are atomic.
 
 use crate::format::{BLOCK, Identity, Inode, Pointer, SUMS_FIRST, inode};
 use crate::nvm::Nvm;
@@ -6,12 +6,12 @@ use crc32c::{crc32c, crc32c_append};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that were stored and are not durable yet. A request collects them, so that one sync makes them durable at once.
+/// Stored bytes that are not durable yet. A request collects them for one sync.
 #[derive(Debug, Default)]
 pub struct Unsynced(Vec<Range<usize>>);
 
 impl Unsynced {
-    /// Adds bytes; neighbours of the last ones join them.
+    /// Adds bytes; merges with adjacent last ones.
     pub fn add(&mut self, offset: usize, len: usize) {
         match self.0.last_mut() {
             Some(last) if last.end == offset => last.end += len,
@@ -24,12 +24,12 @@ impl Unsynced {
     }
 }
 
-/// The region: blocks of [`BLOCK`] bytes, addressed by byte offset or block number.
+/// Blocks of [`BLOCK`] bytes, addressed by byte offset or block number.
 pub struct Region {
     nvm: Box<dyn Nvm>,
     base: *mut u8,
     len: usize,
-    /// Structures that were met with a wrong sum.
+    /// Number of structures found with a wrong checksum.
     damage: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Region {
         Self { nvm, base, len, damage: AtomicU64::new(0) }
     }
 
-    /// As much of a memory as the file system in it has; the memory is known to be large enough.
+    /// The part of a memory that the file system uses; the caller has checked its size.
     pub fn of(nvm: Box<dyn Nvm>, identity: &Identity) -> Self {
         let mut region = Self::new(nvm);
         region.len = region.len.min(identity.blocks as usize * BLOCK);
@@ -59,7 +59,6 @@ impl Region {
         &*self.nvm
     }
 
-    /// Gives the memory back.
     pub fn into_nvm(self) -> Box<dyn Nvm> {
         self.nvm
     }
@@ -77,12 +76,11 @@ impl Region {
 
     #[inline]
     fn words<const COUNT: usize>(&self, offset: usize) -> &[AtomicU64; COUNT] {
-        assert!(offset.is_multiple_of(8), "address {offset} is not that of a word");
+        assert!(offset.is_multiple_of(8), "address {offset} is not word-aligned");
         // SAFETY: in bounds and aligned, and an atomic has the layout of its word; the memory lives as long as `self`.
         unsafe { &*self.at(offset, 8 * COUNT).cast() }
     }
 
-    /// The word at a byte offset.
     #[inline]
     pub fn load(&self, offset: usize) -> u64 {
         u64::from_le(self.word(offset).load(Ordering::Acquire))
@@ -93,8 +91,8 @@ impl Region {
         self.word(offset).store(value.to_le(), Ordering::Release);
     }
 
-    /// Stores a word and persists it: a commit. After a persist that failed nothing is stored: what the word would make valid may
-    /// not be durable.
+    /// Stores a word and persists it: a commit. Stores nothing after a failed persist, because the word could make data valid
+    /// that are not durable.
     #[inline]
     pub fn commit(&self, offset: usize, value: u64) {
         if !self.nvm.failed() {
@@ -103,8 +101,8 @@ impl Region {
         }
     }
 
-    /// Stores a word that the next [`sync`](Self::sync) of `unsynced` makes durable. After a persist that failed nothing is stored, as
-    /// for a [`commit`](Self::commit).
+    /// Stores a word that the next [`sync`](Self::sync) of `unsynced` makes durable. Stores nothing after a failed persist, as
+    /// [`commit`](Self::commit).
     pub fn store_unsynced(&self, unsynced: &mut Unsynced, offset: usize, value: u64) {
         if !self.nvm.failed() {
             self.store(offset, value);
@@ -115,7 +113,8 @@ impl Region {
     /// Copies out of the region.
     ///
     /// # Safety
-    /// Nobody writes these bytes meanwhile: their inode is locked, or the region is not mounted.
+    ///
+    /// No writer of these bytes: their inode is locked, or the region is not mounted.
     pub unsafe fn read(&self, offset: usize, into: &mut [u8]) {
         // SAFETY: in bounds; `into` is not in the region; the caller keeps writers out.
         unsafe { std::ptr::copy_nonoverlapping(self.at(offset, into.len()), into.as_mut_ptr(), into.len()) }
@@ -124,7 +123,8 @@ impl Region {
     /// Copies into the region.
     ///
     /// # Safety
-    /// Nobody reads or writes these bytes meanwhile: their block is fresh, or their inode is locked for writing.
+    ///
+    /// No other access to these bytes: their block is fresh, or their inode is locked for writing.
     pub unsafe fn write(&self, offset: usize, from: &[u8]) {
         // SAFETY: in bounds; `from` is not in the region; the caller alone uses the bytes.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset, from.len()), from.len()) }
@@ -133,15 +133,17 @@ impl Region {
     /// Zeros bytes.
     ///
     /// # Safety
+    ///
     /// As for [`Self::write`].
     pub unsafe fn zero(&self, offset: usize, len: usize) {
         // SAFETY: in bounds; the caller alone uses the bytes.
         unsafe { std::ptr::write_bytes(self.at(offset, len), 0, len) }
     }
 
-    /// Copies `range` of block `from` to the same place in block `to`.
+    /// Copies `range` of block `from` to the same offset in block `to`.
     ///
     /// # Safety
+    ///
     /// As for [`Self::read`] of one and [`Self::write`] of the other.
     pub unsafe fn copy_within_blocks(&self, from: u32, to: u32, range: Range<usize>) {
         let source = self.at(byte(from) + range.start, range.len());
@@ -149,9 +151,8 @@ impl Region {
         unsafe { std::ptr::copy(source, self.at(byte(to) + range.start, range.len()), range.len()) }
     }
 
-    /// Bytes inside of a block.
-    ///
     /// # Safety
+    ///
     /// As for [`Self::block`].
     pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         // SAFETY: in bounds; the caller keeps writers out.
@@ -161,7 +162,8 @@ impl Region {
     /// A block as a slice.
     ///
     /// # Safety
-    /// Nobody else may write the block while the slice lives: it is fresh, or its inode is locked.
+    ///
+    /// No writer of the block while the slice lives: it is fresh, or its inode is locked.
     pub unsafe fn block(&self, block: u32) -> &[u8] {
         // SAFETY: in bounds; the caller keeps writers out.
         unsafe { std::slice::from_raw_parts(self.at(byte(block), BLOCK), BLOCK) }
@@ -170,6 +172,7 @@ impl Region {
     /// A block as a mutable slice.
     ///
     /// # Safety
+    ///
     /// The block must be fresh: taken from the free blocks and not yet referenced.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn fresh_block(&self, block: u32) -> &mut [u8] {
@@ -177,13 +180,13 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.at(byte(block), BLOCK), BLOCK) }
     }
 
-    /// Makes a range durable before anything that is stored later.
+    /// Makes a range durable before any later stores.
     #[inline]
     pub fn persist(&self, offset: usize, len: usize) {
         self.nvm.persist(offset, len);
     }
 
-    /// Makes durable what was collected, before anything that is stored later.
+    /// Makes collected stores durable before any later stores.
     pub fn sync(&self, unsynced: &mut Unsynced) {
         if !unsynced.0.is_empty() {
             self.nvm.persist_all(&unsynced.0);
@@ -195,7 +198,7 @@ impl Region {
         self.nvm.persist(byte(block), BLOCK);
     }
 
-    /// Reads a copy of an inode, word by word: whoever reads it while it is written gets a mixture, and no other harm.
+    /// Reads a copy of an inode word by word: a concurrent write gives a mixture, which the checksum detects.
     #[inline]
     pub fn load_inode(&self, offset: usize) -> [u64; inode::COPY_WORDS] {
         self.words(offset).each_ref().map(|word| u64::from_le(word.load(Ordering::Acquire)))
@@ -230,7 +233,7 @@ impl Region {
         self.commit(offset, pointer.seal());
     }
 
-    /// Makes a node without children of a fresh block.
+    /// Initialises a fresh block as a node without children.
     pub fn clear_node(&self, block: u32) {
         static HOLES: [u64; BLOCK / 8] = [Pointer::SEALED_HOLE.to_le(); BLOCK / 8];
         let holes: &[u8; BLOCK] = zerocopy::transmute_ref!(&HOLES);
@@ -238,25 +241,25 @@ impl Region {
         unsafe { self.write(byte(block), holes) };
     }
 
-    /// Counts a structure with a wrong sum.
+    /// Counts a structure with a wrong checksum.
     pub fn note_damage(&self) {
         if self.damage.fetch_add(1, Ordering::Relaxed) == 0 {
-            eprintln!("tier: damaged metadata was met in the region: unmount and run `senesce tier check --repair`");
+            eprintln!("tier: damaged metadata found in the region: unmount and run `senesce tier check --repair`");
         }
     }
 
-    /// How often a structure with a wrong sum was met.
+    /// Number of structures found with a wrong checksum.
     pub fn damage(&self) -> u64 {
         self.damage.load(Ordering::Relaxed)
     }
 
-    /// The sum of a slot's content; 0 if it has none.
+    /// Checksum of a slot's content; 0 if it has none.
     pub fn block_sum(&self, slot: u32) -> u32 {
         let (word, shift) = sum_place(slot);
         (self.load(word) >> shift) as u32
     }
 
-    /// Stores the sums of consecutive slots from `first` on. One caller at a time; nothing refers to the slots yet.
+    /// Stores the checksums of consecutive slots from `first` on. One caller at a time; the slots are not referenced yet.
     pub fn store_block_sums(&self, unsynced: &mut Unsynced, first: u32, sums: &[u32]) {
         for (index, sum) in sums.iter().enumerate() {
             let (word, shift) = sum_place(first + index as u32);
@@ -269,12 +272,12 @@ impl Region {
     }
 }
 
-/// The word of a slot's sum, and how far it is shifted in it.
+/// Word of a slot's checksum, and its shift in that word.
 fn sum_place(slot: u32) -> (usize, u32) {
     (byte(SUMS_FIRST) + slot as usize / 2 * 8, slot % 2 * 32)
 }
 
-/// The sum of an evicted block: of its slot and content, never 0.
+/// Checksum of an evicted block, over slot and content; never 0.
 pub fn sum_of_block(slot: u32, content: &[u8]) -> u32 {
     crc32c_append(crc32c(&slot.to_le_bytes()), content).max(1)
 }

@@ -1,21 +1,21 @@
-//! Slots of deleted content: they wait here until their space in the cold store is given back, and then are free again.
+//! Slots of deleted content, which wait until their space in the cold store is released and then become free.
 
 use crate::fs::TierFs;
 use parking_lot::Mutex;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Slots that are punched between two looks at whether somebody needs them.
+/// Slots that are punched between two checks for urgent demand.
 const AT_ONCE: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Released {
     waiting: Mutex<Vec<u32>>,
-    /// Held while some are on their way from here to the free ones.
+    /// Held while slots move from here to the free ones.
     moving: Mutex<()>,
     count: AtomicU64,
     punched: AtomicU64,
-    /// The store cannot give space back.
+    /// The store does not support releasing space.
     cannot: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Released {
 }
 
 impl TierFs {
-    /// Slots whose content was deleted.
+    /// Adds slots whose content was deleted.
     pub(crate) fn release_slots(&self, slots: &[u32]) {
         if slots.is_empty() {
             return;
@@ -48,13 +48,13 @@ impl TierFs {
         self.caretaker.wake();
     }
 
-    /// Slots that will be written again soon: their content moved or was replaced.
+    /// Frees slots without punching, because they will be written again soon: their content moved or was replaced.
     pub(crate) fn recycle_slots(&self, slots: &[u32]) {
         self.counters.cold.fetch_sub(slots.len() as u64, Ordering::Relaxed);
         self.slots.give(slots);
     }
 
-    /// Makes released slots free as they are.
+    /// Frees released slots without punching.
     pub(crate) fn hurry_released(&self) {
         let _moving = self.released.moving.lock();
         let slots = std::mem::take(&mut *self.released.waiting.lock());
@@ -62,7 +62,7 @@ impl TierFs {
         self.released.count.fetch_sub(slots.len() as u64, Ordering::Relaxed);
     }
 
-    /// Punches some of the released slots and makes them free; `false` if there were none.
+    /// Punches some released slots and frees them; `false` if the list was empty.
     pub fn punch_released(&self) -> bool {
         let _moving = self.released.moving.lock();
         let mut slots = {

@@ -1,7 +1,7 @@
 //! Rename: two entries in up to two directories change by one commit.
 //!
-//! Their lowest common ancestor would be a node of the tree of inodes. Copying it would move other inodes under other
-//! threads, so the words to store are logged in a record of the superblock instead: the record's own word commits them.
+//! Their lowest common ancestor is a node of the tree of inodes. Copying it would move other inodes that other threads use, so
+//! the words to store are logged in a record of the superblock, and the record's first word commits them.
 
 use crate::dir::{Directory, Names};
 use crate::error::FsResult;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 const MOST_WORDS: usize = 8;
 
-/// Stores several words as if at once. The caller holds the lock of the record.
+/// Stores several words atomically. The caller holds the lock of the record.
 fn commit_words(region: &Region, words: &[(usize, u64)]) {
     let at = superblock::COMMIT_RECORD;
     for (index, (address, value)) in words.iter().enumerate() {
@@ -30,7 +30,7 @@ fn commit_words(region: &Region, words: &[(usize, u64)]) {
     apply(region, words);
 }
 
-/// The first word of a record: how many words it has, and their sum.
+/// First word of a record: number of words and checksum.
 fn head_of(words: &[(usize, u64)]) -> u64 {
     let count = words.len() as u32;
     let sum = words.iter().fold(crc32c(&count.to_le_bytes()), |sum, (address, value)| {
@@ -48,7 +48,7 @@ fn apply(region: &Region, words: &[(usize, u64)]) {
     region.commit(superblock::COMMIT_RECORD, 0);
 }
 
-/// Repeats a rename that was committed and not finished.
+/// Replays a rename that was committed but not completed.
 pub fn recover(region: &Region) -> Result<(), String> {
     let at = superblock::COMMIT_RECORD;
     let head = region.load(at);
@@ -76,7 +76,7 @@ struct End<'a> {
 }
 
 impl TierFs {
-    /// Renames, replacing what has the new name unless `no_replace`.
+    /// Replaces an existing target unless `no_replace`.
     pub fn rename(&self, parent: u32, name: &[u8], to: u32, to_name: &[u8], no_replace: bool) -> FsResult<()> {
         check_name(name)?;
         check_name(to_name)?;
@@ -140,7 +140,7 @@ impl TierFs {
         }
     }
 
-    /// Whether directory `ino` is `ancestor` or below it. Parents change under the topology lock alone.
+    /// Whether directory `ino` is `ancestor` or below it. The topology lock protects parents.
     fn is_inside(&self, mut ino: u32, ancestor: u32) -> bool {
         while ino != crate::format::ROOT_INO {
             if ino == ancestor {
@@ -169,7 +169,7 @@ impl TierFs {
         Ok(())
     }
 
-    /// Keeps parents and counts of subdirectories, both known in memory only.
+    /// Updates parents and counts of subdirectories, which are in memory only.
     fn account_rename(&self, from: &End<'_>, to: &End<'_>, moved: Entry, replaced: Option<Entry>) {
         let directory_kind = entry_kind(libc::S_IFDIR);
         if replaced.is_some_and(|entry| entry.kind == directory_kind) {
@@ -208,7 +208,7 @@ mod tests {
     use crate::nvm::MappedNvm;
 
     #[test]
-    fn a_committed_record_is_applied_and_a_foreign_one_refused() {
+    fn committed_record_is_applied_and_malformed_one_refused() {
         let region = Region::new(Box::new(MappedNvm::anonymous(1 << 20).unwrap()));
         commit_words(&region, &[(8192, 5), (8200, 6)]);
         assert_eq!((region.load(8192), region.load(8200)), (5, 6));

@@ -1,5 +1,5 @@
-//! Putting a damaged file system right: what is damaged is given up, inodes that lost their names with it are kept in
-//! `/lost+found`. Parts of the table of inodes that nothing points to any more are searched for before they are given up.
+//! Repairs a file system: discards damaged parts and keeps inodes that lost their names in `/lost+found`. Unreferenced parts of
+//! the table of inodes are searched for first.
 
 mod missing;
 
@@ -27,24 +27,23 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What a repair did.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RepairReport {
-    /// What was wrong, and so is lost, as far as it is not in `kept`.
+    /// Problems whose data are lost, unless listed in `kept`.
     pub lost: Vec<String>,
-    /// What was wrong and is as it was before.
+    /// Problems that were fully restored.
     pub restored: Vec<String>,
-    /// What has lost its name, and the path that it has now.
+    /// Inodes that lost their name, with their new path.
     pub kept: Vec<String>,
-    /// Inodes that are kept and for whose names there was no space; another repair names them once there is.
+    /// Inodes kept without a name for lack of space; a later repair names them.
     pub nameless: usize,
 }
 
 const LOST_AND_FOUND: &str = "lost+found";
-/// A fix can uncover what hangs below; each round looks one level deeper.
+/// A fix can uncover the level below; each round goes one level deeper.
 const MOST_ROUNDS: usize = 10_000;
 
-/// Repairs a region in place. Evicted blocks stay as they are: those that are damaged are answered with EIO.
+/// Repairs a region in place. Does not touch evicted blocks: reads of damaged ones return EIO.
 pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Result<RepairReport, TierError> {
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
@@ -53,7 +52,7 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
     let mut before = Vec::new();
     for _ in 0..MOST_ROUNDS {
         let judged = judge(&region, identity, purpose);
-        // A mount would free what has lost its name and is not yet in /lost+found.
+        // A mount would free inodes that lost their name and are not yet in /lost+found.
         region.commit(superblock::STATE, superblock::REPAIRING);
         if judged.problems.is_empty() {
             keep_the_rest(region, cold, identity, judged.found, path, &mut report)?;
@@ -73,10 +72,10 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
         persisted(&region, path)?;
         before = judged.problems;
     }
-    Err(damaged(path, "what is damaged comes back after each repair; the memory itself may be broken"))
+    Err(damaged(path, "the same damage reappears after each repair; the memory itself may be defective"))
 }
 
-/// Names what has no name, in a region in which nothing is wrong any more, and ends the repair.
+/// Names nameless inodes of an otherwise sound region and ends the repair.
 fn keep_the_rest(
     region: Region,
     cold: Box<dyn ColdStore>,
@@ -87,15 +86,15 @@ fn keep_the_rest(
 ) -> Result<(), TierError> {
     renew_copy(&region);
     let nameless = nameless(&region, &mut found);
-    // Nobody else needs the reserve, and what is full can be evicted.
+    // No other user needs the reserve, and a full file system can evict.
     let fs = TierFs::over(region, cold, identity, found, &Options::default(), 0);
     match fs.keep_nameless(&nameless, report) {
         Ok(()) => {}
-        // Space can be made once it is mounted.
+        // There will be space after a mount and deletions.
         Err(Errno::NOSPC) => report.nameless = nameless.len() - report.kept.len(),
         Err(error) => {
-            let kept = "nothing of it is freed before a repair has ended";
-            let text = format!("what has lost its name could not be put into /{LOST_AND_FOUND}: {error}; {kept}");
+            let kept = "nothing is freed before a repair has completed";
+            let text = format!("inodes that lost their name could not be put into /{LOST_AND_FOUND}: {error}; {kept}");
             return Err(damaged(path, &text));
         }
     }
@@ -105,10 +104,10 @@ fn keep_the_rest(
     persisted(&fs.region, path)
 }
 
-/// Bytes of a header that may be wrong for it to be recognised by the other half's.
+/// Maximum number of wrong bytes at which a header is recognised by the other half's.
 const MOST_WRONG: usize = 16;
 
-/// Writes the header of one half anew from the other's, if it is all but the same.
+/// Restores the header of one half from the other's if they differ by few bytes.
 pub fn restore_headers(nvm: &Path, cold: &Path) -> Result<(), TierError> {
     let (region, store) = (read_header(nvm)?, read_header(cold)?);
     match (Identity::decode_region(&region, nvm), Identity::decode_cold(&store, cold)) {
@@ -137,7 +136,7 @@ fn restore(path: &Path, found: &[u8], right: &[u8]) -> Result<(), TierError> {
     if found.len() < BLOCK || wrong > MOST_WRONG {
         return Ok(());
     }
-    tracing::warn!("the header of {} is restored from the other half's", path.display());
+    tracing::warn!("the header of {} was restored from the other half", path.display());
     let file = open_locked(path)?;
     guard::check_not_planted(&file, path)?;
     file.write_all_at(right, 0).and_then(|()| file.sync_data()).map_err(io_error("write the header of", path))
@@ -147,15 +146,15 @@ fn damaged(path: &Path, problem: &str) -> TierError {
     TierError::Damaged { path: path.into(), problem: problem.into() }
 }
 
-/// What became of what a problem is about.
+/// Result of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Restored,
     GivenUp,
 }
 
-/// Puts problems right. The table of inodes comes first: what seems lost may be below what is missing there. Of that, what can be
-/// found comes first: it may have the names by which the rest is found.
+/// Applies fixes. The table of inodes comes first, because other problems may be consequences. Within it, searches come first,
+/// because they may restore names that identify the rest.
 fn one_round<'a>(region: &Region, problems: &'a [Problem], found: &Survey) -> Vec<(&'a Problem, Outcome)> {
     let of_table: Vec<&Problem> = problems.iter().filter(|problem| problem.is_of_table()).collect();
     if of_table.is_empty() {
@@ -206,7 +205,7 @@ fn apply(region: &Region, fix: Fix, found: &Survey) -> Outcome {
     Outcome::GivenUp
 }
 
-/// The root of a tree in which every block of a file is lost.
+/// Root of a tree in which every block of a file is lost.
 fn lost_tree(inode: &Inode) -> Pointer {
     let least = height_for(inode.size.saturating_sub(1) / B);
     Pointer::LOST.with_height(inode.root.height().max(least).min(MAX_HEIGHT))
@@ -219,12 +218,12 @@ fn make_root(region: &Region, found: &Survey) {
     }
 }
 
-/// Keeps the intact entries of a directory's block where they are, and makes the rest free.
+/// Keeps the intact entries of a directory's block in place and frees the rest.
 fn rebuild(region: &Region, block: u32) {
     let mut entries = Vec::new();
     let mut at = 0;
     while at < BLOCK {
-        // What is before the first entry becomes a record.
+        // The bytes before the first entry become a record.
         let has_space = at == 0 || at >= LEAST_RECORD;
         let record = read_record(region, byte(block) + at).filter(|record| record.ino != 0 && has_space);
         let length = record.as_ref().map_or(UNIT, |record| entry::bytes_for(record.name().len()));
@@ -239,7 +238,7 @@ fn rebuild(region: &Region, block: u32) {
     let ends = entries.iter().map(|(start, _)| *start).skip(1).chain([BLOCK]);
     for ((start, record), end) in entries.iter().zip(ends) {
         let place = byte(block) + start;
-        // The rest up to the next entry belongs to this one.
+        // The bytes up to the next entry belong to this one.
         let shape = entry::encode(end - start, record.name().len(), record.kind);
         region.store(place + 8, shape);
         // SAFETY: the region is not mounted.
@@ -249,7 +248,7 @@ fn rebuild(region: &Region, block: u32) {
     region.persist_block(block);
 }
 
-/// Inodes that lost their names in the damage; what a crash left over is freed.
+/// Inodes that lost their names in the damage; frees orphans of a crash.
 fn nameless(region: &Region, found: &mut Survey) -> Vec<u32> {
     let mut nameless = Vec::new();
     for ino in std::mem::take(&mut found.orphans) {
@@ -266,7 +265,7 @@ fn nameless(region: &Region, found: &mut Survey) -> Vec<u32> {
 }
 
 impl TierFs {
-    /// Gives inodes without a name one in `/lost+found`.
+    /// Gives nameless inodes a name in `/lost+found`.
     fn keep_nameless(&self, inodes: &[u32], report: &mut RepairReport) -> Result<(), Errno> {
         if inodes.is_empty() {
             return Ok(());
@@ -288,7 +287,7 @@ impl TierFs {
         Ok(())
     }
 
-    /// The directory `/lost+found`, or a numbered one where something else has that name; made if there is none.
+    /// The directory `/lost+found`, or a numbered one if that name is taken; creates it if necessary.
     fn folder_for_the_nameless(&self) -> Result<(u32, String), Errno> {
         let new = NewInode { mode: libc::S_IFDIR | 0o700, uid: 0, gid: 0, rdev: 0, target: b"" };
         let numbered = (1..).map(|number| format!("{LOST_AND_FOUND}-{number}"));
@@ -304,7 +303,7 @@ impl TierFs {
         Err(Errno::EXIST)
     }
 
-    /// Sets the links of all inodes to what a walk counts.
+    /// Sets all link counts from a walk.
     fn correct_links(&self) {
         let found = crate::survey::survey(&self.region, self.identity, Purpose::default());
         for (ino, links) in found.miscounted {

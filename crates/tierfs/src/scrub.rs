@@ -1,4 +1,4 @@
-//! Looking at everything while the file system is mounted: what `check` reads, under the locks of those who change it.
+//! Scrub: checks a mounted file system, like `check`, under the usual locks.
 
 use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Identity, Pointer, superblock};
@@ -15,30 +15,30 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Blocks that are read at once.
+/// Blocks per read.
 const RUN: usize = 256;
-/// More findings are counted, not kept.
+/// Further findings are only counted.
 const MOST_FINDINGS: usize = 100;
 
-/// How far a scrub is, and what it found.
+/// Progress and findings of a scrub.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Whether one runs or was asked for.
+    /// Whether a scrub is running or requested.
     pub running: bool,
     /// Scrubs that ended since the mount.
     pub ended: u64,
-    /// Inodes looked at.
+    /// Inodes checked.
     pub inodes: u64,
-    /// Evicted blocks that have their checksum.
+    /// Evicted blocks with a correct checksum.
     pub blocks: u64,
     /// Evicted blocks that were read and have no checksum.
     #[serde(default)]
     pub without_sum: u64,
-    /// Metadata that are damaged.
+    /// Damaged metadata structures.
     pub damaged_metadata: u64,
-    /// Evicted blocks that are damaged or cannot be read.
+    /// Evicted blocks that are damaged or unreadable.
     pub damaged_blocks: u64,
-    /// What is damaged; the first hundred.
+    /// Damage found; the first hundred entries.
     pub findings: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Scrubbed {
         *progress = Progress { running: true, ended: progress.ended, ..Progress::default() };
     }
 
-    /// What is known; `wanted` says that one was asked for.
+    /// `wanted`: a scrub is requested.
     pub(crate) fn progress(&self, wanted: bool) -> Progress {
         let progress = self.0.lock().clone();
         Progress { running: progress.running || wanted, ..progress }
@@ -86,7 +86,7 @@ impl Progress {
 }
 
 impl TierFs {
-    /// Compares everything with its checksums, beside the users of the file system.
+    /// Verifies all checksums concurrently with users of the file system.
     pub fn scrub(&self) -> Progress {
         self.scrubbed.begin();
         self.scrub_superblock();
@@ -105,7 +105,7 @@ impl TierFs {
 
     fn scrub_superblock(&self) {
         let mut header = [0; BLOCK];
-        // SAFETY: nobody writes the header of a mounted region.
+        // SAFETY: no thread writes the header of a mounted region.
         unsafe { self.region.read(0, &mut header[..superblock::STATE]) };
         if Identity::decode_region(&header, Path::new("region")).ok() != Some(self.identity) {
             self.scrubbed.metadata("the header of the region is damaged".into());
@@ -123,15 +123,15 @@ impl TierFs {
         }
     }
 
-    /// The copy of the table's root says what an intact root says.
+    /// Checks the copy of the table's root against an intact root.
     fn scrub_copy(&self, copy: Pointer) {
         let root = Pointer::unseal(self.region.load(superblock::INODE_TREE));
         if root.is_some_and(|root| root != copy) {
-            self.scrubbed.metadata("the copy of the pointer to the table of inodes is not that pointer".into());
+            self.scrubbed.metadata("the copy of the pointer to the table of inodes differs from it".into());
         }
     }
 
-    /// Looks at an inode and what hangs below it; returns its evicted blocks.
+    /// Checks an inode and its blocks; returns its evicted blocks.
     fn scrub_inode(&self, ino: u32) -> Vec<Evicted> {
         let guard = self.table.slot(ino).lock.read();
         let Ok(offset) = self.table.offset(ino) else { return Vec::new() };
@@ -173,7 +173,7 @@ impl TierFs {
         }
     }
 
-    /// Looks at the nodes of a tree that does not change meanwhile; returns its evicted blocks.
+    /// Checks the nodes of a tree under the inode's lock; returns its evicted blocks.
     fn scrub_tree(&self, ino: u32, root: Pointer) -> Vec<Evicted> {
         let mut evicted = Vec::new();
         self.scrub_node(ino, root.plain(), root.height(), 0, &mut evicted);
@@ -203,7 +203,7 @@ impl TierFs {
         }
     }
 
-    /// Compares evicted blocks of one file with their sums, without its lock; what seems wrong is looked at again with it.
+    /// Verifies evicted blocks of one file without its lock; mismatches are checked again with it.
     fn scrub_blocks(&self, evicted: &[Evicted], buffer: &mut [u8]) {
         for neighbours in evicted.chunk_by(|a, b| a.slot + 1 == b.slot) {
             for run in neighbours.chunks(RUN) {
@@ -230,7 +230,7 @@ impl TierFs {
         }
     }
 
-    /// Looks at a block with the lock of its file; `None` if it moved meanwhile or cannot be read.
+    /// Checks a block with the lock of its file; `None` if it moved or is unreadable.
     fn scrub_again(&self, here: Evicted, content: &mut [u8]) -> Option<Compared> {
         let Evicted { slot, leaf } = here;
         let _guard = self.table.slot(leaf.ino).lock.read();
@@ -248,7 +248,7 @@ impl TierFs {
     }
 }
 
-/// What an evicted block is against its sum.
+/// Result of comparing an evicted block with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compared {
     Same,

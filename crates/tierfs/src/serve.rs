@@ -1,4 +1,4 @@
-//! Mounting: from two files to a directory, until it is unmounted or a signal ends it.
+//! Mounts a file system until it is unmounted or a signal arrives.
 
 use crate::cold::{ColdStore, Latency, LatencyCold};
 use crate::error::{TierError, io_error};
@@ -31,23 +31,21 @@ const FUSE_DEVICE: u64 = libc::makedev(10, 229);
 #[derive(Debug, Clone)]
 pub enum Memory {
     File(PathBuf),
-    /// Anonymous memory of this size: an empty file system that is gone at the end. Its cold store is made anew.
+    /// Anonymous memory of this size: an empty file system that is discarded at the end, with a new cold store.
     Anonymous(Bytes),
 }
 
 #[derive(Debug, Clone)]
 pub struct MountRequest {
     pub memory: Memory,
-    /// File or device of the cold store.
     pub cold: PathBuf,
     pub mount_point: PathBuf,
-    /// How the file system behaves.
     pub options: Options,
     pub threads: usize,
     pub cold_latency: Option<Latency>,
 }
 
-/// What programs on the file system of root may do that a mount forbids unless asked: a region may come from somebody else.
+/// Features of a root mount that are off by default, because a region may come from an untrusted source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
     pub devices: bool,
@@ -55,13 +53,13 @@ pub struct Allow {
     pub setuid: bool,
 }
 
-/// Threads unless they are said: as many as processors, at least 2, so that one slow fetch does not stop everything.
+/// Default: as many as processors, at least 2, so that one slow fetch does not block everything.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).max(2)
 }
 
-/// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. `ready` is
-/// called once it is mounted.
+/// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. Calls `ready` once it
+/// is mounted.
 pub fn serve(
     request: &MountRequest,
     interrupt: &Interrupt,
@@ -70,7 +68,7 @@ pub fn serve(
     serve_with(request, Allow::default(), interrupt, ready)
 }
 
-/// The same with more than a mount allows by itself.
+/// The same with additional permissions.
 pub fn serve_with(
     request: &MountRequest,
     allow: Allow,
@@ -78,9 +76,11 @@ pub fn serve_with(
     ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
 ) -> Result<(), TierError> {
     if request.options.period.is_zero() {
-        return Err(TierError::Usage("the evictor cannot look every 0 ms; give a longer --period".into()));
+        return Err(TierError::Usage(
+            "an interval of 0 ms is not possible for the evictor; set a longer --period".into(),
+        ));
     }
-    // What killed processes left goes first: a dead mount may cover the mount point.
+    // Clean up after killed processes first: a dead mount may cover the mount point.
     senesce_volume::guardian::sweep();
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
@@ -113,7 +113,7 @@ pub fn serve_with(
     });
     fs.close();
     served.map_err(io_error("serve", &request.mount_point))?;
-    fs.settled().map_err(|error| io_error("make durable what was stored in", &request.mount_point)(error.into()))
+    fs.settled().map_err(|error| io_error("make durable the content of", &request.mount_point)(error.into()))
 }
 
 fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Result<Session<Adapter>> {
@@ -132,14 +132,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Mounts; returns once that is done.
+    /// Returns once it is mounted.
     pub fn start(request: MountRequest) -> Result<Self, TierError> {
         let interrupt = Interrupt::new();
         let (sender, receiver) = std::sync::mpsc::channel();
         let flag = interrupt.clone();
         let thread = std::thread::spawn(move || {
             serve(&request, &flag, |fs| {
-                // The receiver is gone only if the starter is, and then the flag is set.
+                // The receiver is only gone if the starter is, and then the flag is set.
                 let _ = sender.send(fs.clone());
                 Ok(())
             })
@@ -150,7 +150,6 @@ impl Server {
         }
     }
 
-    /// The file system, for its counters.
     pub fn fs(&self) -> &Arc<TierFs> {
         &self.fs
     }
@@ -189,7 +188,7 @@ fn config(request: &MountRequest, allow: Allow) -> Config {
     ];
     if rustix::process::geteuid().is_root() {
         config.acl = SessionACL::All;
-        // Without these two words a mount has nodev and nosuid.
+        // Without these options a mount has nodev and nosuid.
         config.mount_options.extend(allow.devices.then_some(MountOption::Dev));
         config.mount_options.extend(allow.setuid.then_some(MountOption::Suid));
     }
@@ -198,10 +197,10 @@ fn config(request: &MountRequest, allow: Allow) -> Config {
     config
 }
 
-/// What a mount shows as its source: the region.
+/// Source shown for the mount: the region.
 fn source(memory: &Memory) -> String {
     match memory {
-        // A comma would end the option in which the helper program is told.
+        // A comma would end the option for the helper program.
         Memory::File(path) if !path.to_string_lossy().contains([',', '\\']) => path.display().to_string(),
         _ => "senesce-tier".into(),
     }
@@ -242,9 +241,9 @@ fn check_mount_point(path: &Path) -> Result<(), TierError> {
     if !found.is_dir() {
         return Err(refuse("it is not a directory; make one with mkdir"));
     }
-    let above = std::fs::metadata(path.join("..")).map_err(io_error("look above the mount point", path))?;
+    let above = std::fs::metadata(path.join("..")).map_err(io_error("search above the mount point", path))?;
     if above.dev() != found.dev() || above.ino() == found.ino() {
-        return Err(refuse("something is mounted there already; umount it or choose another directory"));
+        return Err(refuse("another file system is mounted there; umount it or choose another directory"));
     }
     Ok(())
 }
@@ -260,7 +259,7 @@ fn check_fuse() -> Result<(), TierError> {
     }
 }
 
-/// Unmounts once `interrupt` is set. Programs that still use the file system get an error; what they wrote is durable.
+/// Unmounts once `interrupt` is set. Programs that still use the file system get errors; their writes are durable.
 fn unmount_on(interrupt: &Interrupt, mount_point: &Path, ended: &AtomicBool) {
     while !interrupt.requested() {
         if ended.load(Ordering::Relaxed) {
@@ -268,26 +267,26 @@ fn unmount_on(interrupt: &Interrupt, mount_point: &Path, ended: &AtomicBool) {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Pages that a program changed through mmap are still in the kernel.
+    // Pages changed through mmap are still in the kernel.
     let flushed = std::fs::File::open(mount_point).map(|directory| rustix::fs::syncfs(&directory));
     if let Ok(Err(errno)) = flushed {
         let why = errno_message(&errno.into());
-        eprintln!(
-            "tier: not all pages that were changed through mmap could be written: {why}; the last changes are lost"
-        );
+        eprintln!("tier: some pages changed through mmap could not be written: {why}; the last changes are lost");
     }
     if unmount(mount_point, UnmountFlags::empty()) || ended.load(Ordering::Relaxed) {
         return;
     }
     let path = mount_point.display();
     if unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH) {
-        eprintln!("tier: {path} is in use; detached it, its users get errors");
+        eprintln!("tier: {path} is in use; it was detached, and its users get errors");
     } else {
-        eprintln!("tier: {path} cannot be unmounted; serving until `umount {path}` or `fusermount3 -u {path}` does it");
+        eprintln!(
+            "tier: {path} cannot be unmounted; serving until `umount {path}` or `fusermount3 -u {path}` succeeds"
+        );
     }
 }
 
-/// Unmounts; for an ordinary user through the helper program that also mounted. Whether that worked.
+/// Unmounts; for an ordinary user through the helper program that mounted it. Returns whether that worked.
 fn unmount(mount_point: &Path, flags: UnmountFlags) -> bool {
     match rustix::mount::unmount(mount_point, flags) {
         Err(rustix::io::Errno::PERM) => {
@@ -299,20 +298,20 @@ fn unmount(mount_point: &Path, flags: UnmountFlags) -> bool {
     }
 }
 
-/// Asks the server of a mounted file system for its counters.
+/// Requests the counters of a mounted file system.
 pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
     let mut buffer = vec![0; 1 << 16];
     let foreign = |found: String| TierError::MountPoint { path: mount_point.into(), problem: found };
     let len = rustix::fs::getxattr(mount_point, STATS_XATTR, &mut buffer).map_err(|error| match error {
         rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP => {
-            foreign("no tier file system is mounted there; mount one with `senesce tier mount`".into())
+            foreign("it is not a mounted tier file system; mount one with `senesce tier mount`".into())
         }
-        other => io_error("ask for the counters of", mount_point)(other.into()),
+        other => io_error("request the counters of", mount_point)(other.into()),
     })?;
-    serde_json::from_slice(&buffer[..len]).map_err(|error| foreign(format!("its counters cannot be read: {error}")))
+    serde_json::from_slice(&buffer[..len]).map_err(|error| foreign(format!("its counters are invalid: {error}")))
 }
 
-/// Has a mounted file system compare everything with its checksums; returns what it found.
+/// Scrubs a mounted file system; returns the findings.
 pub fn scrub(mount_point: &Path, interrupt: &Interrupt) -> Result<Progress, TierError> {
     let before = stats(mount_point)?.scrub.ended;
     rustix::fs::setxattr(mount_point, SCRUB_XATTR, b"start", rustix::fs::XattrFlags::empty())

@@ -1,4 +1,4 @@
-//! Free blocks of the region and free slots of the cold store. Volatile: rebuilt by the walk at mount.
+//! Free blocks of the region and free slots of the cold store. In memory only: rebuilt by the walk at mount.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub struct Marks(Box<[AtomicU64]>);
 
 impl Marks {
-    /// `count` clear bits.
     pub fn new(count: u64) -> Self {
         Self((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Sets a bit and says whether it was set before.
+    /// Sets a bit; returns whether it was set before.
     pub fn set(&self, index: u32) -> bool {
         let bit = 1 << (index % 64);
         self.0[index as usize / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
@@ -31,7 +30,7 @@ impl Marks {
     }
 }
 
-/// A set of free numbers, split into shards so that threads rarely meet.
+/// A set of free numbers in shards, to reduce contention.
 pub struct Space {
     shards: Box<[Mutex<Shard>]>,
     words_per_shard: usize,
@@ -48,7 +47,7 @@ struct Shard {
 }
 
 impl Space {
-    /// The numbers below `count` that are not marked. Of the free ones, `reserve` are kept for those who free space.
+    /// Unmarked numbers below `count`; `reserve` of them are kept for changes that free space.
     pub fn new(count: u64, used: &Marks, shards: usize, reserve: u64) -> Self {
         let words = count.div_ceil(64) as usize;
         let words_per_shard = words.div_ceil(shards).max(1);
@@ -69,7 +68,7 @@ impl Space {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Free numbers that an ordinary writer can have.
+    /// Numbers available to ordinary writers.
     pub fn available(&self) -> u64 {
         self.free().saturating_sub(self.reserve)
     }
@@ -78,7 +77,7 @@ impl Space {
         self.total
     }
 
-    /// Adds `count` free numbers to `out`, ascending where possible, or none. `privileged` may use the reserve.
+    /// Adds `count` free numbers to `out`, ascending if possible, or none. `privileged` may use the reserve.
     pub fn take(&self, count: usize, privileged: bool, out: &mut Vec<u32>) -> bool {
         let keep = if privileged { 0 } else { self.reserve };
         let claimed = self.free.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |free| {
@@ -145,7 +144,7 @@ impl Shard {
     }
 }
 
-/// A small number per thread, for choosing shards.
+/// A small number per thread, to choose shards.
 pub fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_what_is_unmarked_and_no_more() {
+    fn only_unmarked_numbers_are_taken() {
         let used = Marks::new(200);
         for number in 0..100 {
             assert!(!used.set(number));

@@ -1,5 +1,3 @@
-//! What the file system counts.
-
 use crate::fs::{Mode, Promotion, TierFs};
 use crate::scrub::Progress;
 use parking_lot::Mutex;
@@ -12,17 +10,14 @@ const MOST_PRINTED: u64 = 100;
 /// Counters since the mount.
 #[derive(Default)]
 pub struct Counters {
-    /// Blocks in the cold store now.
     pub cold: AtomicU64,
-    /// Blocks moved to the cold store.
     pub evicted: AtomicU64,
-    /// Blocks read from the cold store.
     pub fetched: AtomicU64,
-    /// Of these, blocks that came back to memory to stay.
+    /// Fetched blocks that stayed in memory.
     pub promoted: AtomicU64,
-    /// Batches of evictions, each ended by one flush.
+    /// Eviction batches, each with one flush.
     pub batches: AtomicU64,
-    /// Reads of evicted blocks that have not the content they were evicted with.
+    /// Reads of evicted blocks with a wrong checksum.
     pub damaged: AtomicU64,
     complaint: Mutex<Option<String>>,
 }
@@ -33,14 +28,14 @@ impl Counters {
         Self { cold: AtomicU64::new(cold), ..Self::default() }
     }
 
-    /// Counts and prints an evicted block that is not as it was written.
+    /// Counts and reports an evicted block with a wrong checksum.
     pub fn damaged_block(&self, slot: u32) {
         let before = self.damaged.fetch_add(1, Ordering::Relaxed);
         if before < MOST_PRINTED {
             eprintln!("tier: the content of slot {slot} of the cold store is damaged: its checksum is wrong");
         }
         if before + 1 == MOST_PRINTED {
-            eprintln!("tier: more damaged slots are counted, not printed");
+            eprintln!("tier: further damaged slots are only counted");
         }
     }
 
@@ -70,7 +65,7 @@ pub struct Stats {
     pub promoted: u64,
     /// Flushes of the cold store for evictions.
     pub eviction_batches: u64,
-    /// Blocks of memory that hold anything else: nodes, inodes, directories, attributes.
+    /// Blocks of memory for metadata: nodes, inodes, directories, attributes.
     pub metadata_blocks: u64,
     /// Free blocks of memory.
     pub free_blocks: u64,
@@ -86,7 +81,7 @@ pub struct Stats {
     pub promotion: Promotion,
     /// Resident blocks above which the evictor works.
     pub threshold_blocks: u64,
-    /// Milliseconds between two looks of the evictor.
+    /// Interval of the evictor's checks, milliseconds.
     pub period_ms: f64,
     /// How stores become durable.
     pub durability: String,
@@ -94,19 +89,19 @@ pub struct Stats {
     pub cold_store: String,
     /// The first failure of the cold store.
     pub cold_store_failure: Option<String>,
-    /// Reads of evicted blocks whose checksum was wrong, answered with EIO.
+    /// Reads of evicted blocks with a wrong checksum, which return EIO.
     pub damaged_block_reads: u64,
-    /// How often metadata with a wrong checksum were met in the region.
+    /// Number of structures in the region found with a wrong checksum.
     pub damaged_metadata: u64,
     /// Whether evicted blocks have checksums.
     pub block_sums: bool,
-    /// Blocks of the cold store whose space was given back to its disk since the mount.
+    /// Blocks of the cold store whose space was released since the mount.
     pub punched_cold_blocks: u64,
-    /// Whether eviction stopped because the cold store failed or its disk is full; after the latter it goes on by itself.
+    /// Whether eviction stopped because the cold store failed or its disk is full; in the latter case it resumes by itself.
     pub eviction_stopped: bool,
-    /// The scrub that runs, or the last one.
+    /// The current or last scrub.
     pub scrub: Progress,
-    /// Whether eviction stopped because the cold store is full; it goes on once blocks of it are freed.
+    /// Whether eviction stopped because the cold store is full; it resumes once blocks are freed.
     pub cold_store_full: bool,
 }
 
@@ -143,18 +138,17 @@ impl TierFs {
         }
     }
 
-    /// Blocks that ordinary writers can still have, in both tiers.
+    /// Blocks available to ordinary writers in both tiers.
     pub fn available_blocks(&self) -> u64 {
         let cold = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         self.blocks.available() + cold
     }
 
-    /// Slots that are free, or will be once somebody needs them.
+    /// Slots that are free or can be freed on demand.
     fn free_slots(&self) -> u64 {
         self.slots.free() + self.released.count()
     }
 
-    /// Sizes for statfs(2).
     pub fn statfs(&self) -> Statfs {
         let cold = if self.mode == Mode::Anticache { self.slots.total() - 1 } else { 0 };
         let cold_free = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
@@ -171,12 +165,12 @@ impl TierFs {
     }
 }
 
-/// What statfs(2) tells, in blocks.
+/// Result of statfs(2), in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statfs {
     pub blocks: u64,
     pub free: u64,
-    /// Free blocks that an ordinary writer can have.
+    /// Blocks available to ordinary writers.
     pub available: u64,
     pub inodes: u64,
     pub free_inodes: u64,

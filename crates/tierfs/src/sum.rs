@@ -1,7 +1,6 @@
-//! CRC32C of what is a few words long. A call of the general function costs more than such a sum, so where the processor has an
-//! instruction for a word, each kind of structure is summed in one function.
+//! CRC32C of a few words. A call of the general function costs more than such a checksum, so each kind of structure has its own
+//! function if the processor has a CRC instruction.
 
-/// The sum of 4 bytes.
 #[inline]
 pub fn of_half(value: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -22,7 +21,7 @@ pub fn of_word(value: u64) -> u32 {
     library::of_word(value)
 }
 
-/// The sum of a word, 4 bytes and more words.
+/// CRC of a word, 4 bytes and more words.
 #[inline]
 pub fn of_words<const COUNT: usize>(head: u64, low: u32, words: &[u64; COUNT]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -43,7 +42,7 @@ pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
     library::of_bytes(head, second, tail)
 }
 
-/// The sum of the lowest `bits` of a value, bit by bit, so that constants can be made of it.
+/// CRC of the lowest `bits` of a value, bit by bit, for constants.
 pub const fn constant(value: u64, bits: u32) -> u32 {
     const REFLECTED: u32 = 0x82f6_3b78;
     let (mut sum, mut bit) = (u32::MAX, 0);
@@ -121,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_ways_agree(
+        fn implementations_agree(
             head in any::<u64>(), low in any::<u32>(), words in any::<[u64; 7]>(),
             tail in proptest::collection::vec(any::<u8>(), 0..40)
         ) {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_that_of_rfc_3720() {
+    fn sum_matches_rfc_3720() {
         // Section B.4: 32 bytes of zeros.
         assert_eq!(of_bytes(0, 0, &[0; 16]), 0x8a91_36aa);
     }

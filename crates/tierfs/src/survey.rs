@@ -1,5 +1,4 @@
-//! The walk over everything that is referenced: rebuilds at mount what is known in memory only, and is the heart of
-//! `check`. Runs on all processors.
+//! Walks everything that is referenced, on all processors. Rebuilds the in-memory state at mount, and implements `check`.
 
 mod careful;
 mod marking;
@@ -21,31 +20,28 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub struct Survey {
     pub blocks: Marks,
     pub slots: Marks,
-    /// How many slots are in use.
     pub cold: u64,
-    /// The evictor's view of the blocks.
     pub heat: Heat,
-    /// The inodes, with blocks counted.
+    /// Inodes with their block counts.
     pub table: Table,
     pub directories: Directories,
-    /// Inodes in use that nothing names: left by a crash.
+    /// Used inodes without a name: orphans of a crash.
     pub orphans: Vec<u32>,
-    /// Inodes whose stored links differ from the entries that name them (inode, entries).
+    /// Inodes whose link count differs from the number of entries (inode, entries).
     pub miscounted: Vec<(u32, u32)>,
     pub free_inodes: Vec<u32>,
     pub inodes: u64,
-    /// What is wrong; at most [`MOST_PROBLEMS`].
+    /// At most [`MOST_PROBLEMS`].
     pub problems: Vec<Problem>,
     pub more_problems: u64,
-    /// Inodes that are named and have no place in the table, and the types that their names give them.
+    /// Inodes with a name but without a position in the table, and their types according to the names.
     pub astray: Vec<(u32, u8)>,
-    /// The blocks in the cold store, if they were asked for.
+    /// Blocks in the cold store, if requested.
     pub evicted: Vec<Evicted>,
-    /// Blocks of files that an earlier repair gave up.
+    /// Blocks of files that an earlier repair discarded.
     pub lost: u64,
 }
 
-/// A block in the cold store, and whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Evicted {
     pub slot: u32,
@@ -54,13 +50,13 @@ pub struct Evicted {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Purpose {
-    /// Inodes without a name are kept with all they have.
+    /// Keep inodes without a name and everything below.
     pub keep_orphans: bool,
-    /// The blocks in the cold store are listed.
+    /// List the blocks in the cold store.
     pub list_evicted: bool,
 }
 
-/// More problems are counted, not kept.
+/// Further problems are only counted.
 pub const MOST_PROBLEMS: usize = 1000;
 
 struct Walker<'a> {
@@ -75,12 +71,12 @@ struct Walker<'a> {
     table: Table,
     directories: Directories,
     careful: Careful<'a>,
-    /// Blocks that directories claim and do not have.
+    /// Claimed but missing blocks of directories.
     holes: AtomicU64,
     references: Vec<AtomicU32>,
-    /// Directory, the one that has its name, where the name is.
+    /// (Directory, its parent, byte of its name).
     parents: Mutex<Vec<(u32, u32, usize)>>,
-    /// Directories and where in their trees a pointer leads to what another one has; reported already.
+    /// Directories, and the pointer in their trees to a block of another directory; already reported.
     given_up: Mutex<HashSet<(u32, Option<usize>)>>,
     found: Mutex<Found>,
 }
@@ -96,7 +92,7 @@ struct Found {
     evicted: Vec<Evicted>,
 }
 
-/// Walks the whole file system; changes nothing.
+/// Walks the whole file system without changing it.
 pub fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
     let mut walker = Walker {
         region,
@@ -158,18 +154,18 @@ impl Walker<'_> {
             _ => self.problem(0, Fix::InodeTree, "the pointer to the table of inodes is damaged".into()),
         }
         if !self.found.lock().problems.is_empty() {
-            // What is missing may be where the table could not be read.
+            // The missing root may be in the unreadable part of the table.
             return;
         }
         let root = self.table.offset(ROOT_INO).map(|offset| table::inspect(self.region, offset));
         match root {
             Ok(AtPlace::Used(inode)) if inode.is_directory() => {}
             Ok(AtPlace::Damaged) => {}
-            _ => self.problem(ROOT_INO, Fix::RootDirectory, "there is no root directory".into()),
+            _ => self.problem(ROOT_INO, Fix::RootDirectory, "the root directory is missing".into()),
         }
     }
 
-    /// Calls `visit` for every inode in use, on all processors.
+    /// Calls `visit` for every used inode, on all processors.
     fn each_inode(&self, visit: &(dyn Fn(u32, AtPlace) + Sync)) {
         const CHUNK: u32 = 64;
         let next = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! The inodes: where each one is in the region, and what is known of it in memory only.
+//! The table of inodes: location in the region, and volatile state.
 
 use crate::error::FsResult;
 use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Inode, inode};
@@ -10,17 +10,17 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What is known of an inode in memory only: 24 bytes.
+/// Volatile state of an inode: 24 bytes.
 #[derive(Default)]
 pub struct Slot {
-    /// Readers of the file's tree and attributes share it, writers and the evictor's swing own it.
+    /// Shared by readers of the file's tree and attributes; exclusive for writers and for the evictor's pointer changes.
     pub lock: RwLock<()>,
-    /// References that the kernel holds; an inode without links lives until they are gone.
+    /// References held by the kernel; an inode without links lives until they are released.
     pub lookups: AtomicU64,
-    /// Blocks of the tree, in whichever tier, and its attribute block.
+    /// Blocks of the tree in both tiers, and the attribute block.
     pub blocks: AtomicU32,
-    /// Counts changes of the file's content, so that a fetched block is known to be current; the lowest bit tells that the kernel
-    /// may hold pages of it.
+    /// Counts changes of the content, to check whether a fetched block is current. The lowest bit means that the kernel may cache
+    /// pages of the file.
     version: AtomicU32,
 }
 
@@ -28,30 +28,30 @@ const IN_CACHE: u32 = 1;
 const CHANGE: u32 = 2;
 
 impl Slot {
-    /// Another number whenever the content has changed.
+    /// Changes with every change of the content.
     pub fn version(&self) -> u32 {
         self.version.load(Ordering::Relaxed) / CHANGE
     }
 
-    /// The content changes; the caller holds the lock for writing.
+    /// Notes a change of the content; the caller holds the lock for writing.
     pub fn change(&self) {
         self.version.fetch_add(CHANGE, Ordering::Relaxed);
     }
 
-    /// Whether the kernel may hold pages of the file. Set before the file is read for the cache: whoever changes it after such a read,
-    /// under the lock, sees it.
+    /// Whether the kernel may cache pages of the file. Set before the file is read for the cache, so that later writers, under
+    /// the lock, see it.
     pub fn is_in_cache(&self) -> bool {
         self.version.load(Ordering::Relaxed) & IN_CACHE != 0
     }
 
-    /// The kernel will hold pages of the file.
+    /// The kernel will cache pages of the file.
     pub fn keep_in_cache(&self) {
         if !self.is_in_cache() {
             self.version.fetch_or(IN_CACHE, Ordering::Relaxed);
         }
     }
 
-    /// The kernel holds nothing of the file.
+    /// The kernel caches nothing of the file.
     pub fn leave_cache(&self) {
         self.version.fetch_and(!IN_CACHE, Ordering::Relaxed);
     }
@@ -65,7 +65,7 @@ pub struct Table {
     block_count: AtomicU32,
     segments: Box<[OnceLock<Box<[Slot]>>]>,
     free: Mutex<FreeInodes>,
-    /// Greatest generation of inodes whose block was given back.
+    /// Maximum generation in freed blocks of inodes.
     newest_generation: AtomicU32,
 }
 
@@ -74,9 +74,9 @@ struct FreeInodes {
     /// One bit for every free inode of a block.
     masks: Vec<u32>,
     partly: BTreeSet<u32>,
-    /// Blocks with nothing else.
+    /// Blocks with free inodes only.
     wholly: BTreeSet<u32>,
-    /// Indices below the last block that have none.
+    /// Indices below the last block that have no block.
     gone: BTreeSet<u32>,
     count: usize,
 }
@@ -116,12 +116,11 @@ impl FreeInodes {
     }
 }
 
-/// Blocks of free inodes that are kept for new files.
+/// Blocks of free inodes kept for new files.
 const SPARE_BLOCKS: usize = 8;
 const _: () = assert!(INODES_PER_BLOCK == u32::BITS);
 
 impl Table {
-    /// An empty table for a region of `region_blocks`.
     pub fn new(region_blocks: u64) -> Self {
         let inodes = region_blocks as usize * INODES_PER_BLOCK as usize;
         // SAFETY: zero is a value of the atomic.
@@ -145,7 +144,7 @@ impl Table {
         }
     }
 
-    /// Inode numbers that have a place, 0 included.
+    /// Number of inode numbers with a position, including 0.
     pub fn numbers(&self) -> u64 {
         let blocks = self.blocks[..self.block_count() as usize].iter();
         blocks.filter(|block| block.load(Ordering::Acquire) != 0).count() as u64 * u64::from(INODES_PER_BLOCK)
@@ -155,12 +154,12 @@ impl Table {
         self.block_count.load(Ordering::Acquire)
     }
 
-    /// One more than the greatest inode number.
+    /// Maximum inode number plus one.
     pub fn end(&self) -> u32 {
         self.block_count() * INODES_PER_BLOCK
     }
 
-    /// Byte offset of an inode, or ESTALE for a number that does not exist.
+    /// Byte offset of an inode; ESTALE if the number does not exist.
     pub fn offset(&self, ino: u32) -> FsResult<usize> {
         match self.blocks.get((ino / INODES_PER_BLOCK) as usize).map(|block| block.load(Ordering::Acquire)) {
             Some(block) if block != 0 => Ok(block as usize * BLOCK + (ino % INODES_PER_BLOCK) as usize * INODE_BYTES),
@@ -168,14 +167,14 @@ impl Table {
         }
     }
 
-    /// The volatile part of an inode below [`end`](Self::end).
+    /// The volatile state of an inode below [`end`](Self::end).
     pub fn slot(&self, ino: u32) -> &Slot {
         let segment =
             self.segments[ino as usize / SEGMENT].get_or_init(|| (0..SEGMENT).map(|_| Slot::default()).collect());
         &segment[ino as usize % SEGMENT]
     }
 
-    /// Takes a free inode number, in a block with others in use where possible.
+    /// Takes a free inode number, preferably in a block with used inodes.
     pub fn take(&self) -> Option<u32> {
         self.free.lock().take()
     }
@@ -185,28 +184,28 @@ impl Table {
         numbers.into_iter().for_each(|ino| free.give(ino));
     }
 
-    /// Free inode numbers in the blocks there are.
+    /// Number of free inode numbers in existing blocks.
     pub fn free(&self) -> usize {
         self.free.lock().count
     }
 
-    /// Where the next block of inodes belongs: where one is missing, or at the end.
+    /// Index of the next block of inodes: a missing one, or at the end.
     pub fn next_block(&self) -> u32 {
         self.free.lock().gone.first().copied().unwrap_or(self.block_count())
     }
 
-    /// Notes the indices without a block, after all that there are have been entered.
+    /// Finds the indices without a block, after all existing blocks have been entered.
     pub fn note_gone(&self) {
         let gone = |index: &u32| self.blocks[*index as usize].load(Ordering::Acquire) == 0;
         self.free.lock().gone = (0..self.block_count()).filter(gone).collect();
     }
 
-    /// Whether there are more blocks of free inodes than new files need soon.
+    /// Whether there are more blocks of free inodes than needed soon.
     pub fn has_too_many(&self) -> bool {
         self.free.lock().wholly.len() > SPARE_BLOCKS
     }
 
-    /// Takes the last of the blocks of free inodes out of use, if they are too many; returns its index.
+    /// Takes the last block of free inodes out of use if there are too many; returns its index.
     pub fn take_block(&self) -> Option<u32> {
         let mut free = self.free.lock();
         if free.wholly.len() <= SPARE_BLOCKS {
@@ -218,7 +217,7 @@ impl Table {
         Some(index)
     }
 
-    /// Forgets a block whose inodes were taken; returns once nobody looks at them any more.
+    /// Forgets a block whose inodes were taken; returns once no thread reads them.
     pub fn remove_block(&self, region: &Region, index: u32) {
         let block = self.blocks[index as usize].swap(0, Ordering::AcqRel);
         for number in 0..INODES_PER_BLOCK {
@@ -229,13 +228,13 @@ impl Table {
         self.free.lock().gone.insert(index);
     }
 
-    /// The generation that inodes of a new block begin with: greater than of those whose numbers they have.
+    /// First generation of inodes in a new block: larger than those of earlier inodes with the same numbers.
     pub fn newest_generation(&self) -> u32 {
         self.newest_generation.load(Ordering::Relaxed)
     }
 }
 
-/// What stands at the place of an inode.
+/// State of an inode's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Free,
@@ -248,7 +247,7 @@ fn active_copy(offset: usize, flags: u32) -> usize {
     offset + inode::COPY0 + if flags & inode::SECOND != 0 { inode::COPY_BYTES } else { 0 }
 }
 
-/// The selector of the inode at `offset`: `low` and the sum of place, `low` and copy. A free inode has no copy.
+/// Selector of the inode at `offset`: `low`, and the checksum of position, `low` and copy. A free inode has no copy.
 #[inline]
 fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) -> u64 {
     let sum = match copy {
@@ -258,7 +257,6 @@ fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) ->
     u64::from(low) | u64::from(sum) << 32
 }
 
-/// Looks at the inode at a byte offset.
 #[inline]
 pub fn inspect(region: &Region, offset: usize) -> Found {
     let word = region.load(offset + inode::SELECTOR);
@@ -270,7 +268,7 @@ pub fn inspect(region: &Region, offset: usize) -> Found {
     if word == selector(offset, low, Some(&words)) { Found::Used(Inode::unpack(&words)) } else { Found::Damaged }
 }
 
-/// Reads the inode at a byte offset: ESTALE if it is not in use, EIO if it is damaged.
+/// ESTALE if it is not in use, EIO if it is damaged.
 #[inline]
 pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
     match inspect(region, offset) {
@@ -283,13 +281,13 @@ pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
     }
 }
 
-/// Replaces the inode at a byte offset: the other copy is written and persisted, then the selector flips.
+/// Replaces an inode: writes and persists the other copy, then flips the selector.
 #[inline]
 pub fn commit(region: &Region, offset: usize, value: &Inode) {
     commit_after(region, &mut Unsynced::default(), offset, value);
 }
 
-/// Replaces the inode at a byte offset as [`commit`] does; what is `unsynced` becomes durable together with the other copy.
+/// Replaces an inode as [`commit`]; `unsynced` stores become durable together with the other copy.
 #[inline]
 pub fn commit_after(region: &Region, unsynced: &mut Unsynced, offset: usize, value: &Inode) {
     let low = region.load(offset + inode::SELECTOR) as u32 ^ inode::SECOND;
@@ -300,7 +298,7 @@ pub fn commit_after(region: &Region, unsynced: &mut Unsynced, offset: usize, val
     region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 
-/// Begins the life of an inode that is not in use.
+/// Creates an inode that is not in use.
 pub fn initialise(region: &Region, offset: usize, value: &Inode) {
     let low = (generation(region, offset).wrapping_add(1) << inode::GENERATION_SHIFT) | inode::IN_USE;
     let words = region.store_inode(offset + inode::COPY0, value);
@@ -308,13 +306,13 @@ pub fn initialise(region: &Region, offset: usize, value: &Inode) {
     region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 
-/// Ends the life of an inode, or makes a damaged one free.
+/// Frees an inode, also a damaged one.
 pub fn retire(region: &Region, offset: usize) {
     let low = region.load(offset + inode::SELECTOR) as u32 & !(inode::IN_USE | inode::SECOND);
     region.commit(offset + inode::SELECTOR, selector(offset, low, None));
 }
 
-/// Makes a block of free inodes, numbered on from `generation`. The caller persists it.
+/// Initialises a block of free inodes with generations from `generation` on. The caller persists it.
 pub fn clear_block(region: &Region, block: u32, generation: u32) {
     for index in 0..INODES_PER_BLOCK as usize {
         let offset = byte(block) + index * INODE_BYTES;

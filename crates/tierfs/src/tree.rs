@@ -1,8 +1,8 @@
 //! The tree of blocks of a file: lookup, and changes by short-circuit shadow paging.
 //!
-//! Condit et al., "Better I/O through byte-addressable, persistent memory", SOSP 2009, section 3: a write that one
-//! atomic store can make visible is done in place, anything else copies the nodes it changes up to their lowest common
-//! ancestor, where one pointer swings.
+//! Condit et al., "Better I/O through byte-addressable, persistent memory", SOSP 2009, section 3: a write that one atomic store
+//! can make visible is done in place. Any other write copies the changed nodes up to their lowest common ancestor, where one
+//! pointer is replaced.
 
 use crate::error::FsResult;
 use crate::format::{BLOCK, MAX_HEIGHT, NODE_BITS, Pointer};
@@ -12,18 +12,18 @@ use rustix::io::Errno;
 
 const FANOUT: u64 = 1 << NODE_BITS;
 
-/// Blocks that a tree of `height` can index.
+/// Number of blocks that a tree of `height` can index.
 pub fn capacity(height: u8) -> u64 {
     1 << (NODE_BITS * u32::from(height))
 }
 
-/// Least height that can index block `index`.
+/// Minimum height that can index block `index`.
 pub fn height_for(index: u64) -> u8 {
     (0..=MAX_HEIGHT).find(|height| index < capacity(*height)).unwrap_or(MAX_HEIGHT)
 }
 
-/// Most fresh blocks that an edit of blocks `first..=last` of the tree of `root` takes: the leaves, the nodes above
-/// them, and new roots.
+/// Maximum number of fresh blocks for an edit of blocks `first..=last` of the tree of `root`: leaves, nodes above them, and new
+/// roots.
 pub fn most_blocks(root: Pointer, first: u64, last: u64) -> usize {
     let leaves = last - first + 1;
     let height = u32::from(root.height().max(height_for(last)));
@@ -36,16 +36,15 @@ fn child_at(node: Pointer, child: u64) -> usize {
     byte(node.address()) + child as usize * 8
 }
 
-/// Finds pointers of neighbouring blocks without walking from the root each time.
+/// Finds pointers of adjacent blocks without a walk from the root each time.
 pub struct Cursor<'a> {
     region: &'a Region,
     root: Pointer,
-    /// The node above the leaves that was used last, and the index of its first leaf.
+    /// The last used node above the leaves, and the index of its first leaf.
     node: Option<(Pointer, u64)>,
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor over the tree of `root`.
     pub fn new(region: &'a Region, root: Pointer) -> Self {
         Self { region, root, node: None }
     }
@@ -60,7 +59,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Where the pointer to block `index` is stored.
+    /// Location of the pointer to block `index`.
     pub fn slot(&mut self, index: u64) -> PointerLocation {
         let height = self.root.height();
         if self.root.is_hole() || index >= capacity(height) {
@@ -103,8 +102,8 @@ pub enum PointerLocation {
     Lost,
 }
 
-/// Calls `visit(index, pointer)` for every leaf that exists in `first..=last`, ascending, until it returns `false`. A node
-/// that is lost is passed as the first of its leaves.
+/// Calls `visit(index, pointer)` for every existing leaf in `first..=last`, ascending, until it returns `false`. A lost node is
+/// passed as the first of its leaves.
 pub fn visit(region: &Region, root: Pointer, first: u64, last: u64, visit: &mut dyn FnMut(u64, Pointer) -> bool) {
     walk(region, root.plain(), root.height(), 0, (first, last), visit);
 }
@@ -131,7 +130,7 @@ fn walk(
     })
 }
 
-/// The children of a node at `base` that `range` touches.
+/// The children of a node at `base` that overlap `range`.
 fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
     let low = range.0.saturating_sub(base) / span;
     let high = (range.1.saturating_sub(base) / span).min(FANOUT - 1);
@@ -140,34 +139,33 @@ fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visible {
-    /// Pointers are stored in place, after what they point to is durable: each alone is right.
+    /// Stores each pointer in place, after its target is durable: each one is valid independently.
     InPlace,
-    /// Pointers are stored in place: all leaves lie past the end, where their content does not count before the file's size says so.
+    /// Stores pointers in place: all leaves are past the end, where content is invalid until the file's size changes.
     PastEnd,
-    /// At the lowest common ancestor of what changes, by one store.
+    /// At the lowest common ancestor of all changes, by one store.
     AtAncestor,
-    /// At the inode, together with its other fields: every node on the way is copied.
+    /// At the inode, together with its other fields: copies every node on the path.
     AtInode,
 }
 
-/// Pointers that an edit stores in place once what they point to is durable.
+/// Pointers that an edit stores in place once their targets are durable.
 #[derive(Default)]
 pub(crate) struct Swings {
     pointers: Vec<(usize, Pointer)>,
     of_nodes: bool,
 }
 
-/// One change of the leaves `first..=last` of a tree. What it stores is durable after the commit of the inode, or
-/// [`Change::sync`].
+/// A change of the leaves `first..=last` of a tree. Its stores are durable after the commit of the inode, or [`Change::sync`].
 pub(crate) struct Edit<'c, 'fs, Leaf> {
     pub region: &'c Region,
     pub change: &'c mut Change<'fs>,
     pub first: u64,
     pub last: u64,
     pub visible: Visible,
-    /// Whether leaves become holes: subtrees inside the range are dropped whole, holes stay holes.
+    /// Whether leaves become holes: drops subtrees within the range, keeps holes.
     pub punch: bool,
-    /// Makes the new pointer of a leaf; what it stores in fresh blocks it adds to what is not durable yet.
+    /// Creates the new pointer of a leaf; adds its stores in fresh blocks to the unsynced ones.
     pub leaf: Leaf,
     pub swings: Swings,
 }
@@ -176,7 +174,6 @@ impl<'c, 'fs, Leaf> Edit<'c, 'fs, Leaf>
 where
     Leaf: FnMut(&mut Change<'_>, u64, Pointer) -> FsResult<Pointer>,
 {
-    /// An edit that gives the leaves `first..=last` new pointers.
     pub fn new(
         region: &'c Region,
         change: &'c mut Change<'fs>,
@@ -187,7 +184,7 @@ where
         Self { region, change, first, last, visible, punch: false, leaf, swings: Swings::default() }
     }
 
-    /// Applies the edit. If the root returned differs from `root`, the caller commits it in the inode.
+    /// Applies the edit. If the returned root differs from `root`, the caller commits it in the inode.
     pub fn apply(mut self, root: Pointer) -> FsResult<Pointer> {
         let mut root = root;
         let needed = height_for(self.last);
@@ -254,7 +251,7 @@ where
             let at = child_at(node, child);
             let before = self.region.pointer(at);
             let first = base + child * span;
-            // What a repair gave up can be written anew; what is damaged is left for it.
+            // Discarded parts can be overwritten; damaged ones are left to a repair.
             let is_damaged = before.is_lost() && self.region.load(at) != before.seal();
             if is_damaged && height > 1 && !(self.punch && self.covers(first, height - 1)) {
                 return Err(Errno::IO);
@@ -278,7 +275,7 @@ where
         self.first <= base && base + capacity(height) - 1 <= self.last
     }
 
-    /// A copy of a node, or one without children for a hole, or one of lost children for a lost one.
+    /// A copy of a node; for a hole a node without children, for a lost node one with lost children.
     fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         if old.is_hole() {

@@ -1,6 +1,6 @@
-//! Extended attributes: a chain of blocks per inode, replaced as a whole. Each block: its sum, the number of the next block or
-//! 0, the bytes used in it, 0 (4 bytes each), then its part of the records. A record: name length (1 byte), 0 (3 bytes), value
-//! length (4 bytes), name, value.
+//! Extended attributes: a chain of blocks per inode, replaced as a whole. Each block holds its checksum, the number of the next
+//! block or 0, its used bytes, and 0 (4 bytes each), then its part of the records. A record: name length (1 byte), 0 (3 bytes),
+//! value length (4 bytes), name, value.
 
 use crate::error::FsResult;
 use crate::format::{BLOCK, Inode, Pointer, u32_at};
@@ -9,19 +9,17 @@ use crate::region::{Region, byte};
 use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
 
-/// Names and values, in order.
 pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 
 const RECORD_HEADER: usize = 8;
 const BLOCK_HEADER: usize = 16;
-/// Bytes of records in a block.
 const PAYLOAD: usize = BLOCK - BLOCK_HEADER;
-/// Blocks of a chain: space for what the kernel lists at once (64 KiB of names) with its values, and one of the largest.
+/// Maximum blocks of a chain: the kernel lists 64 KiB of names at once, with their values, plus one value of maximum size.
 const MOST_BLOCKS: usize = 64;
-/// Longest value (XATTR_SIZE_MAX, include/uapi/linux/limits.h).
+/// Maximum length of a value (XATTR_SIZE_MAX, include/uapi/linux/limits.h).
 const MAX_VALUE: usize = 65_536;
 
-/// Reads records; `None` if they are malformed.
+/// `None` if the records are malformed.
 pub fn decode(records: &[u8]) -> Option<Attributes> {
     let mut attributes = Vec::new();
     let mut rest = records;
@@ -36,7 +34,7 @@ pub fn decode(records: &[u8]) -> Option<Attributes> {
     Some(attributes)
 }
 
-/// Writes records; `None` if they are too many.
+/// `None` if there are too many records.
 pub fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
     let mut records = Vec::new();
     for (name, value) in attributes {
@@ -53,7 +51,7 @@ pub struct Chain {
     pub blocks: Vec<u32>,
 }
 
-/// Reads the chain that begins with `first`; `None` if it is damaged. Nobody writes the inode meanwhile.
+/// Reads the chain that begins with `first`; `None` if it is damaged. The caller keeps writers out.
 pub fn read_chain(region: &Region, first: Pointer) -> Option<Chain> {
     let (mut records, mut blocks) = (Vec::new(), Vec::new());
     if first.is_hole() {
@@ -82,7 +80,7 @@ fn sum_of(block: u32, content: &[u8]) -> u32 {
     crc32c_append(crc32c(&block.to_le_bytes()), content)
 }
 
-/// Writes records into fresh blocks, the last one first; returns the first one.
+/// Writes records into fresh blocks, the last one first; returns the first block.
 fn write_chain(region: &Region, change: &mut Change<'_>, records: &[u8]) -> FsResult<Pointer> {
     let mut next = 0u32;
     for part in records.chunks(PAYLOAD).rev() {
@@ -109,27 +107,26 @@ impl TierFs {
         })
     }
 
-    /// Gives the blocks of an inode's attributes back. The inode is no longer in use.
+    /// Frees the blocks of an unused inode's attributes.
     pub(crate) fn free_xattrs(&self, inode: &Inode) {
         if let Ok(chain) = self.chain(inode) {
             self.give(&Freed { blocks: chain.blocks, ..Freed::default() });
         }
     }
 
-    /// The value of an attribute; ENODATA if there is none.
+    /// ENODATA if it does not exist.
     pub fn get_xattr(&self, ino: u32, name: &[u8]) -> FsResult<Vec<u8>> {
         let found = self.list_xattr(ino)?.into_iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value).ok_or(Errno::NODATA)
     }
 
-    /// All attributes.
     pub fn list_xattr(&self, ino: u32) -> FsResult<Attributes> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
         Ok(self.chain(&self.load(offset)?)?.attributes)
     }
 
-    /// Sets an attribute. With `create` it must be new (EEXIST), with `replace` it must exist (ENODATA).
+    /// With `create` it must be new (EEXIST), with `replace` it must exist (ENODATA).
     pub fn set_xattr(&self, ino: u32, name: &[u8], value: &[u8], create: bool, replace: bool) -> FsResult<()> {
         if name.is_empty() || name.len() > 255 {
             return Err(Errno::RANGE);
@@ -148,7 +145,7 @@ impl TierFs {
         })
     }
 
-    /// Removes an attribute; ENODATA if there is none.
+    /// ENODATA if it does not exist.
     pub fn remove_xattr(&self, ino: u32, name: &[u8]) -> FsResult<()> {
         self.change_xattrs(ino, true, |attributes| {
             let before = attributes.len();
@@ -157,7 +154,7 @@ impl TierFs {
         })
     }
 
-    /// Drops the capabilities of a program, as every write does (capabilities(7), "File capabilities").
+    /// Removes file capabilities, as every write does (capabilities(7), "File capabilities").
     pub fn drop_capability(&self, ino: u32) -> FsResult<()> {
         match self.remove_xattr(ino, b"security.capability") {
             Err(Errno::NODATA) => Ok(()),
@@ -165,8 +162,8 @@ impl TierFs {
         }
     }
 
-    /// Replaces the chain by what `edit` makes of it; `freeing` if that has fewer attributes. What changes nothing takes no block
-    /// and shares the inode with others.
+    /// Replaces the chain by the result of `edit`; `freeing` if that has fewer attributes. Without a change, takes no block and
+    /// only a shared lock.
     fn change_xattrs(&self, ino: u32, freeing: bool, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<()> {
         self.changeable()?;
         let (offset, slot) = self.find(ino)?;
@@ -192,7 +189,7 @@ impl TierFs {
         }
     }
 
-    /// The records that `edit` makes of an inode's attributes, and the blocks that they have now.
+    /// The records of an inode's attributes after `edit`, and their current blocks.
     fn edited(&self, inode: &Inode, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<(Vec<u8>, Vec<u32>)> {
         let Chain { mut attributes, blocks } = self.chain(inode)?;
         edit(&mut attributes)?;
@@ -207,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn attributes_survive_a_round_trip(
+        fn attributes_round_trip(
             attributes in proptest::collection::vec(
                 (proptest::collection::vec(1u8.., 1..20), proptest::collection::vec(any::<u8>(), 0..60)), 0..30)
         ) {
@@ -221,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_chain_holds_is_refused() {
+    fn attributes_beyond_the_limit_are_refused() {
         assert!(encode(&vec![(b"user.a".to_vec(), vec![0; MOST_BLOCKS * PAYLOAD])]).is_none());
     }
 }

@@ -1,38 +1,36 @@
-//! Inodes, and the offsets of their words.
+//! Inodes and the offsets of their words.
 
 use super::{INODE_BYTES, Pointer};
 use crc32c::crc32c;
 
-/// The changeable part of an inode. Each inode holds two copies; a selector word says which one counts and has its sum, so
-/// that any change of several fields becomes visible by one 8-byte store.
+/// The mutable part of an inode. Each inode holds two copies. A selector word chooses the valid one and contains its checksum, so
+/// that a change of several fields becomes visible by one 8-byte store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inode {
     /// File type and permission bits, as in `st_mode`.
     pub mode: u32,
-    /// Directory entries that name it, recounted at mount; 2 for a directory that is not removed.
+    /// Number of directory entries, recounted at mount; 2 for a directory that is not removed.
     pub links: u32,
     pub uid: u32,
     pub gid: u32,
-    /// Bytes, or the device number of a device node, or length and sum of a symbolic link's target; 48 bits.
+    /// Bytes; or the device number of a device node; or length and checksum of a symbolic link's target. 48 bits.
     pub size: u64,
     pub root: Pointer,
-    /// Nanoseconds since the epoch.
+    /// Times are nanoseconds since the epoch.
     pub mtime: i64,
-    /// Nanoseconds since the epoch.
     pub ctime: i64,
-    /// Nanoseconds since the epoch.
     pub atime: i64,
     /// First block of extended attributes, or a hole.
     pub xattr: Pointer,
 }
 
-/// Flags, generation and, in the upper half, the sum.
+/// Flags, generation and, in the upper half, the checksum.
 pub const SELECTOR: usize = 0;
-/// First copy; 8 bytes before it are not used.
+/// First copy; the 8 bytes before it are unused.
 pub const COPY0: usize = 16;
 pub const COPY_BYTES: usize = 56;
 pub const COPY_WORDS: usize = COPY_BYTES / 8;
-/// Flag of the selector: copy 1 counts.
+/// Flag of the selector: copy 1 is valid.
 pub const SECOND: u32 = 1;
 /// Flag of the selector: the inode is in use.
 pub const IN_USE: u32 = 2;
@@ -41,7 +39,6 @@ pub const GENERATION_SHIFT: u32 = 2;
 const _: () = assert!(COPY0 + 2 * COPY_BYTES == INODE_BYTES);
 
 impl Inode {
-    /// The file type bits.
     pub fn kind(&self) -> u32 {
         self.mode & libc::S_IFMT
     }
@@ -50,7 +47,7 @@ impl Inode {
         self.kind() == libc::S_IFDIR
     }
 
-    /// Whether it is a regular file, the only kind whose blocks are evicted.
+    /// Regular files are the only kind whose blocks are evicted.
     pub fn is_file(&self) -> bool {
         self.kind() == libc::S_IFREG
     }
@@ -64,7 +61,7 @@ impl Inode {
         matches!(self.kind(), libc::S_IFCHR | libc::S_IFBLK)
     }
 
-    /// What `size` holds for a symbolic link to `target`.
+    /// Value of `size` for a symbolic link to `target`.
     pub fn size_of_target(target: &[u8]) -> u64 {
         target.len() as u64 | u64::from(crc32c(target)) << 16
     }

@@ -1,10 +1,8 @@
-//! Pointers to blocks.
-
 use crate::sum;
 
-/// A tagged block pointer, one word: bit 63 says that the address is a slot of the cold store, bits 60..=62 hold the
-/// height of a tree (in roots only), bits 0..=31 the address. Zero is a hole. As it is stored in a node, bits 32..=59 hold
-/// the lower 28 bits of the CRC32C of the rest; a root in an inode has the inode's sum instead.
+/// A tagged block pointer, one word. Bit 63: the address is a slot of the cold store. Bits 60..=62: height of a tree (in roots
+/// only). Bits 0..=31: address. Zero is a hole. In a node, bits 32..=59 hold the lower 28 bits of the CRC32C of the rest; a root
+/// in an inode is covered by the inode's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pointer(pub u64);
 
@@ -15,11 +13,11 @@ const CHECK_SHIFT: u32 = 32;
 const CHECK_MASK: u64 = 0x0fff_ffff << CHECK_SHIFT;
 
 impl Pointer {
-    /// Nothing is stored; reads as zeros.
+    /// No content; reads as zeros.
     pub const HOLE: Self = Self(0);
-    /// What was stored is lost; reading it is an error. No slot has this number: slot 0 is the header.
+    /// The content is lost; reading it is an error. Unambiguous, because slot 0 is the header.
     pub const LOST: Self = Self(COLD_BIT);
-    /// [`HOLE`](Self::HOLE) as it stands in a node.
+    /// [`HOLE`](Self::HOLE) as stored in a node.
     pub const SEALED_HOLE: u64 = (sum::constant(0, 64) as u64) << CHECK_SHIFT & CHECK_MASK;
 
     pub fn resident(block: u32) -> Self {
@@ -51,7 +49,7 @@ impl Pointer {
         Self(self.0 & !HEIGHT_MASK | u64::from(height) << HEIGHT_SHIFT)
     }
 
-    /// Height of the tree; 0 means that it points to data.
+    /// Height of the tree; 0 for a pointer to data.
     pub fn height(self) -> u8 {
         ((self.0 & HEIGHT_MASK) >> HEIGHT_SHIFT) as u8
     }
@@ -60,7 +58,6 @@ impl Pointer {
         Self(self.0 & !HEIGHT_MASK)
     }
 
-    /// Block or slot number.
     pub fn address(self) -> u32 {
         self.0 as u32
     }
@@ -69,7 +66,7 @@ impl Pointer {
         self.plain().0 == 0
     }
 
-    /// Whether it names a slot of the cold store, or what was there is lost.
+    /// Whether it names a slot of the cold store, or the content is lost.
     pub fn is_cold(self) -> bool {
         self.0 & COLD_BIT != 0
     }

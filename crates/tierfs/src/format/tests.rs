@@ -1,9 +1,9 @@
-//! The formats as they are and must stay.
+//! Pins the on-disk formats.
 
 use super::*;
 
 #[test]
-fn headers_survive_a_round_trip_and_refuse_the_rest() {
+fn headers_round_trip_and_others_are_refused() {
     let identity = Identity { pair: *b"0123456789abcdef", blocks: 1000, slots: 9000 };
     let path = Path::new("/r");
     assert_eq!(Identity::decode_region(&identity.encode_region(), path).unwrap(), identity);
@@ -30,9 +30,9 @@ fn the_header_of_a_region_is_fixed() {
 const GOLDEN_HEADER: &str =
     "534e5343544945520200000000100000070707070707070707070707070707070000020000000000010010000000000097af294b";
 
-/// A change by `error` leaves a CRC right or wrong whatever the value is, so one value stands for all.
+/// A CRC detects a change `error` for all values or for none, so one value suffices.
 #[test]
-fn no_small_change_of_a_pointer_is_missed() {
+fn small_changes_of_a_pointer_are_detected() {
     let word = Pointer::cold(77).seal();
     assert_eq!(Pointer::unseal(word), Some(Pointer::cold(77)));
     assert_eq!(Pointer::unseal(0), None);
@@ -57,7 +57,7 @@ fn sealed_words_are_crc32c() {
 }
 
 #[test]
-fn inodes_survive_a_round_trip() {
+fn inodes_round_trip() {
     let inode = Inode {
         mode: libc::S_IFREG | 0o6755,
         links: u32::MAX,

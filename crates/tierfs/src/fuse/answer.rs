@@ -1,4 +1,4 @@
-//! Between the types of the core and those of the kernel's protocol.
+//! Converts between the types of the core and of the kernel's protocol.
 
 use crate::attr::Attr;
 use crate::error::FsResult;
@@ -10,7 +10,7 @@ use fuser::{
 };
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel may believe what it was told: only it changes the file system.
+/// Validity of attributes and names in the kernel's cache: only the kernel changes the file system.
 pub const TTL: Duration = Duration::from_secs(3600);
 
 pub fn errno(error: rustix::io::Errno) -> Errno {
@@ -26,13 +26,13 @@ fn time(ns: i64) -> SystemTime {
     if ns >= 0 { UNIX_EPOCH + span } else { UNIX_EPOCH - span }
 }
 
-/// Nanoseconds since the epoch; times that 64 bits cannot hold (before 1677, after 2262) become the nearest.
+/// Nanoseconds since the epoch; times outside of 64 bits (before 1677, after 2262) are clamped.
 pub fn nanoseconds(time: TimeOrNow) -> i64 {
     match time {
         TimeOrNow::Now => now(),
         TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
             Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-            // The kernel adds the fraction to the negative seconds; what arrives here has it subtracted (fuser 0.18, time.rs).
+            // The kernel adds the fraction to negative seconds; fuser 0.18 subtracts it (time.rs).
             Err(before) => {
                 let (seconds, fraction) = (before.duration().as_secs(), i64::from(before.duration().subsec_nanos()));
                 let whole = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(-1_000_000_000));
@@ -95,7 +95,7 @@ pub fn done(result: FsResult<()>, reply: ReplyEmpty) {
     }
 }
 
-/// Answers a question for an attribute: its size where the caller has no space yet.
+/// Replies with an attribute, or with its size if `space` is 0.
 pub fn xattr(result: FsResult<Vec<u8>>, space: u32, reply: ReplyXattr) {
     match result {
         Ok(value) if space == 0 => reply.size(value.len() as u32),

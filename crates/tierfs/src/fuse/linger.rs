@@ -1,10 +1,9 @@
-//! A server thread that has answered looks for the next request for a while before it sleeps: to wake a thread on another
-//! processor takes longer than most requests. After the rule of the kernel's halt polling
-//! (Documentation/virt/guest-halt-polling.rst): who waited in vain sleeps at once, until requests come close together again.
+//! A server thread polls for the next request for a short time before it sleeps, because waking a thread on another processor
+//! takes longer than most requests. The rule follows the kernel's halt polling (Documentation/virt/guest-halt-polling.rst): after
+//! a failed poll it sleeps at once until requests come close together again.
 //!
-//! The processor on which the client sleeps is the best place to answer it: nobody on another one must be woken. So a
-//! thread that shares it with the client does not look, since asleep it is the next to run there, and one elsewhere leaves
-//! the request for a moment to a thread that the kernel wakes.
+//! The processor of the sleeping client answers fastest, without a wake-up on another processor. A thread on the client's
+//! processor therefore does not poll. A thread elsewhere leaves a request for a moment to a thread that the kernel wakes.
 
 use crate::fs::TierFs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,20 +14,20 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than a program needs between two requests when it does little else.
+/// Longer than the time between two requests of a busy program.
 const LONGEST: Duration = Duration::from_micros(100);
-/// Whoever gives the processor away for longer than this shares it.
+/// A yield longer than this means that another thread shares the processor.
 const SHARED: Duration = Duration::from_micros(3);
-/// A request is left for this long to a thread that the kernel wakes; on another processor that takes longer.
+/// Time for which a request is left to a thread that the kernel wakes; a wake-up on another processor takes longer.
 const LEFT: Duration = Duration::from_micros(4);
-/// Requests after which to try again on a shared processor: twice as many each time it is, half as many when looking pays.
+/// Requests until the next attempt on a shared processor: doubled if it is still shared, halved if polling succeeds.
 const PATIENCE: RangeInclusive<u32> = 8..=1024;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 #[derive(Clone, Copy)]
 struct Habit {
     ended: Option<Instant>,
-    /// Nothing came the last time.
+    /// The last poll found nothing.
     in_vain: bool,
     shared: u32,
     patience: u32,
@@ -41,19 +40,19 @@ thread_local!(static HABIT: Cell<Habit> = const { Cell::new(UNKNOWN) });
 #[derive(Debug, Default)]
 pub struct Linger {
     device: OnceLock<OwnedFd>,
-    /// Threads that the kernel can wake: more or fewer for a moment.
+    /// Threads blocked in read(2), which the kernel can wake. Approximate.
     reading: AtomicIsize,
 }
 
 impl Linger {
-    /// Lets `threads` look at `device` from now on.
+    /// Enables polling of `device` for `threads` threads.
     pub fn at(&self, device: OwnedFd, threads: usize) {
         self.reading.store(threads as isize, Ordering::Relaxed);
-        // Whoever came first is as good.
+        // All values are equivalent; the first one stays.
         let _ = self.device.set(device);
     }
 
-    /// A request to `fs` begins; it ends when what is returned is dropped, after the answer.
+    /// Marks a request to `fs` as in progress until the result is dropped, after the reply.
     pub fn answering<'a>(&'a self, fs: &'a TierFs) -> Answering<'a> {
         self.begin();
         Answering { linger: self, fs }
@@ -68,7 +67,6 @@ impl Linger {
     }
 }
 
-/// The file system while a request is answered.
 pub struct Answering<'a> {
     linger: &'a Linger,
     fs: &'a TierFs,
@@ -96,7 +94,7 @@ impl Drop for Answering<'_> {
 }
 
 impl Linger {
-    /// Looks for the next request.
+    /// Polls for the next request.
     fn wait(&self, device: &OwnedFd, known: Habit) -> Habit {
         if known.in_vain || is_wanted(device) {
             return known;
@@ -104,7 +102,7 @@ impl Linger {
         let begun = Instant::now();
         let (mut now, mut wanted) = (begun, None);
         while now - begun < LONGEST {
-            // The one who will ask may share this processor.
+            // The client may share this processor.
             rustix::thread::sched_yield();
             let before = std::mem::replace(&mut now, Instant::now());
             if now - before >= SHARED {
@@ -120,14 +118,14 @@ impl Linger {
         Habit { in_vain: true, ..known }
     }
 
-    /// Whether a request that came `since` is still left to another thread.
+    /// Whether a request that came `since` ago is still left to another thread.
     fn leaves(&self, since: Duration) -> bool {
         since < LEFT && self.reading.load(Ordering::Relaxed) > 0
     }
 }
 
 fn is_wanted(device: &OwnedFd) -> bool {
-    // What fails here fails at the read that follows, which tells.
+    // An error here also occurs in the following read, which reports it.
     poll(&mut [PollFd::new(device, PollFlags::IN)], Some(&NO_WAIT)).map_or(true, |ready| ready > 0)
 }
 
@@ -136,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_end_with_a_request_or_teach_to_sleep() {
+    fn failed_polls_make_threads_sleep() {
         let (device, other) = rustix::pipe::pipe().unwrap();
         let linger = Linger::default();
         let learned = linger.wait(&device, UNKNOWN);
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_close_together_make_it_look_again() {
+    fn close_requests_resume_polling() {
         let linger = Linger::default();
         let later = Instant::now() + Duration::from_secs(3600);
         HABIT.set(Habit { ended: Some(later), in_vain: true, ..UNKNOWN });
@@ -161,12 +159,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_left_to_a_thread_that_the_kernel_can_wake() {
+    fn request_is_left_to_a_sleeping_thread() {
         let linger = Linger::default();
         linger.at(rustix::pipe::pipe().unwrap().0, 2);
         linger.begin();
         assert!(linger.leaves(Duration::ZERO) && !linger.leaves(LEFT), "for a moment");
         linger.begin();
-        assert!(!linger.leaves(Duration::ZERO), "nobody else is there");
+        assert!(!linger.leaves(Duration::ZERO), "no other thread is waiting");
     }
 }

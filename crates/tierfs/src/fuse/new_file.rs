@@ -1,6 +1,6 @@
-//! Whether the data of a new file pass the kernel's cache. Whoever creates a file writes it next, and writes do not need the
-//! cache, the memory here is as fast; past it the kernel leaves it to the server to drop capabilities, instead of asking for
-//! them before the first write. A descriptor that comes later reads through the cache.
+//! Whether the data of a new file bypass the kernel's cache. The creator of a file usually writes it next, and writes gain
+//! nothing from the cache, because the storage is memory. In addition, the kernel then leaves dropping capabilities to the server
+//! instead of requesting them before the first write. Later descriptors use the cache.
 
 use fuser::{FileHandle, FopenFlags, WriteFlags};
 
@@ -14,13 +14,13 @@ pub struct NewFiles {
 }
 
 impl NewFiles {
-    /// As the running kernel allows; `can_be_mapped` once it took FUSE_DIRECT_IO_ALLOW_MMAP.
+    /// Capabilities of the running kernel; `can_be_mapped` if it accepted FUSE_DIRECT_IO_ALLOW_MMAP.
     pub fn on_this_kernel(can_be_mapped: bool) -> Self {
         Self { stay_coherent: stays_coherent(&rustix::system::uname().release().to_string_lossy()), can_be_mapped }
     }
 
-    /// Handle and flags of a file that was created with these open(2) flags. A shared map needs a descriptor that reads and
-    /// writes, mmap(2).
+    /// Handle and flags of a file created with these open(2) flags. A shared mapping needs a descriptor for reading and writing
+    /// (mmap(2)).
     pub fn opened(self, flags: i32) -> (FileHandle, FopenFlags) {
         let may_pass = match flags & libc::O_ACCMODE {
             libc::O_WRONLY => self.stay_coherent,
@@ -34,34 +34,34 @@ impl NewFiles {
     }
 }
 
-/// How written data came by the kernel's cache.
+/// Relation of written data to the kernel's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// By write(2) through a descriptor past the cache: the kernel leaves it to the server to drop capabilities.
+    /// By write(2) through a descriptor that bypasses the cache: the server must drop capabilities.
     PastCache,
     /// By write(2) with O_DIRECT.
     Directly,
-    /// By write(2), which stores them there too.
+    /// By write(2), which also stores them in the cache.
     ThroughCache,
-    /// A shared map changed its pages.
+    /// Write-back of pages changed through a shared mapping.
     FromCache,
 }
 
-/// How data that are written with this handle and these flags came.
+/// Classifies a write by its handle and flags.
 pub fn written(handle: FileHandle, flags: WriteFlags) -> Written {
     match handle {
         _ if flags.contains(WriteFlags::FUSE_WRITE_CACHE) => Written::FromCache,
         PAST_THE_CACHE => Written::PastCache,
-        // An owner of locks is named where the kernel writes past its cache (fuse_send_write, fs/fuse/file.c).
+        // A lock owner is named if the kernel writes past its cache (fuse_send_write, fs/fuse/file.c).
         _ if flags.contains(WriteFlags::FUSE_WRITE_LOCKOWNER) => Written::Directly,
         _ => Written::ThroughCache,
     }
 }
 
-/// Whether other readers see what was written past the cache: only since 6.19 does the kernel drop cached pages after such a
-/// write (commit b359af8275a9 "fuse: Invalidate the page cache after FOPEN_DIRECT_IO write"), and since early releases of 6.18 that
-/// took it over. 6.12.64 did too, but does not wait for pages that it is writing back (before 6.16 from a copy, commit 0c58a97f919c):
-/// they may come when it has forgotten them.
+/// Whether other readers see data written past the cache. Only since 6.19 does the kernel drop cached pages after such a write
+/// (commit b359af8275a9 "fuse: Invalidate the page cache after FOPEN_DIRECT_IO write"), and in early releases of 6.18 with the
+/// backport. 6.12.64 has the backport too, but does not wait for pages under write-back (before 6.16 from a copy, commit
+/// 0c58a97f919c), so they may arrive late.
 fn stays_coherent(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0u32);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_keep_right_is_cached() {
+    fn files_are_cached_if_the_kernel_is_not_coherent() {
         let passes = |new: NewFiles, flags| {
             written(new.opened(flags | libc::O_CREAT).0, WriteFlags::empty()) == Written::PastCache
         };
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_shared_map_come_from_the_cache() {
+    fn write_back_of_shared_mappings_is_recognised() {
         assert_eq!(written(PAST_THE_CACHE, WriteFlags::FUSE_WRITE_CACHE), Written::FromCache);
         assert_eq!(written(CACHED, WriteFlags::empty()), Written::ThroughCache);
         assert_eq!(written(CACHED, WriteFlags::FUSE_WRITE_LOCKOWNER), Written::Directly);

@@ -1,4 +1,4 @@
-//! Pairs that are sound, foreign, swapped and planted.
+//! Sound, foreign, swapped and planted pairs.
 
 use super::*;
 use std::fs;
@@ -46,7 +46,7 @@ fn a_pair_is_made_checked_and_opened_once() {
 }
 
 #[test]
-fn both_halves_are_for_their_owner_alone() {
+fn only_the_owner_may_read_the_halves() {
     let scratch = Scratch::new();
     fs::write(scratch.path("n"), "").unwrap();
     fs::set_permissions(scratch.path("n"), Permissions::from_mode(0o666)).unwrap();
@@ -61,7 +61,7 @@ fn both_halves_are_for_their_owner_alone() {
 }
 
 #[test]
-fn what_was_claimed_is_written_and_not_what_took_its_name() {
+fn claimed_file_is_written_even_if_its_name_is_replaced() {
     let scratch = Scratch::new();
     let (path, precious) = (scratch.path("c"), scratch.path("precious"));
     fs::write(&precious, vec![b'p'; 1 << 20]).unwrap();
@@ -127,7 +127,7 @@ fn truncated_halves_are_refused() {
 }
 
 #[test]
-fn data_are_not_overwritten_unless_named() {
+fn data_are_only_overwritten_if_named() {
     let scratch = Scratch::new();
     fs::write(scratch.path("thesis"), b"precious").unwrap();
     assert!(matches!(scratch.make("thesis", "c"), Err(TierError::Target(_))));
@@ -156,7 +156,7 @@ fn data_are_not_overwritten_unless_named() {
 }
 
 #[test]
-fn only_an_own_cold_store_is_overwritten_for_anonymous_memory() {
+fn anonymous_memory_only_overwrites_its_own_cold_store() {
     let scratch = Scratch::new();
     let fresh = |name: &str| fresh_cold(&scratch.path(name), 1 << 20).map(|(cold, _)| drop(cold));
     fresh("own").unwrap();
@@ -173,7 +173,7 @@ fn only_an_own_cold_store_is_overwritten_for_anonymous_memory() {
 }
 
 #[test]
-fn a_pipe_is_no_cold_store_and_nobody_waits_for_its_writer() {
+fn pipe_is_refused_without_waiting_for_its_writer() {
     let scratch = Scratch::new();
     let path = scratch.path("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
@@ -183,7 +183,7 @@ fn a_pipe_is_no_cold_store_and_nobody_waits_for_its_writer() {
 
 #[test]
 #[ignore = "needs root"]
-fn halves_that_another_user_put_there_are_not_written() {
+fn halves_planted_by_another_user_are_refused() {
     let scratch = Scratch::new();
     fs::set_permissions(scratch.folder.path(), Permissions::from_mode(0o1777)).unwrap();
     let give = |name: &str, user| std::os::unix::fs::chown(scratch.path(name), Some(user), None).unwrap();
@@ -204,7 +204,7 @@ fn halves_that_another_user_put_there_are_not_written() {
         assert!(check_pair(&scratch.path("n"), &scratch.path("c")).is_ok(), "a check writes nothing");
         give(name, 0);
     }
-    // In a folder of theirs alone it is what the user named.
+    // In the other user's own folder, it is the file that the user named.
     std::os::unix::fs::chown(scratch.folder.path(), Some(1234), None).unwrap();
     fs::set_permissions(scratch.folder.path(), Permissions::from_mode(0o755)).unwrap();
     ["n", "c"].into_iter().for_each(|name| give(name, 1234));

@@ -1,5 +1,5 @@
-//! Parts of the table of inodes that nothing points to any more. The sums of a block of inodes tell its place, the names of its
-//! inodes its index.
+//! Searches for unreferenced parts of the table of inodes. Checksums of a block of inodes show its position, names of its inodes
+//! its index.
 
 use crate::format::{
     BLOCK, FIRST_INODES, INODE_BYTES, INODES_PER_BLOCK, MAX_HEIGHT, NODE_BITS, Pointer, entry_kind, superblock,
@@ -9,14 +9,14 @@ use crate::region::{Region, byte};
 use crate::survey::Survey;
 use crate::table::{Found, inspect};
 
-/// What a pointer of the table leads to: the blocks of inodes from `first` on, and the height of the tree that has them.
+/// Target of a pointer of the table: the blocks of inodes from `first` on, and their tree height.
 #[derive(Clone, Copy)]
 struct Part {
     first: u32,
     height: u8,
 }
 
-/// Lets a pointer of the table of inodes lead to what it led to, if that is known without doubt; says whether.
+/// Restores a pointer of the table of inodes if its target is unambiguous; returns whether.
 pub(super) fn restore(region: &Region, fix: Fix, found: &Survey) -> bool {
     match fix {
         Fix::InodeTree => match root(region, found) {
@@ -32,7 +32,7 @@ pub(super) fn restore(region: &Region, fix: Fix, found: &Survey) -> bool {
     true
 }
 
-/// Gives up what a pointer of the table of inodes led to, but for the first block, which every table has.
+/// Discards the target of a pointer of the table of inodes, except the first block, which every table has.
 pub(super) fn give_up(region: &Region, found: &Survey, at: usize, first: u32, height: u8) {
     let rest = if first == 0 { path_to_first(region, found, height) } else { None };
     region.commit_pointer(at, rest.unwrap_or(Pointer::HOLE));
@@ -44,7 +44,7 @@ pub(super) fn set_root(region: &Region, root: Pointer) {
     region.commit_pointer(superblock::INODE_TREE_COPY, root);
 }
 
-/// The root: what its copy says, or else the greatest tree that there is.
+/// The root from its copy, or else the largest tree found.
 fn root(region: &Region, found: &Survey) -> Option<Pointer> {
     let wrong = Pointer::unseal(region.load(superblock::INODE_TREE));
     let copy = Pointer::unseal(region.load(superblock::INODE_TREE_COPY));
@@ -57,7 +57,7 @@ fn root(region: &Region, found: &Survey) -> Option<Pointer> {
     })
 }
 
-/// The one block in which a part can be: nothing points to it, it looks like one, and has the inodes that names say are in it.
+/// The only candidate block of a part: unreferenced, well-formed, and consistent with the names.
 fn search(region: &Region, found: &Survey, part: Part) -> Option<Pointer> {
     if part.first == 0 && part.height == 0 {
         return Some(Pointer::resident(FIRST_INODES));
@@ -81,7 +81,7 @@ fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = Found> {
     (0..INODES_PER_BLOCK as usize).map(move |inode| inspect(region, byte(block.address()) + inode * INODE_BYTES))
 }
 
-/// Whether a block holds inodes some of which are in use or, for `height` > 0, is a node above such blocks.
+/// Whether a block holds inodes of which some are in use or, for `height` > 0, is a node above such blocks.
 fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
     if height == 0 {
         return inodes_in(region, block).all(|inode| inode != Found::Damaged)
@@ -92,7 +92,7 @@ fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
         && children(region, block).flatten().any(|child| !child.is_hole() && looks_like(region, child, height - 1))
 }
 
-/// Whether names agree with the inodes of a part that may be at `block`.
+/// Whether names agree with the inodes of a candidate part at `block`.
 fn fits(region: &Region, found: &Survey, part: Part, block: Pointer) -> bool {
     if part.first == 0 {
         return inodes(region, part.height, block, 0) == Some(FIRST_INODES);
@@ -125,7 +125,7 @@ fn inodes(region: &Region, height: u8, node: Pointer, index: u32) -> Option<u32>
     Some(here.address())
 }
 
-/// New nodes above the first block of inodes, of blocks that nothing points to.
+/// New nodes above the first block of inodes, in unreferenced blocks.
 fn path_to_first(region: &Region, found: &Survey, height: u8) -> Option<Pointer> {
     let mut below = Pointer::resident(FIRST_INODES);
     for _ in 0..height {

@@ -1,11 +1,11 @@
-//! Walking the trees of directories without believing a pointer.
+//! Walks the trees of directories without trusting pointers.
 
 use crate::format::{BLOCK, MAX_HEIGHT, Pointer};
 use crate::region::{Region, byte};
 use crate::space::Marks;
 use crate::tree::capacity;
 
-/// A walk through each block once, whatever pointers a region holds: of all directories together.
+/// Visits each block once, whatever the pointers of a region are, across all directories.
 pub(crate) struct Careful<'a> {
     region: &'a Region,
     met: Marks,
@@ -14,12 +14,11 @@ pub(crate) struct Careful<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Met {
     Block(u32),
-    /// What was met before, by the pointer at this byte (`None`: in the inode).
+    /// Already visited; the pointer is at this byte (`None`: in the inode).
     Again(Option<usize>),
 }
 
 impl<'a> Careful<'a> {
-    /// A walk that has met nothing yet.
     pub fn new(region: &'a Region) -> Self {
         Self { region, met: Marks::new(region.blocks()) }
     }
@@ -28,8 +27,8 @@ impl<'a> Careful<'a> {
         self.met.is_set(block)
     }
 
-    /// Calls `visit(index, what)` for what is stored of the first `blocks` blocks of a tree, ascending. Pointers that are
-    /// damaged or lead nowhere are passed over.
+    /// Calls `visit(index, what)` for the stored blocks among the first `blocks` of a tree, ascending. Skips pointers that are
+    /// damaged or invalid.
     pub fn blocks(&self, root: Pointer, blocks: u32, visit: &mut dyn FnMut(u32, Met)) {
         if root.height() <= MAX_HEIGHT {
             self.walk((root, None), root.height(), (0, u64::from(blocks)), visit);

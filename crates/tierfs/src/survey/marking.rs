@@ -1,4 +1,4 @@
-//! Marking what inodes refer to.
+//! Marks the blocks that inodes refer to.
 
 use super::{Evicted, Walker};
 use crate::format::{BLOCK, FIRST_INODES, Inode, MAX_FILE_BYTES, MAX_HEIGHT, Pointer};
@@ -11,7 +11,7 @@ use crate::tree::capacity;
 use crate::xattr;
 use std::sync::atomic::Ordering;
 
-/// A tree that is walked: of an inode, or (0) of the table of inodes.
+/// A tree: of an inode, or (0) of the table of inodes.
 #[derive(Clone, Copy)]
 pub(super) struct Tree {
     pub ino: u32,
@@ -33,7 +33,7 @@ impl Tree {
     }
 }
 
-/// A pointer on a walk: what it is, where it stands (`None`: in the inode), the height of what is below, the first block.
+/// A pointer during a walk: its value, its location (`None`: in the inode), the height below it, the first block.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pointer: Pointer,
@@ -43,7 +43,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether a pointer of the table of inodes is, wrongly, that to the first block of inodes, or is not.
+    /// Whether the pointer to the first block of inodes is elsewhere, or another pointer is in its place.
     fn is_misplaced(self) -> bool {
         self.base == 0 && (self.height == 0) != (self.pointer.address() == FIRST_INODES)
     }
@@ -98,7 +98,7 @@ impl Walker<'_> {
         })
     }
 
-    /// Marks the chain of an inode's attributes; returns the number of its blocks.
+    /// Marks the chain of an inode's attributes; returns its number of blocks.
     fn mark_attributes(&self, ino: u32, inode: &Inode) -> u32 {
         let chain = xattr::read_chain(self.region, inode.xattr);
         let blocks = chain.as_ref().map_or(&[][..], |chain| &chain.blocks);
@@ -110,7 +110,7 @@ impl Walker<'_> {
         blocks.len() as u32
     }
 
-    /// Marks a tree and calls `leaf` for each leaf, ascending; returns the number of its blocks.
+    /// Marks a tree and calls `leaf` for each leaf, ascending; returns its number of blocks.
     pub(super) fn mark_tree(&self, tree: Tree, place: Place, leaf: &mut dyn FnMut(u64, Pointer)) -> u32 {
         let Place { pointer, height, base, .. } = place;
         if pointer.is_hole() {
@@ -133,7 +133,7 @@ impl Walker<'_> {
             return 0;
         }
         let marks = if pointer.is_cold() { &self.slots } else { &self.blocks };
-        // Of a block with names a file is given up, not the names.
+        // If a file shares a block with a directory, the file is discarded and the names are kept.
         let has_names = tree.is_other() && pointer.is_resident() && self.careful.has_met(pointer.address());
         if has_names || marks.set(pointer.address()) {
             self.give_up(tree, place, "is referenced twice");

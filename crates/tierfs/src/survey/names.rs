@@ -1,4 +1,4 @@
-//! Reading the names of directories, and what they make of the inodes.
+//! Reads the names of directories and counts links.
 
 use super::{Met, Walker};
 use crate::dir::{Names, first_position};
@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// The name of a directory: in which directory, and at which byte of the region.
+/// A directory's name: parent directory, and byte of the region.
 type NameOf = (u32, usize);
 
 impl Walker<'_> {
-    /// Indexes a directory and counts what its entries name.
+    /// Indexes a directory and counts the links of its entries.
     pub(super) fn names(&self, ino: u32, found: AtPlace) {
         let AtPlace::Used(inode) = found else { return };
         if !inode.is_directory() {
@@ -28,7 +28,7 @@ impl Walker<'_> {
         }
         let blocks = inode.size / B;
         if blocks > self.region.blocks() {
-            let text = format!("directory {ino} has {blocks} blocks, more than the memory that holds it");
+            let text = format!("directory {ino} has {blocks} blocks, more than its memory holds");
             return self.problem(ino, Fix::Tree(ino), text);
         }
         let blocks = blocks as u32;
@@ -56,12 +56,12 @@ impl Walker<'_> {
                 }
             }
         });
-        // What is damaged is reported when the tree is marked.
+        // Damage is reported when the tree is marked.
         self.offer_holes(&mut names, next..blocks);
         self.directories.insert(ino, ROOT_INO, names).subdirectories.store(subdirectories, Ordering::Relaxed);
     }
 
-    /// Lets new names fill the holes of a directory; of all directories together not more than there is memory.
+    /// Offers the holes of a directory for new names; limited across all directories by the memory size.
     fn offer_holes(&self, names: &mut Names, holes: Range<u32>) {
         let before = self.holes.fetch_add(holes.len() as u64, Ordering::Relaxed);
         if before + holes.len() as u64 <= self.region.blocks() {
@@ -69,7 +69,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Indexes the names in the last of the blocks (index, block) that were walked; returns how many of them are directories.
+    /// Indexes the names in the last of the walked blocks (index, block); returns the number of directories.
     fn names_in(&self, ino: u32, walked: &[(u32, u32)], names: &mut Names) -> u32 {
         let Some(&(index, block)) = walked.last() else { return 0 };
         let (mut used, mut subdirectories) = (0, 0);
@@ -79,7 +79,7 @@ impl Walker<'_> {
             let is_same = |position| self.is_named(walked, position, name);
             let wrong = match check_name(name) {
                 Err(_) => Some("is not a name"),
-                Ok(()) if names.has(hash, is_same) => Some("is there twice"),
+                Ok(()) if names.has(hash, is_same) => Some("occurs twice"),
                 Ok(()) => None,
             };
             if let Some(wrong) = wrong {
@@ -107,7 +107,7 @@ impl Walker<'_> {
         record.is_some_and(|record| record.name() == name)
     }
 
-    /// Counts one entry; says whether it names a directory.
+    /// Counts one entry; returns whether it names a directory.
     fn entry(&self, directory: u32, entry: Entry, name: &[u8], at: usize) -> bool {
         let found = self.table.offset(entry.ino).map_or(AtPlace::Free, |offset| table::inspect(self.region, offset));
         let is_directory = entry.kind == entry_kind(libc::S_IFDIR);
@@ -132,7 +132,7 @@ impl Walker<'_> {
         is_directory
     }
 
-    /// Sets the parents of directories and finds those which the root does not reach.
+    /// Sets the parents of directories and finds those that the root does not reach.
     pub(super) fn connect(&self) {
         let mut parents = std::mem::take(&mut *self.parents.lock());
         parents.sort_unstable();
@@ -149,9 +149,9 @@ impl Walker<'_> {
         self.reach(&name_of);
     }
 
-    /// Reports the directories that the root does not reach: of a circle one, so that the others keep their names.
+    /// Reports unreachable directories: one per cycle, so that the others keep their names.
     fn reach(&self, name_of: &HashMap<u32, NameOf>) {
-        // `None` while it is on the path that is walked.
+        // `None` while it is on the current path.
         let mut reached: HashMap<u32, Option<bool>> = HashMap::from([(ROOT_INO, Some(true))]);
         let mut children: Vec<u32> = name_of.keys().copied().collect();
         children.sort_unstable();
@@ -178,13 +178,13 @@ impl Walker<'_> {
                 reached.insert(directory, Some(answer));
                 if !answer {
                     let fix = Fix::Entry(name_of[&directory].1);
-                    self.problem(directory, fix, format!("directory {directory} cannot be reached from the root"));
+                    self.problem(directory, fix, format!("directory {directory} is not reachable from the root"));
                 }
             }
         }
     }
 
-    /// Reports directories each of which is inside the next.
+    /// Reports a cycle of directories.
     fn circle(&self, directories: &[u32], name_of: &HashMap<u32, NameOf>) {
         if let Some(least) = directories.iter().min() {
             let text = format!("directory {least} is inside itself, by {} names", directories.len());
@@ -193,7 +193,7 @@ impl Walker<'_> {
     }
 }
 
-/// Where in the region the record at a position of a directory is, if that is in `block`.
+/// Byte of the region of the record at a position, if it is in `block`.
 fn record_at(block: u32, position: u32) -> usize {
     byte(block) + position as usize * UNIT % BLOCK
 }

@@ -1,4 +1,4 @@
-//! Each bit of what describes a file system.
+//! Flips each bit of the metadata.
 
 use super::dump::dump;
 use super::model::new;
@@ -22,9 +22,9 @@ fn every_flipped_bit_of_a_header_is_refused() {
     }
 }
 
-/// All content of files is in the cold store, so that every byte of the region that is not 0 describes something.
+/// All file content is in the cold store, so every nonzero byte of the region is metadata.
 #[test]
-fn every_flipped_bit_of_the_metadata_is_found_or_harmless() {
+fn flipped_metadata_bits_are_detected_or_harmless() {
     let (fs, nvm, cold) = small(64, 40);
     let file = fs.create(ROOT_INO, b"file", &new(libc::S_IFREG | 0o644)).unwrap().ino;
     (0..3).for_each(|block| assert_eq!(fs.write(file, block * BLOCK as u64, b"content", false), Ok(7)));
@@ -43,7 +43,7 @@ fn every_flipped_bit_of_the_metadata_is_found_or_harmless() {
         if image[at] == 0 {
             continue;
         }
-        // What lies behind the start of a block is like what lies there: free inodes, pointers to nothing.
+        // The end of a block resembles its start: free inodes, null pointers.
         let (is_start, is_inode) = (at % BLOCK < 128, (BLOCK..BLOCK + 4 * INODE_BYTES).contains(&at));
         for bit in (0..8).filter(|bit| is_start || is_inode || at % (8 * 61) == *bit) {
             image[at] ^= 1 << bit;

@@ -1,5 +1,4 @@
-//! Bytes that change behind the file system's back: names, links, sizes, attributes and evicted content are right
-//! afterwards, or the damage is seen.
+//! Random corruption: names, links, sizes, attributes and evicted content stay correct, or the damage is detected.
 
 use super::corruption_bytes::{bytes_of_inodes, bytes_of_names};
 use super::model::{new, pattern};
@@ -22,7 +21,7 @@ use std::path::Path;
 const BLOCKS: u64 = 1200;
 const SLOTS: u64 = 3000;
 
-/// Everything that can be asked of one inode.
+/// Everything observable of one inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     attr: Attr,
@@ -38,11 +37,11 @@ struct Sample {
     image: Vec<u8>,
     cold: SimCold,
     tree: Tree,
-    /// Bytes of metadata in the region: blocks, and how many bytes of each.
+    /// Metadata of the region: block, and its used bytes.
     metadata: Vec<(usize, usize)>,
-    /// Bytes of the region without which an inode is lost.
+    /// Bytes on which an inode depends.
     inodes: Vec<(Range<usize>, u32)>,
-    /// Bytes of the region without which a name of a directory is lost.
+    /// Bytes on which a name depends.
     names: Vec<super::corruption_bytes::BytesOfName>,
 }
 
@@ -97,7 +96,7 @@ impl Sample {
         Self { image, cold, tree, metadata, inodes, names }
     }
 
-    /// The paths and inodes that damage of a word at byte `at` of the region does not concern; all without damage there.
+    /// Paths and inodes that do not depend on the word at byte `at` of the region; all for `None`.
     fn what_stays(&self, at: Option<usize>) -> (BTreeSet<&str>, BTreeSet<u32>) {
         let is_hit = |bytes: &Range<usize>| at.is_some_and(|at| bytes.start < at + 8 && at < bytes.end);
         let lost: BTreeSet<u32> = self.inodes.iter().filter(|(bytes, _)| is_hit(bytes)).map(|(_, ino)| *ino).collect();
@@ -105,7 +104,7 @@ impl Sample {
             self.names.iter().filter(|(bytes, _)| is_hit(bytes)).map(|(_, name)| name).collect();
         let mut paths = BTreeSet::from([""]);
         let mut inodes = BTreeSet::new();
-        // Directories come before what is in them.
+        // Directories come before their content.
         for (path, seen) in &self.tree {
             let ino = seen.as_ref().unwrap().attr.ino;
             if !lost.contains(&ino) {
@@ -121,7 +120,7 @@ impl Sample {
         (paths, inodes)
     }
 
-    /// A place to damage: in the superblock, another metadata block, or an evicted one (`Err`).
+    /// Location to damage: in the superblock, another metadata block, or an evicted one (`Err`).
     fn target(&self, rng: &mut Pcg64) -> Result<usize, u32> {
         let slots = self.cold.slots();
         match rng.next_u32() % 8 {
@@ -135,7 +134,7 @@ impl Sample {
     }
 }
 
-/// The superblock's used bytes and all blocks in use but those of file content.
+/// The superblock's used bytes and all used blocks except file content.
 fn metadata_of(image: &[u8]) -> Vec<(usize, usize)> {
     let identity = identify(&*anonymous(image), Path::new("image")).unwrap();
     let found = survey(&Region::new(anonymous(image)), identity, Purpose::default());
@@ -149,7 +148,7 @@ fn metadata_of(image: &[u8]) -> Vec<(usize, usize)> {
     blocks
 }
 
-/// One to eight neighbouring bytes change.
+/// Changes one to eight adjacent bytes.
 fn damage(bytes: &mut [u8], at: usize, rng: &mut Pcg64) {
     let len = 1 + rng.next_u32() as usize % 8;
     let zeros = rng.next_u32().is_multiple_of(8);
@@ -213,8 +212,8 @@ fn same_or_error<T: PartialEq + std::fmt::Debug>(now: &FsResult<T>, then: &FsRes
     now.is_err()
 }
 
-/// Compares with what there was: everything is the same, or EIO. Returns whether there was an error. After a repair, paths may be
-/// missing, extended attributes gone, and what directories say of themselves different.
+/// Compares with the original: everything is equal, or EIO. Returns whether there was an error. After a repair, paths and
+/// extended attributes may be missing and directories may have other attributes.
 fn compare(now: &Tree, then: &Tree, repaired: bool, what: &str) -> bool {
     let mut errors = now.values().any(Result::is_err);
     for (path, seen) in now {
@@ -245,7 +244,7 @@ fn compare(now: &Tree, then: &Tree, repaired: bool, what: &str) -> bool {
     errors
 }
 
-/// A damaged copy of the sample: the byte of the region at which the damage begins, and words for it.
+/// A damaged copy of the sample, the first damaged byte of the region, and a description.
 fn damaged(sample: &Sample, rng: &mut Pcg64) -> (Vec<u8>, SimCold, Option<usize>, String) {
     let (mut image, cold) = (sample.image.clone(), sample.cold.crash(Survivors::All, rng));
     let target = sample.target(rng);
@@ -264,7 +263,7 @@ fn damaged(sample: &Sample, rng: &mut Pcg64) -> (Vec<u8>, SimCold, Option<usize>
 }
 
 #[test]
-fn three_hundred_corruptions_are_seen_or_harmless() {
+fn random_corruptions_are_detected_or_harmless() {
     let sample = Sample::new();
     let mut rng = Seed(25).stream("tierfs/corruption");
     let (mut refused, mut unreadable, mut harmless) = (0, 0, 0);
@@ -294,7 +293,7 @@ fn three_hundred_corruptions_are_seen_or_harmless() {
 }
 
 #[test]
-fn corruptions_while_it_is_mounted_are_seen_or_harmless() {
+fn corruptions_of_a_mounted_region_are_detected_or_harmless() {
     let sample = Sample::new();
     let mut rng = Seed(26).stream("tierfs/corruption-mounted");
     let mut seen = 0;
@@ -304,7 +303,7 @@ fn corruptions_while_it_is_mounted_are_seen_or_harmless() {
         let fs = TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default())
             .unwrap();
         let Ok(at) = sample.target(&mut rng) else { continue };
-        // SAFETY: nobody uses the file system meanwhile.
+        // SAFETY: no thread uses the file system.
         damage(unsafe { std::slice::from_raw_parts_mut(nvm.base(), nvm.len()) }, at, &mut rng);
         let what = format!("round {round}, byte {} of block {}", at % BLOCK, at / BLOCK);
         let scrubbed = fs.scrub();
@@ -318,7 +317,7 @@ fn corruptions_while_it_is_mounted_are_seen_or_harmless() {
 }
 
 #[test]
-fn repairs_leave_a_sound_file_system_with_nothing_wrong_in_it() {
+fn repairs_leave_a_sound_file_system() {
     let sample = Sample::new();
     let mut rng = Seed(27).stream("tierfs/repair");
     let (mut repaired, mut kept) = (0, 0);
@@ -328,7 +327,7 @@ fn repairs_leave_a_sound_file_system_with_nothing_wrong_in_it() {
         let nvm = SimNvm::new(&image);
         let report = match repair(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image")) {
             Ok(report) => report,
-            // The header is restored from the cold store's, where there are files.
+            // For files, the header is restored from the cold store's.
             Err(_) if at.is_some_and(|at| at < superblock::STATE) => continue,
             Err(error) => panic!("{what}: {error}"),
         };

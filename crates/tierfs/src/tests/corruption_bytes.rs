@@ -1,4 +1,4 @@
-//! Which bytes of a region belong to which inode and which name.
+//! Maps bytes of a region to inodes and names.
 
 use crate::TierFs;
 use crate::format::{BLOCK, INODE_BYTES, Pointer};
@@ -6,7 +6,7 @@ use crate::record::{UNIT, read_record, scan_block};
 use crate::region::byte;
 use std::ops::Range;
 
-/// The inodes in use, and the blocks of the targets of links.
+/// Used inodes, and the blocks of link targets.
 pub fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
     let mut bytes = Vec::new();
     for ino in 1..fs.table.end() {
@@ -23,7 +23,7 @@ pub fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
 
 pub type BytesOfName = (Range<usize>, (u32, Vec<u8>));
 
-/// The records of the entries of all directories, and the pointers to the blocks that they are in.
+/// The records of all directory entries, and the pointers to their blocks.
 pub fn bytes_of_names(fs: &TierFs) -> Vec<BytesOfName> {
     let mut bytes = Vec::new();
     for ino in 1..fs.table.end() {

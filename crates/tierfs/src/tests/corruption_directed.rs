@@ -1,4 +1,4 @@
-//! Damage at chosen places, and what a repair makes of it.
+//! Damage at chosen positions, and its repair.
 
 use super::dump::{Dump, dump};
 use super::model::{new, pattern};
@@ -18,7 +18,7 @@ const BLOCKS: u64 = 400;
 const FILE: u32 = libc::S_IFREG | 0o644;
 const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 
-/// A file system that was closed, and how to damage it.
+/// A closed file system that can be damaged.
 pub struct Closed {
     pub image: Vec<u8>,
     cold: SimCold,
@@ -26,12 +26,12 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// What `make` leaves; the bytes at the places that it returns are changed.
+    /// Changes the bytes at the positions that `make` returns.
     pub fn damaged(make: impl FnOnce(&TierFs) -> Vec<usize>) -> Self {
         Self::of(make, |fs| dump(fs).unwrap_or_default())
     }
 
-    /// The same without a look at the files.
+    /// The same without a snapshot of the files.
     fn crafted(make: impl FnOnce(&TierFs)) -> Self {
         let make = |fs: &TierFs| {
             make(fs);
@@ -54,7 +54,7 @@ impl Closed {
         check(anonymous(&self.image), Some(&self.cold), Path::new("image")).unwrap()
     }
 
-    /// Repairs; nothing is wrong afterwards.
+    /// Repairs, and checks that no problem is left.
     pub fn repair(&mut self) -> RepairReport {
         let nvm = SimNvm::new(&self.image);
         let report = repair(Box::new(nvm.clone()), Box::new(self.cold.clone()), Path::new("image")).unwrap();
@@ -68,7 +68,7 @@ impl Closed {
         open_image(&self.image, &self.cold, &Options::default()).unwrap()
     }
 
-    /// After a repair everything is as it was.
+    /// After a repair everything is as before.
     pub fn comes_back(mut self, what: &str) {
         let report = self.repair();
         assert_eq!((report.lost.len(), report.kept.len()), (0, 0), "{what}: {report:?}");
@@ -85,7 +85,7 @@ pub fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
     fs.create(parent, name.as_bytes(), &new(FILE)).unwrap().ino
 }
 
-/// Files in folders, more than one block of inodes of them.
+/// Files in folders, with more than one block of inodes.
 pub fn many(fs: &TierFs) {
     for number in 0..4 {
         let inside = folder(fs, ROOT_INO, &format!("folder-{number}"));
@@ -103,7 +103,7 @@ pub fn change(fs: &TierFs, ino: u32, change: impl FnOnce(&mut Inode)) {
     table::commit(&fs.region, offset, &inode);
 }
 
-/// Adds an entry without looking at the name; returns where it is.
+/// Adds an entry without checking the name; returns its position.
 fn enter(fs: &TierFs, parent: u32, name: &[u8], ino: u32) -> usize {
     let directory = fs.directory(parent).unwrap();
     let mut names = directory.state.write();
@@ -153,7 +153,7 @@ fn read(fs: &TierFs, ino: u32, index: usize) -> FsResult<Vec<u8>> {
     fs.read(ino, (index * BLOCK) as u64, &mut block).map(|_| block)
 }
 
-/// A file of five blocks whose tree a repair gave up.
+/// A file of five blocks whose tree a repair discarded.
 fn lost_file(height: u8) -> (TierFs, u32) {
     let mut closed = Closed::crafted(|fs| {
         let ino = file(fs, ROOT_INO, "f");
@@ -167,7 +167,7 @@ fn lost_file(height: u8) -> (TierFs, u32) {
 }
 
 #[test]
-fn no_block_of_a_file_that_was_given_up_reads_as_zeros() {
+fn discarded_file_does_not_read_as_zeros() {
     for height in 0..8 {
         let (fs, ino) = lost_file(height);
         for index in 0..5 {
@@ -177,7 +177,7 @@ fn no_block_of_a_file_that_was_given_up_reads_as_zeros() {
 }
 
 #[test]
-fn what_was_given_up_can_be_overwritten_and_cut_off() {
+fn discarded_file_can_be_overwritten_and_truncated() {
     for height in 0..5 {
         let (fs, ino) = lost_file(height);
         fs.write(ino, 2 * BLOCK as u64, &[7; BLOCK], false).unwrap();
@@ -193,7 +193,7 @@ fn what_was_given_up_can_be_overwritten_and_cut_off() {
 }
 
 #[test]
-fn names_that_no_system_call_makes_are_given_up() {
+fn invalid_names_are_discarded() {
     for name in [&b"/"[..], b"a/b", b".", b"..", b"a\0b", b"twice"] {
         let mut closed = Closed::damaged(|fs| {
             file(fs, ROOT_INO, "twice");
@@ -213,7 +213,7 @@ fn names_that_no_system_call_makes_are_given_up() {
 }
 
 #[test]
-fn of_a_circle_of_directories_one_loses_its_name() {
+fn one_directory_of_a_cycle_loses_its_name() {
     let mut closed = Closed::damaged(|fs| {
         let a = folder(fs, ROOT_INO, "a");
         let b = folder(fs, a, "b");
@@ -233,7 +233,7 @@ fn of_a_circle_of_directories_one_loses_its_name() {
 }
 
 #[test]
-fn what_is_not_listed_is_counted() {
+fn unlisted_problems_are_counted() {
     let closed = Closed::damaged(|fs| {
         let ino = file(fs, ROOT_INO, "f");
         for child in 0..3 {
@@ -248,13 +248,12 @@ fn what_is_not_listed_is_counted() {
     assert_eq!(report.problems.len() as u64 + report.more_problems, 3 * 512, "{} listed", report.problems.len());
 }
 
-/// The only block of a directory.
 fn block_of(fs: &TierFs, ino: u32) -> u32 {
     fs.load(fs.table.offset(ino).unwrap()).unwrap().root.address()
 }
 
 #[test]
-fn entries_of_an_earlier_use_of_a_block_do_not_come_back() {
+fn entries_of_a_reused_block_do_not_reappear() {
     const FILES: usize = 20;
     let mut given_up = 0;
     let mut closed = Closed::damaged(|fs| {
@@ -276,7 +275,7 @@ fn entries_of_an_earlier_use_of_a_block_do_not_come_back() {
     assert!(!found.keys().any(|path| path.contains("a-name")), "{:?}", found.keys());
 }
 
-/// A file, then a directory with a name in it whose block the file has, too.
+/// A file, then a directory with a name whose block the file shares.
 fn shared_block(fs: &TierFs) -> [u32; 2] {
     let (ino, folder) = (file(fs, ROOT_INO, "f"), folder(fs, ROOT_INO, "d"));
     file(fs, folder, "inside");
@@ -286,7 +285,7 @@ fn shared_block(fs: &TierFs) -> [u32; 2] {
 }
 
 #[test]
-fn of_a_block_of_a_file_and_a_directory_the_names_are_kept() {
+fn names_are_kept_in_a_block_shared_with_a_file() {
     let mut closed = Closed::damaged(|fs| {
         shared_block(fs);
         vec![]
@@ -299,7 +298,7 @@ fn of_a_block_of_a_file_and_a_directory_the_names_are_kept() {
 }
 
 #[test]
-fn a_block_is_given_up_by_one_of_two_directories() {
+fn block_shared_by_two_directories_stays_with_one() {
     let mut closed = Closed::damaged(|fs| {
         let [_, with_names] = shared_block(fs);
         let root = fs.load(fs.table.offset(with_names).unwrap()).unwrap().root;
@@ -314,7 +313,7 @@ fn a_block_is_given_up_by_one_of_two_directories() {
 }
 
 #[test]
-fn a_directory_whose_block_is_one_of_inodes_harms_none() {
+fn directory_that_claims_a_block_of_inodes_is_harmless() {
     let mut closed = Closed::damaged(|fs| {
         many(fs);
         let ino = folder(fs, ROOT_INO, "d");

@@ -1,4 +1,4 @@
-//! Damage of the table of inodes, and what a repair restores of it.
+//! Damage of the table of inodes, and its repair.
 
 use super::corruption_directed::{Closed, file, many};
 use super::sim::small;
@@ -32,7 +32,7 @@ fn any_pointer_of_the_table_of_inodes_comes_back() {
 }
 
 #[test]
-fn the_root_of_the_table_comes_back_from_its_copy_or_without_it() {
+fn root_of_the_table_is_restored_with_or_without_its_copy() {
     for places in [vec![superblock::INODE_TREE], vec![superblock::INODE_TREE, superblock::INODE_TREE_COPY]] {
         let what = format!("{places:?}");
         Closed::damaged(|fs| {
@@ -43,7 +43,7 @@ fn the_root_of_the_table_comes_back_from_its_copy_or_without_it() {
     }
 }
 
-/// Puts a node above the root of the table; returns it and what was the root.
+/// Puts a node above the root of the table; returns it and the old root.
 fn heighten(fs: &TierFs) -> (u32, u32) {
     many(fs);
     let (old, node) = (table_root(fs), fresh(fs));
@@ -61,7 +61,7 @@ fn a_node_of_the_table_comes_back() {
 }
 
 #[test]
-fn a_node_of_the_table_that_is_gone_ends_no_repair() {
+fn missing_node_of_the_table_does_not_abort_a_repair() {
     let mut closed = Closed::damaged(|fs| {
         file(fs, ROOT_INO, "in-the-first-block");
         let (node, below) = heighten(fs);
@@ -91,12 +91,12 @@ fn stale(fs: &TierFs) -> Vec<usize> {
 }
 
 #[test]
-fn a_copy_that_is_not_the_root_is_seen_and_written_anew() {
+fn wrong_copy_of_the_root_is_detected_and_rewritten() {
     Closed::damaged(stale).comes_back("a stale copy");
     Closed::damaged(|_| vec![superblock::INODE_TREE_COPY]).comes_back("a damaged copy");
     let mut closed = Closed::damaged(stale);
     assert_eq!(closed.check().problems.len(), 1);
-    // What a crash leaves is no damage.
+    // Traces of a crash are not damage.
     closed.image[superblock::STATE..][..8].copy_from_slice(&superblock::DIRTY.to_le_bytes());
     let report = closed.check();
     assert!(report.is_sound() && report.notes.iter().any(|note| note.contains("copy")), "{report:?}");

@@ -1,4 +1,4 @@
-//! Regions that somebody made on purpose, with right sums: they are judged, without panic, and soon.
+//! Maliciously crafted regions with valid checksums: checks finish soon and do not panic.
 
 use super::model::new;
 use super::sim::{SimCold, SimNvm, anonymous, empty_image, open_image, small};
@@ -10,7 +10,7 @@ use crate::table;
 use crate::{NewInode, TierError, TierFs};
 use std::path::Path;
 
-/// A file system with one inode of `kind`, whose content is what `craft` makes of it.
+/// A file system with one inode of `kind`, whose content `craft` changes.
 fn crafted(kind: u32, craft: impl FnOnce(&TierFs, &mut Inode)) -> CheckReport {
     let (fs, nvm, cold) = small(200, 100);
     let one = NewInode { target: b"target", ..new(kind | 0o755) };
@@ -56,7 +56,7 @@ fn a_directory_that_is_its_own_node() {
 }
 
 #[test]
-fn sizes_that_no_file_system_has() {
+fn impossible_sizes() {
     let header = |blocks, slots| {
         let mut image = empty_image(64, 16);
         let header = Identity { pair: [1; 16], blocks, slots }.encode_region();
@@ -71,7 +71,7 @@ fn sizes_that_no_file_system_has() {
 }
 
 #[test]
-fn blocks_behind_the_end_that_the_header_names() {
+fn blocks_past_the_end_in_the_header() {
     let nvm = SimNvm::new(&vec![0; 200 * BLOCK]);
     format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks: 128, slots: 100 }).unwrap();
     let fs = open_image(&nvm.image(), &SimCold::default(), &Options::default()).unwrap();
@@ -80,7 +80,7 @@ fn blocks_behind_the_end_that_the_header_names() {
     let inode = Inode { root: Pointer::resident(150), size: 5, ..fs.load(offset).unwrap() };
     table::commit(&fs.region, offset, &inode);
     fs.close();
-    // SAFETY: nobody uses the file system any more.
+    // SAFETY: no thread uses the file system any more.
     let image = unsafe { std::slice::from_raw_parts(fs.region.nvm().base(), 200 * BLOCK) }.to_vec();
     names_the_path(&check(anonymous(&image), None, Path::new("image")).unwrap());
 }

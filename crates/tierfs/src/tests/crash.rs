@@ -1,5 +1,4 @@
-//! A crash at every persist of a recorded workload: what is found afterwards is the state before or after the
-//! operation under way, and nothing else.
+//! Crashes at every persist of a recorded workload: the state afterwards is the one before or after the current operation.
 
 use super::dump::{Dump, dump};
 use super::model::{Op, apply, new, op};
@@ -31,8 +30,8 @@ fn expected_states(ops: &[Op]) -> Vec<Dump> {
     states
 }
 
-/// Runs `ops` and crashes at every persist in three ways, and in two more for each of some of the cache lines that are not
-/// persisted (at most about `lines`): without it, and with a part of it alone. Returns how many crashes there were.
+/// Runs `ops` and crashes at every persist in three ways, and in two more for each of about `lines` unpersisted cache lines:
+/// without it, and with a part of it only. Returns the number of crashes.
 fn crash_everywhere(ops: Vec<Op>, seed: Seed, lines: usize) -> usize {
     let states = Arc::new(expected_states(&ops));
     let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
@@ -68,7 +67,7 @@ fn crash_everywhere(ops: Vec<Op>, seed: Seed, lines: usize) -> usize {
     crashes.load(Ordering::Relaxed)
 }
 
-/// Operations that are atomic as a whole. A punch and a preallocation are promised block by block only.
+/// Operations that are atomic as a whole. Punch and preallocation are atomic only per block.
 fn atomic_op() -> impl Strategy<Value = Op> {
     op().prop_filter("atomic", |op| !matches!(op, Op::Punch(..) | Op::Preallocate(..) | Op::Remount))
 }
@@ -80,7 +79,7 @@ fn workload(seed: u8, length: usize) -> Vec<Op> {
 }
 
 #[test]
-fn every_crash_of_a_fixed_workload_leaves_a_whole_state() {
+fn crashes_of_a_fixed_workload_leave_a_consistent_state() {
     let ops = vec![
         Op::Mkdir(0, 0),
         Op::Create(0, 2),
@@ -118,20 +117,20 @@ fn every_crash_of_a_fixed_workload_leaves_a_whole_state() {
 }
 
 #[test]
-fn every_crash_of_random_workloads_leaves_a_whole_state() {
+fn crashes_of_random_workloads_leave_a_consistent_state() {
     let crashes: usize = (0..5).map(|seed| crash_everywhere(workload(seed, 150), Seed(u64::from(seed)), 1)).sum();
     assert!(crashes > 2000, "{crashes}");
 }
 
 #[test]
 #[ignore = "long: minutes"]
-fn every_crash_of_many_random_workloads_leaves_a_whole_state() {
+fn crashes_of_many_random_workloads_leave_a_consistent_state() {
     for seed in 0..150 {
         crash_everywhere(workload(seed, 150), Seed(u64::from(seed)), 4);
     }
 }
 
-/// Crashes at every persist of `change`, before and after what it persists, and shows the file `a` to `judge`.
+/// Crashes at every persist of `change`, before and after it takes effect, and passes the file `a` to `judge`.
 fn crash_in(prepare: impl FnOnce(&TierFs, u32), change: impl FnOnce(&TierFs, u32), judge: fn(Attr, Vec<u8>)) {
     let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
     let fs =
@@ -155,7 +154,7 @@ fn crash_in(prepare: impl FnOnce(&TierFs, u32), change: impl FnOnce(&TierFs, u32
 }
 
 #[test]
-fn set_user_id_goes_with_the_first_byte_that_changes() {
+fn set_user_id_is_cleared_with_the_first_changed_byte() {
     let old = |fs: &TierFs, a: u32| assert!(fs.write(a, 0, &[1; 3 * 4096], false).unwrap() > 0);
     let judge = |attr: Attr, content: Vec<u8>| {
         assert!(attr.mode & libc::S_ISUID == 0 || content.iter().all(|byte| *byte == 1), "{attr:?}");
@@ -166,7 +165,7 @@ fn set_user_id_goes_with_the_first_byte_that_changes() {
 }
 
 #[test]
-fn sizes_and_times_that_are_set_together_come_together() {
+fn size_and_times_are_set_atomically() {
     let set = SetAttr { size: Some(100), mtime: Some(5), atime: Some(6), mode: Some(0o600), ..SetAttr::default() };
     let judge = |attr: Attr, _: Vec<u8>| {
         assert_eq!(attr.size == 100, attr.mtime == 5 && attr.mode & 0o7777 == 0o600, "{attr:?}");

@@ -1,4 +1,4 @@
-//! The visible state of a file system as plain data, times left out.
+//! The visible state of a file system as plain data, without times.
 
 use crate::format::ROOT_INO;
 use crate::{FsResult, TierFs};

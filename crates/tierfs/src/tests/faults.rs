@@ -1,4 +1,4 @@
-//! A cold store that fails or is full, and memory that is full.
+//! A cold store that fails or is full, and full memory.
 
 use super::model::{new, pattern, resolve};
 use super::sim::{SimCold, anonymous, small};
@@ -20,7 +20,7 @@ fn read_all(fs: &TierFs, ino: u32) -> Result<Vec<u8>, Errno> {
 }
 
 #[test]
-fn unreadable_cold_blocks_are_eio_and_nothing_else_suffers() {
+fn unreadable_cold_blocks_only_affect_their_reads() {
     let (fs, _, cold) = small(200, 1000);
     let (a, b) = (file(&fs, "a"), file(&fs, "b"));
     fs.write(a, 0, &pattern(20 * BLOCK, 1), false).unwrap();
@@ -129,7 +129,7 @@ fn a_hot_block_survives_the_hand() {
 }
 
 #[test]
-fn attributes_go_without_space_and_without_waiting_for_readers() {
+fn attributes_are_removed_without_space_or_waiting() {
     let (fs, _, _) = small(128, 200);
     let a = file(&fs, "a");
     fs.set_xattr(a, b"user.one", b"value", true, false).unwrap();
@@ -150,7 +150,7 @@ fn attributes_go_without_space_and_without_waiting_for_readers() {
 }
 
 #[test]
-fn a_scrub_counts_the_blocks_that_have_their_sums() {
+fn scrub_counts_blocks_with_correct_sums() {
     let (fs, _, cold) = small(200, 1000);
     let a = file(&fs, "a");
     fs.write(a, 0, &pattern(20 * BLOCK, 1), false).unwrap();

@@ -1,4 +1,4 @@
-//! Memory that once could not be made durable: nothing changes any more, and nothing that was given up is used again.
+//! A failed persist: nothing changes afterwards, and nothing that was freed is reused.
 
 use super::dump::dump;
 use super::model::{new, pattern};
@@ -33,7 +33,7 @@ fn refuses_changes(fs: &TierFs, a: u32, b: u32) {
 }
 
 #[test]
-fn nothing_that_a_failed_persist_gave_up_is_used_again() {
+fn blocks_freed_by_a_failed_persist_are_not_reused() {
     let mut failures = 0;
     for persists in 0..9 {
         let (fs, nvm, cold) = small(200, 1000);
@@ -61,7 +61,7 @@ fn nothing_that_a_failed_persist_gave_up_is_used_again() {
 }
 
 #[test]
-fn an_eviction_that_is_not_durable_frees_no_block() {
+fn eviction_without_durability_frees_no_block() {
     let mut failures = 0;
     for persists in 0..12 {
         let (fs, nvm, cold) = small(200, 1000);
@@ -84,7 +84,7 @@ fn an_eviction_that_is_not_durable_frees_no_block() {
 }
 
 #[test]
-fn the_number_of_a_new_inode_stays_in_use_where_its_name_may_be_durable() {
+fn new_inode_number_stays_in_use_if_its_name_may_be_durable() {
     let mut failures = 0;
     for persists in 0..9 {
         let (fs, nvm, _) = small(200, 100);
@@ -106,7 +106,7 @@ fn the_number_of_a_new_inode_stays_in_use_where_its_name_may_be_durable() {
 }
 
 #[test]
-fn a_number_that_was_not_used_is_given_back() {
+fn unused_inode_number_is_returned() {
     let (fs, _, _) = small(200, 100);
     fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
     let free = fs.table.free();

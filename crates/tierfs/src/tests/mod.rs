@@ -1,4 +1,4 @@
-//! Tests of the core as a whole, over doubles of memory and cold store.
+//! Tests of the core with simulated memory and cold store.
 
 mod bits;
 mod corruption;

@@ -1,4 +1,4 @@
-//! The file system against a model of plain maps, under random operations.
+//! Compares the file system with a model of plain maps under random operations.
 
 use super::dump::{Dump, Node, dump};
 use super::sim::{open_image, small};
@@ -64,7 +64,7 @@ fn directory_path(d: u8) -> String {
 }
 
 fn name(n: u8) -> String {
-    // One name is long, so that records of different sizes meet in a block.
+    // One name is long, so that a block holds records of different sizes.
     if n == 5 { "n".repeat(200) } else { format!("n{n}") }
 }
 
@@ -86,7 +86,7 @@ pub fn new(mode: u32) -> NewInode<'static> {
     NewInode { mode, uid: 0, gid: 0, rdev: 0, target: b"" }
 }
 
-/// Applies an operation to the file system; bytes read are returned.
+/// Applies an operation; returns the bytes read.
 pub fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
     let at = |d: &u8, n: &u8| resolve(fs, &format!("{}/{}", directory_path(*d), name(*n)));
     let parent = |d: &u8| resolve(fs, &directory_path(*d));
@@ -152,7 +152,7 @@ struct Inode {
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What a file system is: inodes and names, nothing more.
+/// Reference model: inodes and names.
 pub struct Model(Vec<Inode>);
 
 impl Model {

@@ -1,4 +1,4 @@
-//! Rules of POSIX that the kernel leaves to the file system.
+//! POSIX rules that the kernel leaves to the file system.
 
 use super::model::{new, pattern, resolve};
 use super::sim::small;
@@ -37,7 +37,7 @@ fn a_number_used_again_has_another_generation() {
 }
 
 #[test]
-fn set_id_bits_go_where_they_must() {
+fn set_id_bits_are_cleared_as_required() {
     let (fs, _, _) = small(200, 100);
     let ino = fs.create(ROOT_INO, b"a", &new(libc::S_IFREG | 0o6755)).unwrap().ino;
     fs.write(ino, 0, b"x", false).unwrap();
@@ -85,7 +85,7 @@ fn holes_are_found() {
 }
 
 #[test]
-fn bytes_past_the_end_never_come_back() {
+fn bytes_past_the_end_never_reappear() {
     let (fs, _, _) = small(400, 1000);
     let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
     fs.write(ino, 0, &[9; 3 * BLOCK], false).unwrap();
@@ -140,7 +140,7 @@ fn directories_of_many_names_keep_cookies_and_space() {
         if count == 0 {
             break;
         }
-        // Removal between two calls moves nobody.
+        // Removal between two calls does not move entries.
         if let Some(last) = seen.iter().next_back().filter(|name| name.starts_with(b"file-")).cloned() {
             let _ = fs.unlink(d, &last);
         }
@@ -170,7 +170,7 @@ fn names_are_checked() {
 }
 
 #[test]
-fn a_page_of_a_map_does_not_undo_what_was_written_past_the_cache() {
+fn mapped_page_does_not_undo_uncached_writes() {
     let (fs, _, _) = small(200, 100);
     let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
     let content = || {
@@ -205,7 +205,7 @@ fn a_page_of_a_map_does_not_undo_what_was_written_past_the_cache() {
 }
 
 #[test]
-fn what_the_kernel_held_of_a_file_is_forgotten_with_it() {
+fn cache_state_is_forgotten_with_the_file() {
     let (fs, _, _) = small(200, 100);
     let first = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
     fs.write_through_cache(first, 0, &[1; BLOCK], false).unwrap();

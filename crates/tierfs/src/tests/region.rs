@@ -1,5 +1,4 @@
-//! The copies of a region, which are unsafe code, against a model of safe slices: the same bytes after any calls, and a panic for
-//! every place outside.
+//! Compares the unsafe copies of a region with a model of safe slices: equal bytes after any calls, and a panic outside.
 
 use crate::format::BLOCK;
 use crate::nvm::MappedNvm;
@@ -22,9 +21,9 @@ enum Call {
     Fresh(u32, u8),
 }
 
-/// Places inside, at the end, behind it, and where a sum passes the largest number.
+/// Offsets inside, at the end, past it, and close to overflow.
 fn place() -> impl Strategy<Value = usize> {
-    // Most are those of words.
+    // Most are word-aligned.
     prop_oneof![12 => (0..LEN / 8).prop_map(|word| word * 8), 6 => 0..LEN - 2 * BLOCK, 1 => LEN - 16..=LEN + 16, 1 => usize::MAX - 16..=usize::MAX]
 }
 
@@ -48,7 +47,7 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 fn to_region(region: &Region, call: &Call) -> Vec<u8> {
-    // SAFETY: the region belongs to this thread alone, and slices of it live no longer than a call.
+    // SAFETY: only this thread uses the region, and slices live no longer than a call.
     unsafe {
         match call {
             Call::Read(at, length) => {
@@ -68,7 +67,7 @@ fn to_region(region: &Region, call: &Call) -> Vec<u8> {
     Vec::new()
 }
 
-/// The same on a slice; `None`: a place outside, or of no word.
+/// The same on a slice; `None`: out of bounds or unaligned.
 fn to_model(model: &mut [u8], call: &Call) -> Option<Vec<u8>> {
     let range = |at: usize, length: usize| Some(at..at.checked_add(length)?);
     let word = |at: usize| if at.is_multiple_of(8) { range(at, 8) } else { None };
@@ -94,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 60 }))]
 
     #[test]
-    fn copies_are_those_of_slices(calls in prop::collection::vec(call(), 1..40)) {
+    fn copies_match_slices(calls in prop::collection::vec(call(), 1..40)) {
         let region = Region::new(Box::new(MappedNvm::anonymous(LEN as u64).unwrap()));
         let mut model = vec![0; LEN];
         for call in calls {

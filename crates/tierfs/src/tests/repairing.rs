@@ -1,4 +1,4 @@
-//! What has lost its name is kept, whatever stands in the way of a repair.
+//! Repairs keep inodes that lost their names under adverse conditions.
 
 use super::dump::dump;
 use super::model::{new, pattern};
@@ -20,7 +20,7 @@ fn content(number: u8) -> Vec<u8> {
     pattern(2 * BLOCK + 7, number)
 }
 
-/// Where the inode of the directory `d` is.
+/// Offset of the inode of directory `d`.
 fn inode_of_d(fs: &TierFs) -> usize {
     fs.table.offset(fs.lookup(ROOT_INO, b"d").unwrap().ino).unwrap()
 }
@@ -31,7 +31,7 @@ fn name_of_d(fs: &TierFs) -> usize {
     fs.record_at(&names, fs.find_entry(&names, b"d").unwrap().unwrap().position).unwrap()
 }
 
-/// A file system with a directory of files, as it is after `more`; the byte at `place` is damaged.
+/// A file system with a directory of files, changed by `more`; the byte at `place` is damaged.
 fn without_a_directory(place: fn(&TierFs) -> usize, more: impl FnOnce(&TierFs)) -> (Vec<u8>, SimCold) {
     let (fs, nvm, cold) = small(300, 200);
     let folder = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
@@ -61,7 +61,7 @@ fn nothing_is_missing(fs: &TierFs, what: &str) {
 }
 
 #[test]
-fn a_file_in_place_of_the_folder_does_not_end_a_repair() {
+fn file_named_lost_and_found_does_not_abort_a_repair() {
     let (image, cold) =
         without_a_directory(inode_of_d, |fs| assert!(fs.create(ROOT_INO, b"lost+found", &new(FILE)).is_ok()));
     let (image, report) = repaired(&image, &cold);
@@ -71,7 +71,7 @@ fn a_file_in_place_of_the_folder_does_not_end_a_repair() {
 }
 
 #[test]
-fn full_memory_does_not_end_a_repair() {
+fn full_memory_does_not_abort_a_repair() {
     let (image, cold) = without_a_directory(name_of_d, |fs| {
         let [large, small @ ..] = ["large", "1", "2", "3", "4", "5"]
             .map(|name| fs.create(ROOT_INO, name.as_bytes(), &new(FILE)).unwrap().ino);
@@ -79,7 +79,7 @@ fn full_memory_does_not_end_a_repair() {
         while fs.write(large, at, &[9; BLOCK], false).is_ok() {
             at += BLOCK as u64;
         }
-        // A write may need more than there is; an attribute needs one block.
+        // A write may need more than is free; an attribute needs one block.
         assert!(small.iter().any(|ino| fs.set_xattr(*ino, b"user.a", b"", false, false).is_err()));
     });
     let (image, report) = repaired(&image, &cold);
@@ -88,12 +88,12 @@ fn full_memory_does_not_end_a_repair() {
 }
 
 #[test]
-fn what_finds_no_space_for_a_name_is_kept_until_there_is_some() {
+fn nameless_inodes_are_kept_until_there_is_space() {
     let (image, cold) = without_a_directory(name_of_d, |fs| {
         let large = fs.create(ROOT_INO, b"large", &new(FILE)).unwrap().ino;
         fs.write(large, 0, &pattern(2 * BLOCK, 9), false).unwrap();
         let root = fs.load(fs.table.offset(large).unwrap()).unwrap().root;
-        // The rest of memory, behind the end of the file.
+        // Uses up the remaining memory.
         let mut rest = Vec::new();
         while fs.blocks.take(1, true, &mut rest) {}
         assert!(rest.len() < 500);
@@ -118,7 +118,7 @@ fn what_finds_no_space_for_a_name_is_kept_until_there_is_some() {
 }
 
 #[test]
-fn a_repair_that_was_cut_off_loses_nothing() {
+fn interrupted_repair_loses_nothing() {
     let (image, cold) = without_a_directory(inode_of_d, |_| {});
     let nvm = SimNvm::new(&image);
     let left = Arc::new(Mutex::new(Vec::new()));
@@ -141,7 +141,7 @@ fn a_repair_that_was_cut_off_loses_nothing() {
 }
 
 #[test]
-fn a_repair_that_is_not_durable_is_no_repair() {
+fn repair_without_durability_fails() {
     let (image, cold) = without_a_directory(inode_of_d, |_| {});
     for persists in 0..20 {
         let nvm = SimNvm::new(&image);

@@ -1,4 +1,4 @@
-//! Doubles of memory and cold store that know what a crash would leave.
+//! Simulated memory and cold store that model crashes.
 
 use crate::cold::{AlignedBuffer, ColdStore};
 use crate::format::{BLOCK, Identity};
@@ -17,18 +17,18 @@ use std::sync::Arc;
 const LINE: usize = 64;
 const SECTOR: usize = 512;
 
-/// What is called at every persist, before it takes effect: (memory as stored, memory as durable).
+/// Called at every persist before it takes effect: (memory as stored, memory as durable).
 pub type Hook = Box<dyn FnMut(&[u8], &[u8]) + Send>;
 
 struct SimState {
     durable: Vec<u8>,
     hook: Option<Hook>,
-    /// Persists until one fails.
+    /// Number of persists until one fails.
     until_failure: Option<usize>,
     failed: bool,
 }
 
-/// Memory whose stores are durable only after `persist`, by cache lines.
+/// Memory whose stores become durable by cache lines on `persist`.
 #[derive(Clone)]
 pub struct SimNvm {
     memory: Arc<Shared>,
@@ -54,7 +54,7 @@ impl SimNvm {
         self.state.lock().hook = Some(hook);
     }
 
-    /// After `count` more persists one fails, as msync(2) does: once, and those that follow succeed again.
+    /// Lets one persist fail after `count` more, as msync(2) does: later ones succeed again.
     pub fn fail_after(&self, count: usize) {
         self.state.lock().until_failure = Some(count);
     }
@@ -110,7 +110,7 @@ unsafe impl Nvm for SimNvm {
     }
 }
 
-/// Which unpersisted words reach the memory in a crash. A cold sector is whole or not there, a cache line can tear.
+/// Unpersisted words that survive a crash. A cold sector is written or not; a cache line can tear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survivors {
     None,
@@ -122,12 +122,12 @@ pub enum Survivors {
     Torn(usize),
 }
 
-/// Cache lines that are not persisted.
+/// Number of unpersisted cache lines.
 pub fn unpersisted(stored: &[u8], durable: &[u8]) -> usize {
     stored.chunks(LINE).zip(durable.chunks(LINE)).filter(|(now, then)| now != then).count()
 }
 
-/// An image that a crash may leave: every word that differs may have survived or not.
+/// An image after a crash: every changed word may have survived or not.
 pub fn crash_image(stored: &[u8], durable: &[u8], survivors: Survivors, rng: &mut Pcg64) -> Vec<u8> {
     let mut image = durable.to_vec();
     let lines = stored.chunks(LINE).zip(durable.chunks(LINE)).enumerate();
@@ -157,7 +157,7 @@ struct ColdState {
     fail_writes: Option<i32>,
 }
 
-/// A cold store in memory which loses unsynced slots in a crash, and fails when told to.
+/// A cold store in memory that loses unsynced slots in a crash, and fails on request.
 #[derive(Clone, Default)]
 pub struct SimCold(Arc<Mutex<ColdState>>);
 
@@ -219,7 +219,7 @@ impl ColdStore for SimCold {
         let mut state = self.0.lock();
         for (index, chunk) in from.chunks(BLOCK).enumerate() {
             if let Some(errno) = state.fail_writes {
-                // Half of the batch arrives.
+                // Half of the batch is written.
                 if index * 2 >= from.len() / BLOCK {
                     return Err(io::Error::from_raw_os_error(errno));
                 }

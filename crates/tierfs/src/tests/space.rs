@@ -1,4 +1,4 @@
-//! What was taken is given back: memory of inodes and directories, slots and their space, and eviction itself.
+//! Everything is released: memory of inodes and directories, slots and their space; eviction resumes.
 
 use super::model::{new, pattern};
 use super::sim::{SimCold, anonymous, empty_image, open_image, small};
@@ -20,7 +20,7 @@ fn make_many(fs: &TierFs, folder: u32, count: u32) {
 }
 
 #[test]
-fn memory_of_inodes_and_directories_returns() {
+fn memory_of_inodes_and_directories_is_freed() {
     let (fs, nvm, cold) = small(2000, 100);
     let folder = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
     let (before, inodes) = (fs.stats().free_blocks, fs.statfs().free_inodes);
@@ -111,7 +111,7 @@ fn space_of_deleted_content_is_punched_and_that_of_moved_content_is_not() {
 }
 
 #[test]
-fn slots_that_wait_to_be_punched_are_free_for_who_needs_them() {
+fn slots_waiting_for_a_punch_are_available_on_demand() {
     let (fs, _, _) = small(200, 100);
     for round in 0..4u8 {
         let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
@@ -128,7 +128,7 @@ fn slots_that_wait_to_be_punched_are_free_for_who_needs_them() {
 }
 
 #[test]
-fn eviction_goes_on_once_the_disk_has_space() {
+fn eviction_resumes_once_the_disk_has_space() {
     let (fs, _, cold) = small(200, 1000);
     let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
     fs.write(ino, 0, &pattern(50 * BLOCK, 1), false).unwrap();
@@ -174,9 +174,9 @@ fn attributes_fill_a_chain_of_blocks() {
     drop(empty_image(64, 16));
 }
 
-/// The CLOCK hand goes around twice where it finds less than is wanted, and comes by a leaf without a mark both times.
+/// The CLOCK hand goes around twice if it finds too few candidates, and passes an unmarked leaf both times.
 #[test]
-fn a_leaf_that_the_hand_comes_by_twice_is_evicted_once() {
+fn leaf_passed_twice_is_evicted_once() {
     let (fs, nvm, _) = small(200, 100);
     for name in [b"a", b"b"] {
         let ino = fs.create(ROOT_INO, name, &new(FILE)).unwrap().ino;

@@ -1,4 +1,4 @@
-//! How often a request makes something durable: on a disk each time costs a flush of its cache.
+//! Number of syncs per request: on a disk each one flushes the cache.
 
 use super::model::{new, pattern};
 use super::sim::{SimCold, SimNvm, empty_image};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_request_syncs_a_few_times_whatever_its_size() {
+fn syncs_do_not_depend_on_request_size() {
     let nvm = SimNvm::new(&empty_image(4000, 9000));
     let fs = TierFs::open(Box::new(nvm.clone()), Box::new(SimCold::default()), Path::new("image"), &Options::default())
         .unwrap();

@@ -1,4 +1,4 @@
-//! Many threads and an evictor that never rests.
+//! Many threads and a permanently active evictor.
 
 use super::dump::dump;
 use super::model::new;
@@ -16,7 +16,7 @@ fn word(rng: &mut impl Rng, below: u64) -> u64 {
     rng.next_u64() % below
 }
 
-/// Every block carries its file, index and a stamp in every word: a torn or foreign block is seen.
+/// Every word of a block holds its file, index and a stamp, so that torn or foreign blocks are detected.
 fn stamped(file: u64, index: u64, stamp: u64) -> Vec<u8> {
     let value = file << 48 | index << 24 | stamp;
     value.to_le_bytes().repeat(BLOCK / 8)

@@ -1,4 +1,4 @@
-//! The body of the fuzz target on its committed corpus and on random changes.
+//! Runs the fuzz target's body on its committed corpus and on random changes.
 
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
@@ -7,7 +7,7 @@ use senesce_core::Seed;
 mod tier_region;
 
 #[test]
-fn the_corpus_is_judged() {
+fn corpus_is_checked() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/tier_region");
     let mut sound = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {
@@ -17,13 +17,13 @@ fn the_corpus_is_judged() {
 }
 
 #[test]
-fn random_changes_are_judged() {
+fn random_changes_are_checked() {
     judge(150);
 }
 
 #[test]
 #[ignore = "long: a minute"]
-fn many_random_changes_are_judged() {
+fn many_random_changes_are_checked() {
     judge(3000);
 }
 
@@ -33,7 +33,7 @@ fn judge(rounds: u32) {
     for round in 0..rounds {
         let mut patches = Vec::new();
         for _ in 0..1 + round % 4 {
-            // Most of the image is file content or free: aim at the first blocks, too.
+            // Most of the image is file content or free, so the first blocks are targeted as well.
             let span = if random.next_u32().is_multiple_of(2) { 4 * 4096 } else { 160 * 4096 };
             let at = (random.next_u32() % span) & !7;
             let value = match random.next_u32() % 4 {

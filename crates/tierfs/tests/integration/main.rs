@@ -1,4 +1,4 @@
-//! What the anti-caching file system must do, tried from outside.
+//! Integration tests of the tier file system.
 
 mod damaged_regions;
 mod mounted;

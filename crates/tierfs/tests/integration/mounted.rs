@@ -1,4 +1,4 @@
-//! What programs see on a mount: descriptors that pass the kernel's cache beside descriptors that use it.
+//! Coherence on a mount between descriptors that bypass the kernel's cache and descriptors that use it.
 
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
@@ -16,7 +16,7 @@ fn mount(directory: &Path) -> (Server, PathBuf) {
     mount_over(directory, None)
 }
 
-/// The same with a cold store that takes its time.
+/// The same with a slow cold store.
 fn mount_over(directory: &Path, cold_latency: Option<Latency>) -> (Server, PathBuf) {
     let (nvm, cold, mount_point) = (directory.join("nvm"), directory.join("cold"), directory.join("mount"));
     std::fs::create_dir(&mount_point).unwrap();
@@ -36,7 +36,7 @@ fn mount_over(directory: &Path, cold_latency: Option<Latency>) -> (Server, PathB
 
 #[test]
 #[ignore = "needs FUSE"]
-fn a_new_file_reads_the_same_while_its_maker_writes_on() {
+fn new_file_is_coherent_while_its_creator_writes() {
     let directory = tempfile::tempdir().unwrap();
     let (server, mount_point) = mount(directory.path());
     for readable in [false, true] {
@@ -44,7 +44,7 @@ fn a_new_file_reads_the_same_while_its_maker_writes_on() {
         let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
         let mut expected = Vec::new();
         for round in 0..40u8 {
-            // Unaligned, over the end, and over what a reader has cached.
+            // Unaligned, over the end, and over ranges that a reader has cached.
             let (at, piece) = (usize::from(round) * 1000 / 3, vec![round; 3000]);
             expected.resize(expected.len().max(at + piece.len()), 0);
             expected[at..at + piece.len()].copy_from_slice(&piece);
@@ -79,7 +79,7 @@ fn a_shared_map_of_a_new_file_agrees_with_every_descriptor() {
     let maker = File::options().write(true).read(true).create_new(true).open(&path).unwrap();
     maker.set_len(3 * 4096).unwrap();
     let other = File::options().write(true).read(true).open(&path).unwrap();
-    // SAFETY: nobody truncates the file while it is mapped.
+    // SAFETY: no process truncates the file while it is mapped.
     let mut map = unsafe { memmap2::MmapMut::map_mut(&maker).unwrap() };
     let mut expected = vec![0; 3 * 4096];
     for round in 1..20u8 {
@@ -104,7 +104,7 @@ fn a_shared_map_of_a_new_file_agrees_with_every_descriptor() {
 
 #[test]
 #[ignore = "needs FUSE, file capabilities"]
-fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
+fn writes_drop_capabilities_with_and_without_cache() {
     const NAME: &str = "security.capability";
     // VFS_CAP_REVISION_2, CAP_NET_RAW permitted (include/uapi/linux/capability.h).
     let capability = [0, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -200,7 +200,7 @@ fn space_of_deleted_files_returns_to_the_disk_of_the_cold_store() {
     server.stop().unwrap();
 }
 
-/// What io_submit(2) takes (include/uapi/linux/aio_abi.h).
+/// Argument of io_submit(2) (include/uapi/linux/aio_abi.h).
 #[repr(C)]
 #[derive(Default)]
 struct Submission {
@@ -218,7 +218,7 @@ struct Submission {
     event_descriptor: u32,
 }
 
-/// Submits a write and says what of it is done when io_submit(2) returns: its result, or none while it is under way.
+/// Submits a write; returns its result if it is complete when io_submit(2) returns.
 fn submit_write(file: &File, data: &[u8], offset: i64) -> Option<i64> {
     const WRITE: u16 = 1;
     let descriptor = u32::try_from(file.as_raw_fd()).unwrap();
@@ -226,7 +226,7 @@ fn submit_write(file: &File, data: &[u8], offset: i64) -> Option<i64> {
     let mut one = Submission { opcode: WRITE, descriptor, buffer, bytes, offset, ..Submission::default() };
     let (mut context, mut event) = (0u64, [0i64; 4]);
     let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: all that the kernel is given lives until io_destroy(2), which waits for what is under way.
+    // SAFETY: everything passed to the kernel lives until io_destroy(2), which waits for pending requests.
     let events = unsafe {
         assert_eq!(libc::syscall(libc::SYS_io_setup, 1, &raw mut context), 0);
         let mut list = [&raw mut one];
@@ -238,10 +238,10 @@ fn submit_write(file: &File, data: &[u8], offset: i64) -> Option<i64> {
     (events == 1).then_some(event[2])
 }
 
-/// The kernel drops what readers cached during a direct write only if it waits for that write.
+/// The kernel drops pages cached during a direct write only if it waits for that write.
 #[test]
 #[ignore = "needs FUSE"]
-fn a_submitted_direct_write_is_done_and_seen_by_readers_of_the_cache() {
+fn submitted_direct_write_completes_and_is_visible_to_cached_readers() {
     let directory = tempfile::tempdir().unwrap();
     let (server, mount_point) = mount_over(directory.path(), Some(Latency::HDD));
     let path = mount_point.join("file");
@@ -251,7 +251,7 @@ fn a_submitted_direct_write_is_done_and_seen_by_readers_of_the_cache() {
     let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
     for round in 2..6u8 {
         assert_eq!(read_all(&cached), expected);
-        // What lies around the bytes must first be read from a slow disk.
+        // The bytes around the write must first be read from a slow disk.
         while server.fs().evict(1024) > 0 {}
         let at = usize::from(round) * 10_000;
         assert_eq!(submit_write(&direct, &[round; 6000], at as i64), Some(6000), "under way when it was submitted");
