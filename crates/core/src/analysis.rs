@@ -1,9 +1,9 @@
-//! What an analysis produces: plain data that the report draws and the exporters write.
+//! Result of an analysis: plain data for the report and the exporters.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Everything there is to say about one run.
+/// Content of a report about one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
     /// Heading of the report.
@@ -14,7 +14,7 @@ pub struct Analysis {
     pub figures: Vec<Figure>,
     /// Tables in order.
     pub tables: Vec<Table>,
-    /// Claims of the literature against what was measured.
+    /// Comparison of published claims with the measurements.
     pub findings: Vec<Finding>,
     /// Visible warnings: "measured without ...", "modelled", "under emulation".
     pub caveats: Vec<String>,
@@ -22,10 +22,10 @@ pub struct Analysis {
     pub result: Value,
 }
 
-/// A table with units in its column heads.
+/// A table; column heads contain units.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Short id, unique in the analysis; names the CSV file.
+    /// Unique in the analysis; name of the CSV file.
     pub id: String,
     /// Caption.
     pub title: String,
@@ -56,28 +56,28 @@ impl Table {
 /// Which direction is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Better {
-    /// Greater values are better.
+    /// Larger values are better.
     Higher,
     /// Smaller values are better.
     Lower,
-    /// The figure describes; nothing is better.
+    /// Descriptive only.
     Neither,
 }
 
 /// A figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Short id, unique in the analysis; names the file.
+    /// Unique in the analysis; name of the file.
     pub id: String,
     /// Title.
     pub title: String,
-    /// What it shows and how to read it.
+    /// Describes what the figure shows and how to read it.
     pub caption: String,
-    /// On what it was measured ("ext4 on a 1 GiB image in memory", "modelled: reference HDD").
+    /// Source of the values ("ext4 on a 1 GiB image in memory", "modelled: reference HDD").
     pub device: String,
     /// Which direction is better.
     pub better: Better,
-    /// What is drawn.
+    /// Kind and data of the figure.
     pub kind: FigureKind,
 }
 
@@ -87,9 +87,9 @@ pub enum Scale {
     /// Linear.
     #[default]
     Linear,
-    /// Logarithmic to base 2; values <= 0 are left out and said.
+    /// Logarithmic to base 2; values <= 0 are omitted with a note.
     Log2,
-    /// Logarithmic to base 10; values <= 0 are left out and said.
+    /// Logarithmic to base 10; values <= 0 are omitted with a note.
     Log10,
 }
 
@@ -100,7 +100,7 @@ pub struct Axis {
     pub label: String,
     /// Linear or logarithmic.
     pub scale: Scale,
-    /// Names of categories; empty for a numeric axis. Category `i` stands at x = i.
+    /// Names of categories; empty for a numeric axis. Category `i` is at x = i.
     pub categories: Vec<String>,
     /// Fixed lower end.
     pub min: Option<f64>,
@@ -146,13 +146,13 @@ impl Axis {
     }
 }
 
-/// How a series is marked; published values are drawn grey and dashed.
+/// Origin of a series; published values are drawn grey and dashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub enum Mark {
-    /// Ours, measured.
+    /// Measured by this run.
     #[default]
     Measured,
-    /// Ours, computed by a device model.
+    /// Computed by a device model.
     Modelled,
     /// From the literature.
     Published,
@@ -169,13 +169,12 @@ pub struct Series {
     pub mark: Mark,
     /// Points (x, y).
     pub points: Vec<(f64, f64)>,
-    /// 95 % intervals of y (low, high), one per point; empty when there are none.
+    /// 95 % intervals of y (low, high), one per point, or empty.
     pub intervals: Vec<(f64, f64)>,
-    /// Words to write at the points instead of their y value ("12 400 ops/s" on a normalised bar); empty, or one per
-    /// point.
+    /// Texts at the points instead of their y values ("12 400 ops/s" on a normalised bar); empty, or one per point.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// The single values behind each bar, drawn on it where they are few; empty, or one list per point.
+    /// Individual values behind each bar, drawn if there are few; empty, or one list per point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Vec<f64>>,
 }
@@ -187,7 +186,7 @@ impl Series {
     }
 }
 
-/// The kinds of figures there are.
+/// Kinds of figures with their data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FigureKind {
     /// Lines with marks.
@@ -228,15 +227,15 @@ pub enum FigureKind {
     },
     /// Rows of cells coloured by index: layout maps, zone maps, block-by-file bars.
     Cells {
-        /// Title of each row group with its cells; a cell is an index into `legend`, -1 for empty, or -2 for a gap between
-        /// parts that stand side by side.
+        /// Title of each row group with its cells. A cell is an index into `legend`, -1 for empty, or -2 for a gap between
+        /// adjacent parts.
         rows: Vec<CellRow>,
-        /// Heads of such parts: first cell and words. Strips with heads are never broken into lines.
+        /// Headings of such parts: first cell and text. Strips with headings are never wrapped.
         #[serde(default)]
         heads: Vec<(usize, String)>,
-        /// What the indices mean; with more entries than colours, colours repeat with another shade.
+        /// Meaning of the indices; with more entries than colours, colours repeat in another shade.
         legend: Vec<String>,
-        /// What one cell is ("one 4 KiB block", "128 KiB of address space").
+        /// Meaning of a cell ("one 4 KiB block", "128 KiB of address space").
         unit: String,
     },
 }
@@ -252,7 +251,7 @@ pub struct CellRow {
     pub fill: Vec<f32>,
 }
 
-/// The verdict on a claim.
+/// Result of testing a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -262,17 +261,17 @@ pub enum Verdict {
     NotSupported,
     /// The interval crosses the bound of the claim.
     Undecided,
-    /// Cannot be tested on this device or at this scale.
+    /// Not testable on this device or at this scale.
     #[default]
     NotTestable,
-    /// A simulator agrees with a value that it was fitted to.
+    /// A simulator agrees with a value it was fitted to.
     ModelAgrees,
-    /// A simulator differs from a value that it was fitted to.
+    /// A simulator differs from a value it was fitted to.
     ModelDiffers,
 }
 
 impl Verdict {
-    /// The words of the report.
+    /// Text in reports.
     pub fn text(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -288,20 +287,20 @@ impl Verdict {
 /// A claim with its published and measured values.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Finding {
-    /// The claim's name in its experiment; empty for what no claim stands behind.
+    /// Name of the claim in its experiment; empty if the finding has no claim.
     #[serde(default)]
     pub id: String,
     /// The claim in one sentence.
     pub claim: String,
-    /// Who claims it, and where.
+    /// Author and location of the claim.
     #[serde(default)]
     pub source: String,
-    /// What was published, with unit.
+    /// Published value with unit.
     pub published: String,
-    /// What was measured here, with unit.
+    /// Measured value with unit.
     pub measured: String,
-    /// How it came out.
+    /// Result of the test.
     pub verdict: Verdict,
-    /// Why, where the verdict needs it.
+    /// Explanation, if needed.
     pub note: String,
 }

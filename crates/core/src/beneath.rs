@@ -1,4 +1,4 @@
-//! Files below one directory, made from names that somebody else chose: no name and no link leads out of it.
+//! Creates files below one directory with names from an untrusted source: no name and no link leads outside.
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
@@ -14,12 +14,12 @@ pub struct Beneath {
     root: OwnedFd,
 }
 
-/// Owner, permission bits and time of the last modification of what was made.
+/// Owner, permission bits and modification time of a created file.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes {
-    /// Owner and group; `None`: they stay those of the process.
+    /// Owner and group; `None`: unchanged.
     pub owner: Option<(u32, u32)>,
-    /// Permission bits; setuid, setgid and sticky bits only if they are wanted.
+    /// Permission bits, including setuid, setgid and sticky bits.
     pub mode: u32,
     /// Seconds since 1970 and nanoseconds.
     pub modified: (i64, u32),
@@ -29,25 +29,25 @@ impl Beneath {
     /// Opens the directory itself, which the user named.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// As open(2).
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// Makes a file that is not there yet, for the owner alone.
+    /// Creates a new file with mode 0600.
     ///
     /// # Errors
-    /// ELOOP or EXDEV where the name leads through a link or out of the directory, here and in all others.
+    /// ELOOP or EXDEV if the name leads through a link or out of the directory; as for all functions here.
     pub fn create_new(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
         Ok(self.resolve(path, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Makes a directory and those above it, for the owner alone; those that are there stay.
+    /// Creates a directory and its parents with mode 0700; keeps existing ones.
     ///
     /// # Errors
-    /// As for the others; ENOTDIR where something else has the name.
+    /// As [`Self::create_new`]; ENOTDIR if another kind of file has the name.
     pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         let mut below = path.to_path_buf();
         let mut missing = Vec::new();
@@ -71,10 +71,10 @@ impl Beneath {
         Ok(())
     }
 
-    /// Makes a symbolic link; wherever it points, nothing is written through it.
+    /// Creates a symbolic link. Its target is unrestricted, because nothing is written through it.
     ///
     /// # Errors
-    /// As for the others.
+    /// As [`Self::create_new`].
     pub fn symlink(&self, to: &Path, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(rustix::fs::symlinkat(to, parent, name)?)
@@ -83,24 +83,24 @@ impl Beneath {
     /// Removes a file or link.
     ///
     /// # Errors
-    /// As for the others.
+    /// As [`Self::create_new`].
     pub fn remove_file(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(rustix::fs::unlinkat(parent, name, AtFlags::empty())?)
     }
 
-    /// Gives a directory its attributes.
+    /// Sets the attributes of a directory.
     ///
     /// # Errors
-    /// As for the others.
+    /// As [`Self::create_new`].
     pub fn set_directory(&self, path: &Path, attributes: &Attributes) -> io::Result<()> {
         set(self.resolve(path, OFlags::DIRECTORY, Mode::empty())?, attributes)
     }
 
-    /// Gives a link its owner and time.
+    /// Sets owner and time of a link.
     ///
     /// # Errors
-    /// As for the others.
+    /// As [`Self::create_new`].
     pub fn set_link(&self, path: &Path, attributes: &Attributes) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         if let Some((user, group)) = attributes.owner {
@@ -123,7 +123,7 @@ impl Beneath {
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         loop {
             match rustix::fs::openat2(&self.root, path, flags | OFlags::CLOEXEC, mode, within) {
-                // A rename elsewhere made the kernel uncertain (openat2(2)).
+                // A concurrent rename elsewhere prevents a safe lookup (openat2(2)).
                 Err(Errno::AGAIN) => {}
                 opened => return opened,
             }
@@ -131,10 +131,10 @@ impl Beneath {
     }
 }
 
-/// Owner first: a change of owner takes setuid and setgid bits away.
+/// Sets the owner first, because a change of owner clears setuid and setgid.
 ///
 /// # Errors
-/// Those of fchown(2), fchmod(2) and futimens(3).
+/// As fchown(2), fchmod(2) and futimens(3).
 pub fn set(file: impl AsFd, attributes: &Attributes) -> io::Result<()> {
     if let Some((user, group)) = attributes.owner {
         rustix::fs::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;

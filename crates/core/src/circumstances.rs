@@ -1,4 +1,4 @@
-//! What went on around a run: when and where it was, and how busy the machine was before and during it.
+//! Circumstances of a run: time, and load of the machine before and during it.
 
 use crate::environment::Environment;
 use senesce_sys::clock;
@@ -8,53 +8,53 @@ use std::fs;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Names of facts that differ between any two runs begin so, those of a guest after its own prefix.
+/// Prefix of facts that differ between any two runs; facts of a guest have their own prefix before it.
 const PREFIX: &str = "run.";
 
-/// Whether a fact tells the circumstances of one run.
+/// Whether a fact describes the circumstances of one run.
 pub fn is_circumstance(name: &str) -> bool {
     name.strip_prefix("guest.").unwrap_or(name).starts_with(PREFIX)
 }
 
-/// Share of time (percent) for which tasks waited for a processor before a run, from which on the machine counts as busy.
+/// Share of time (percent) in which tasks waited for a processor, above which the machine counts as busy before a run.
 const BUSY_PERCENT: f64 = 10.0;
 
-/// Share of time (percent) taken by other guests of the same host, from which on it is said.
+/// Share of time (percent) taken by other guests of the host, above which a warning is printed.
 const STOLEN_PERCENT: f64 = 100.0 * crate::heartbeat::LOST_SHARE;
 
-/// Share of the processors' time (percent) that other programs take, from which on it is said.
+/// Share of processor time (percent) taken by other programs, above which a warning is printed.
 const OTHERS_PERCENT: f64 = 5.0;
 
 static COMMIT: OnceLock<&'static str> = OnceLock::new();
 static LABEL: OnceLock<String> = OnceLock::new();
 
-/// Says of which commit this program is; the first call counts.
+/// Sets the commit of this program; only the first call has an effect.
 pub fn set_commit(commit: &'static str) {
     let _ = COMMIT.set(commit);
 }
 
-/// The commit that this program was built from, if the program said so.
+/// The commit that this program was built from, if set.
 pub fn commit() -> Option<&'static str> {
     COMMIT.get().copied()
 }
 
-/// Gives all runs of this process a label; the first call counts.
+/// Sets the label of all runs of this process; only the first call has an effect.
 pub fn set_label(label: String) {
     let _ = LABEL.set(label);
 }
 
-/// The moment that `run.date` names, in seconds since 1970.
+/// Converts `run.date` to seconds since 1970.
 pub fn seconds_since_1970(date: &str) -> Option<u64> {
     let moment = humantime::parse_rfc3339(date).ok()?;
     Some(moment.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// A moment as `run.date` names it.
+/// Formats a time as `run.date`.
 pub fn date_of(moment: SystemTime) -> String {
     humantime::format_rfc3339_seconds(moment).to_string()
 }
 
-/// The facts at the beginning of a run.
+/// Facts at the start of a run.
 pub fn at_start(facts: &mut Environment) {
     facts.put("run.date", date_of(SystemTime::now()));
     facts.put("machine.host", rustix::system::uname().nodename().to_string_lossy());
@@ -75,7 +75,7 @@ pub fn at_start(facts: &mut Environment) {
     }
 }
 
-/// What a reader must know of the circumstances before any number.
+/// Caveats that a report must show before any number.
 pub fn caveats(facts: &Environment) -> Vec<String> {
     let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let mut caveats = Vec::new();
@@ -96,37 +96,36 @@ pub fn caveats(facts: &Environment) -> Vec<String> {
     caveats
 }
 
-/// Share (fraction, at most nine tenths) of the processors' time that a run wanted and may not have got: what other programs took, and
-/// of what was not idle the share that other guests of the host took. `None`: it was not told.
+/// Share (fraction, at most nine tenths) of processor time that a run may have lost: time of other programs, and the part of
+/// non-idle time stolen by other guests of the host. `None` if unknown.
 pub fn lost_to_others(facts: &Environment) -> Option<f64> {
     let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64);
     let others = value("run.during.others_percent")? / 100.0;
-    // What was stolen is part of what was not idle.
+    // Stolen time is part of non-idle time.
     let stolen = value("run.during.stolen_percent").unwrap_or(0.0) / value("run.during.busy_percent").unwrap_or(100.0);
     Some((others + if stolen.is_finite() { stolen } else { 0.0 }).clamp(0.0, 0.9))
 }
 
-/// Counts what happens between its beginning and its end.
+/// Measures the load during a run.
 #[derive(Debug, Clone)]
 pub struct Watch {
     begun: Counters,
 }
 
-/// Since the boot.
+/// Since boot.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Counters {
-    /// Microseconds for which some task waited, by resource; `None`: the kernel does not tell.
+    /// Microseconds in which some task waited, by resource; `None` if not reported by the kernel.
     waited_us: [Option<f64>; 3],
     /// Ticks of all processors, ticks stolen by the hypervisor, and ticks idle.
     ticks: Option<[f64; 3]>,
-    /// Ticks of this process, what it started, and the kernel's threads.
+    /// Ticks of this process, its children and kernel threads.
     our_ticks: Option<f64>,
-    /// Microseconds on the clock.
     now_us: f64,
 }
 
 impl Watch {
-    /// Begins to count.
+    /// Starts the measurement.
     pub fn begin() -> Self {
         Self { begun: Counters::read() }
     }
@@ -174,7 +173,7 @@ impl Counters {
     }
 }
 
-/// To a hundredth.
+/// Rounds to a hundredth.
 fn put(facts: &mut Environment, name: &str, value: f64) {
     facts.0.insert(name.into(), ((value * 100.0).round() / 100.0).into());
 }
@@ -183,12 +182,13 @@ fn first_number(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Clock ticks of all processors since the boot: all of them, those stolen by the host, and idle ones.
+/// Clock ticks of all processors since boot: total, stolen, idle.
 pub(crate) fn ticks_now() -> Option<[f64; 3]> {
     ticks(&fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// Of the line `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); guests' time is in user's.
+/// Parses the line `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); user time includes guest
+/// time.
 fn ticks(stat: &str) -> Option<[f64; 3]> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let values: Vec<f64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -201,13 +201,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_lines_are_read() {
+    fn kernel_statistics_are_parsed() {
         assert_eq!(ticks("cpu  10 1 5 100 4 0 2 8 3 0\ncpu0 1 1 1 1\n"), Some([130.0, 8.0, 104.0]));
         assert_eq!(ticks("cpu 1 2 3\n"), None);
     }
 
     #[test]
-    fn shares_are_those_of_the_time_between() {
+    fn shares_cover_the_interval() {
         let at = |now_us: f64, waited: f64, ticks: [f64; 3]| Counters {
             waited_us: [Some(waited), None, Some(0.0)],
             ticks: Some(ticks),
@@ -224,7 +224,7 @@ mod tests {
             (&facts.0["run.during.stolen_percent"], &facts.0["run.during.busy_percent"]),
             (&5.0.into(), &75.0.into())
         );
-        assert!(!facts.0.contains_key("run.during.memory_pressure_percent"), "what is not told is not there");
+        assert!(!facts.0.contains_key("run.during.memory_pressure_percent"), "unknown values are omitted");
         assert_eq!(caveats(&facts).len(), 2);
     }
 }

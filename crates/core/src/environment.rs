@@ -1,4 +1,4 @@
-//! What a number depends on: machine, kernel, limits, program. Targets add what they know (mkfs, queue, device).
+//! Conditions that numbers depend on: machine, kernel, limits, program. Targets add their own (mkfs, queue, device).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Environment(pub BTreeMap<String, Value>);
 
 impl Environment {
-    /// The facts about this machine and process.
+    /// Collects facts about this machine and process.
     pub fn capture() -> Self {
         let mut facts = Self::default();
         facts.put("program.version", env!("CARGO_PKG_VERSION"));
@@ -37,28 +37,28 @@ impl Environment {
         facts.put_file("cgroup.memory_max", "/sys/fs/cgroup/memory.max");
         facts.put_file("cgroup.cpu_max", "/sys/fs/cgroup/cpu.max");
         facts.0.insert("process.root".into(), is_root().into());
-        // The host sets it in its guest: numbers taken under emulation must be marked.
+        // Set by the host in its guest: numbers under emulation must be marked.
         if let Some(accelerator) = crate::machine::guest_accelerator() {
             facts.put("vm.accelerator", accelerator);
         }
         facts
     }
 
-    /// Whether the processor was emulated: times are then the emulator's.
+    /// Whether the processor is emulated, so that times are those of the emulator.
     pub fn is_emulated(&self) -> bool {
         self.0.get("vm.accelerator").is_some_and(|value| value == crate::machine::EMULATION)
     }
 
-    /// What a report must say about this environment before any number.
+    /// Caveats that a report must show before any number.
     pub fn caveats(&self) -> Vec<String> {
         self.of_guest().into_iter().chain(crate::circumstances::caveats(self)).collect()
     }
 
-    /// The same before what no clock told: how busy the machine was is no matter.
+    /// The same for results without times, where load does not matter.
     pub fn of_guest(&self) -> Option<String> {
         match self.0.get("vm.accelerator").and_then(Value::as_str) {
             Some("tcg") => Some(
-                "taken in the guest under emulation (TCG): order, limits and layout hold, times are the emulator's"
+                "taken in the guest under emulation (TCG): order, limits and layout are valid, times are the emulator's"
                     .into(),
             ),
             Some(other) => Some(format!("taken in the guest ({other})")),
@@ -96,7 +96,7 @@ impl Environment {
         )
     }
 
-    /// The facts that differ: name, ours, theirs (`null` where absent). Date, label and load are left out: they always do.
+    /// Facts that differ: name, own value, other value (`null` if absent). Omits date, label and load, which always differ.
     pub fn differences(&self, other: &Environment) -> Vec<(String, Value, Value)> {
         let names: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let get = |facts: &Environment, name: &str| facts.0.get(name).cloned().unwrap_or(Value::Null);
@@ -109,8 +109,8 @@ impl Environment {
     }
 }
 
-/// Parameters of the kernel that shape what is measured, by name or by the name before a dot. All others stay out of records:
-/// they name disks, consoles and secrets.
+/// Kernel parameters that affect measurements, by name or by the part before a dot. All others stay out of records, because they
+/// name disks, consoles and secrets.
 const KNOWN_PARAMETERS: &[&str] = &[
     "amd_iommu",
     "amd_pstate",
@@ -174,7 +174,7 @@ const KNOWN_PARAMETERS: &[&str] = &[
     "zswap",
 ];
 
-/// The parameters of a kernel command line that are known to shape results; of the others, how many there are.
+/// Known parameters of a kernel command line, and the number of others.
 fn known_parameters(line: &str) -> String {
     let is_known = |word: &&str| {
         let name = word.split('=').next().unwrap_or(word);
@@ -188,7 +188,7 @@ fn known_parameters(line: &str) -> String {
     }
 }
 
-/// Whether the process has root's effective user id.
+/// Whether the effective user id is root's.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_command_line_goes_in_by_a_list() {
+    fn only_listed_kernel_parameters_are_recorded() {
         let line = "BOOT_IMAGE=/vmlinuz root=UUID=1234 mitigations=off nvme_core.io_timeout=30 token=s3cret quiet";
         assert_eq!(known_parameters(line), "mitigations=off nvme_core.io_timeout=30 (4 more, not recorded)");
         assert_eq!(known_parameters("isolcpus=1"), "isolcpus=1");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn when_and_how_busy_is_known_and_no_difference() {
+    fn circumstances_are_recorded_but_not_compared() {
         let ours = Environment::capture();
         for name in ["run.date", "machine.host", "run.load_average"] {
             assert!(ours.0.contains_key(name), "{name}");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn capture_knows_the_kernel_and_diffs_by_name() {
+    fn capture_includes_the_kernel_and_differences_have_names() {
         let ours = Environment::capture();
         assert!(ours.0.contains_key("kernel.release"));
         let mut theirs = ours.clone();

@@ -1,61 +1,61 @@
-//! Exit codes and the one error type that crosses from the crates to the command line.
+//! Exit codes, and the error type that all crates return to the command line.
 
 pub use senesce_sys::errno::errno_message;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
-/// What the process tells its caller.
+/// Exit status of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
     /// Done.
     Done = 0,
-    /// It ran; the verdict is negative (a regression, a failed verification).
+    /// Completed with a negative verdict (a regression, a failed verification).
     Negative = 1,
-    /// The words of the command, a specification or a parameter are wrong.
+    /// Invalid command line, specification or parameter.
     Usage = 2,
     /// Refused for safety: the target holds data or is in use.
     Refused = 3,
     /// A requirement is missing: a program, a permission, a kernel feature, memory, space.
     Missing = 4,
-    /// The run failed on I/O; its record is kept.
+    /// I/O failed during the run; its record is kept.
     RunFailed = 5,
-    /// Nobody can tell: the gate is undecided, or the guest failed. `git bisect run` skips a commit with this code.
+    /// Inconclusive: the gate is undecided, or the guest failed. `git bisect run` skips a commit with this code.
     CannotTell = 125,
     /// Interrupted; a partial record is kept.
     Interrupted = 130,
 }
 
-/// Says which [`ExitCode`] an error of a crate stands for.
+/// Maps a crate's error to an [`ExitCode`].
 pub trait Classify {
-    /// The exit code of the process when this error ends it.
+    /// Exit code of the process if this error ends it.
     fn exit_code(&self) -> ExitCode;
 }
 
-/// An error on its way to the command line: any crate's error with its exit code.
+/// An error for the command line: any crate's error with its exit code.
 pub struct Failure {
     code: ExitCode,
     source: Box<dyn Error + Send + Sync>,
 }
 
 impl Failure {
-    /// A failure of its own words, where no crate's error type fits.
+    /// A failure with its own message, if no crate's error type fits.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code, source: message.into().into() }
     }
 
-    /// Shorthand for a failure in the user's words or parameters.
+    /// A failure caused by the command line or a parameter.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, message)
     }
 
-    /// The same words with the same code.
+    /// Returns a copy: same message, same code.
     pub fn again(&self) -> Self {
         Self::new(self.code, self.chain())
     }
 
-    /// The exit code of the process.
+    /// Exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         self.code
     }
@@ -93,11 +93,11 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// An I/O error with what was being done and to what, for `map_err`. A full volume says what to do.
+/// For `map_err`: adds operation and path to an I/O error, and a remedy for a full volume.
 pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     move |error| {
         let remedy = match error.kind() {
-            std::io::ErrorKind::StorageFull => "; make space there, or choose a larger --size",
+            std::io::ErrorKind::StorageFull => "; free space there, or choose a larger --size",
             _ => "",
         };
         Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}{remedy}", path.display(), errno_message(&error)))
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_io_cause_is_not_said_twice() {
+    fn io_cause_is_not_repeated() {
         #[derive(Debug, thiserror::Error)]
         #[error("read x: {}", errno_message(.0))]
         struct Outer(#[source] std::io::Error);

@@ -1,22 +1,22 @@
-//! Numbers that are numbers.
+//! Finite numbers.
 
 use crate::failure::{Classify, ExitCode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A number that is neither NaN nor infinite: what was measured. What was not measured has no such number.
+/// A number that is neither NaN nor infinite. Missing measurements cannot be represented.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Finite(f64);
 
-/// Something that was to be a measured value and is none.
+/// Reason why a value is not a measurement.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoValue {
-    /// NaN or infinite: nothing was divided by nothing, or something by nothing.
+    /// NaN or infinite, for example after a division by zero.
     #[error("{0} is not a measured value")]
     NotFinite(f64),
-    /// A share of nothing: no operation, no byte, no time.
-    #[error("nothing was measured: a rate over {0} says nothing")]
+    /// A rate over zero operations, bytes or time.
+    #[error("nothing was measured: a rate over {0} is not defined")]
     Empty(f64),
 }
 
@@ -35,11 +35,10 @@ impl Finite {
         if value.is_finite() { Ok(Self(value)) } else { Err(NoValue::NotFinite(value)) }
     }
 
-    /// `amount` for each one of `over`: seconds per GiB, operations per second. Refuses a reading that was empty: `over`
-    /// must be more than nothing.
+    /// `amount` per unit of `over`: seconds per GiB, operations per second.
     ///
     /// # Errors
-    /// [`NoValue::Empty`] where `over` is 0, below, or NaN; [`NoValue::NotFinite`].
+    /// [`NoValue::Empty`] unless `over` is above 0; [`NoValue::NotFinite`].
     pub fn per(amount: f64, over: f64) -> Result<Self, NoValue> {
         if over > 0.0 { Self::new(amount / over) } else { Err(NoValue::Empty(over)) }
     }
@@ -58,7 +57,7 @@ impl TryFrom<f64> for Finite {
     }
 }
 
-/// A [`Finite`] cannot be refused: for signatures that take it or an `f64`.
+/// For signatures that take a [`Finite`] or an `f64`.
 impl From<std::convert::Infallible> for NoValue {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn nan_and_infinity_are_refused() {
         assert_eq!(Finite::new(-1.5).map(Finite::get), Ok(-1.5));
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert!(matches!(Finite::new(value), Err(NoValue::NotFinite(_))));

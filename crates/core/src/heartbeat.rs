@@ -1,8 +1,8 @@
-//! A heartbeat next to a timed phase: it finds the time in which the process, one of its threads or the machine stood still.
+//! A heartbeat during a timed phase detects time in which the process, one of its threads or the machine stood still.
 //!
-//! A thread sleeps for a tick at a time. A late beat is explained if the thread ran or waited for a processor (`schedstat`), as under
-//! load. If the thread also gave up its processor more often than it slept, the rest is a stop: SIGSTOP, a frozen control group, a tracer.
-//! Without that, the host ran another guest for a moment, which the stolen time counts; only a long rest is a paused guest.
+//! A thread sleeps for one tick at a time. A late beat is explained if the thread ran or waited for a processor (`schedstat`), as
+//! under load. If the thread was also switched out more often than it slept, the rest is a stop: SIGSTOP, a frozen control group,
+//! a tracer. Otherwise the host ran another guest for a moment, which stolen time covers; only a long rest is a paused guest.
 
 use crate::circumstances::ticks_now;
 use crate::failure::{Classify, ExitCode};
@@ -14,40 +14,40 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A phase that lost a larger share of its length does not count.
+/// A phase that lost a larger share of its length is invalid.
 pub const LOST_SHARE: f64 = 0.01;
 
 /// Time between two beats.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Less than this is never taken for lost time: the grain of the heartbeat and of /proc/stat is one tick.
+/// Shorter losses are ignored: the resolution of the heartbeat and of /proc/stat is one tick.
 const LEAST_LOSS: Duration = Duration::from_millis(20);
 
-/// Timers, interrupts and idle states of a guest's processor delay a beat by a few milliseconds without a stop (8 ms where the host is
-/// busy).
+/// Timers, interrupts and idle states of a guest's processor delay a beat by a few milliseconds without a stop (8 ms on a busy
+/// host).
 const TOLERANCE: Duration = Duration::from_millis(8);
 
-/// The same without the additional switch that each stop causes: a busy host gives the processors of a guest away for up to some 200 ms.
+/// The same without the additional switch of a stop: a busy host takes the processors of a guest away for up to about 200 ms.
 const TOLERANCE_WITHOUT_SWITCH: Duration = Duration::from_secs(1);
 
-/// The same while the thread examines other tasks: locks of the kernel may be held by a thread that waits for a processor.
+/// The same while the thread examines other tasks: a thread that waits for a processor may hold kernel locks.
 const WORK_TOLERANCE: Duration = Duration::from_millis(200);
 
-/// The same where the kernel does not count how long a thread waits for a processor (no `CONFIG_SCHED_INFO`).
+/// The same if the kernel does not count waiting time (no `CONFIG_SCHED_INFO`).
 const TOLERANCE_WITHOUT_WAITS: Duration = Duration::from_secs(1);
 
-/// CLOCK_BOOTTIME and CLOCK_MONOTONIC are read one after the other.
+/// CLOCK_BOOTTIME and CLOCK_MONOTONIC are not read at the same instant.
 const BETWEEN_CLOCKS: Duration = Duration::from_millis(1);
 
-/// Why a phase lost time.
+/// Reason for lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The whole process stood still.
+    /// The whole process was stopped.
     Stopped,
-    /// A thread or a child process stood still.
+    /// A thread or a child process was stopped.
     ThreadStopped,
-    /// The machine slept.
+    /// The machine was suspended.
     Suspended,
     /// The host ran other guests.
     Stolen,
@@ -55,12 +55,12 @@ pub enum Cause {
     Unwatched,
 }
 
-/// A phase that does not count, because it lost more than [`LOST_SHARE`].
+/// A phase that is invalid because it lost more than [`LOST_SHARE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Why.
+    /// Reason.
     pub cause: Cause,
-    /// Microseconds that were lost.
+    /// Lost microseconds.
     pub lost_us: u64,
     /// Length of the phase in microseconds.
     pub length_us: u64,
@@ -99,7 +99,6 @@ pub struct Heartbeat {
     usage: Option<ProcessorUsage>,
 }
 
-/// What the thread and its owner share.
 #[derive(Debug, Default)]
 struct Beats {
     ended: Mutex<bool>,
@@ -107,7 +106,7 @@ struct Beats {
     gaps: Mutex<Vec<Gap>>,
 }
 
-/// Lost time, somewhere between two moments (CLOCK_MONOTONIC).
+/// Lost time between two times of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Gap {
     cause: Cause,
@@ -117,7 +116,7 @@ struct Gap {
 }
 
 impl Heartbeat {
-    /// Begins to watch.
+    /// Starts the heartbeat.
     pub fn begin() -> Self {
         let beats = Arc::new(Beats::default());
         let first = Beat::now(ThreadTimes::NEW);
@@ -128,7 +127,7 @@ impl Heartbeat {
         Self { beats, thread, begun, usage: ProcessorUsage::now() }
     }
 
-    /// Forgets the stolen time so far: the warm-up is over.
+    /// Discards stolen time so far, at the end of the warm-up.
     pub fn forget_stolen(&mut self) {
         self.usage = ProcessorUsage::now();
     }
@@ -144,7 +143,7 @@ impl Heartbeat {
         Watched { begun: self.begun, ended: length_end, gaps, stolen, watched }
     }
 
-    /// Whether there was a thread to end.
+    /// Returns whether there was a thread to end.
     fn stop(&mut self) -> bool {
         *lock(&self.beats.ended) = true;
         self.beats.end.notify_all();
@@ -158,19 +157,19 @@ impl Drop for Heartbeat {
     }
 }
 
-/// Tests set this variable, because a host may steal time from any of them. A release build does not read it.
+/// Set by tests, because a host may steal time from any of them. Release builds ignore it.
 fn ignores_stolen_time() -> bool {
     cfg!(debug_assertions) && std::env::var_os("SENESCE_TEST_IGNORES_STEAL").is_some()
 }
 
-/// Does `work` under a heartbeat; `Some` where its times do not count.
+/// Runs `work` under a heartbeat; `Some` if its times are invalid.
 pub fn watched<T>(work: impl FnOnce() -> T) -> (T, Option<Lost>) {
     let heartbeat = Heartbeat::begin();
     let done = work();
     (done, heartbeat.end().lost())
 }
 
-/// A phase that has ended.
+/// A completed phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
     begun: Duration,
@@ -180,12 +179,12 @@ pub struct Watched {
     watched: bool,
 }
 
-/// What the processors did until now.
+/// Processor usage so far.
 #[derive(Debug, Clone, Copy)]
 struct ProcessorUsage {
     /// Clock ticks of all processors: all, stolen, idle.
     ticks: [f64; 3],
-    /// Seconds of this process and its ended children.
+    /// Seconds of this process and its terminated children.
     own_seconds: f64,
 }
 
@@ -196,19 +195,19 @@ impl ProcessorUsage {
     }
 }
 
-/// What the processors did in a phase, in seconds of all of them together.
+/// Processor usage in a phase, in seconds over all processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stolen {
-    /// A processor had work, and the host ran another guest.
+    /// Time in which the host ran another guest although a processor had work.
     seconds: f64,
-    /// The processors worked.
+    /// Busy time.
     busy_seconds: f64,
-    /// They worked for this process or its children.
+    /// Busy time for this process or its children.
     own_seconds: f64,
 }
 
 impl Watched {
-    /// An error where the phase lost too much.
+    /// Fails if the phase lost too much.
     ///
     /// # Errors
     /// [`Lost`].
@@ -216,12 +215,12 @@ impl Watched {
         self.lost().map_or(Ok(()), Err)
     }
 
-    /// What the phase lost, if that is too much.
+    /// The phase's loss, if it is too large.
     pub fn lost(&self) -> Option<Lost> {
         self.lost_between(self.begun, self.ended)
     }
 
-    /// The same of a part of it, between two moments of CLOCK_MONOTONIC.
+    /// The same for a part of the phase, between two times of CLOCK_MONOTONIC.
     pub fn lost_between(&self, from: Duration, to: Duration) -> Option<Lost> {
         let length = to.saturating_sub(from);
         let lost = |cause, lost: Duration| Lost {
@@ -246,7 +245,7 @@ impl Gap {
     fn lost_between(&self, from: Duration, to: Duration) -> Duration {
         let overlap = self.to.min(to).saturating_sub(self.from.max(from));
         match self.cause {
-            // CLOCK_MONOTONIC does not run meanwhile.
+            // CLOCK_MONOTONIC stands still while suspended.
             Cause::Suspended if !overlap.is_zero() => self.lost,
             _ => self.lost.min(overlap),
         }
@@ -264,7 +263,7 @@ impl Stolen {
         }
     }
 
-    /// What each processor lost that worked for this process. Other programs lose their part of the stolen time.
+    /// Loss per processor that worked for this process. Other programs carry their own share of the stolen time.
     fn own_share(self, length: Duration) -> Duration {
         let share = (self.own_seconds / self.busy_seconds.max(self.own_seconds).max(f64::MIN_POSITIVE)).min(1.0);
         let processors = (self.own_seconds / length.as_secs_f64().max(f64::MIN_POSITIVE)).max(1.0);
@@ -298,7 +297,7 @@ impl Beats {
         }
     }
 
-    /// Sleeps for a tick, or until the end of the phase; returns whether that has come.
+    /// Sleeps for a tick, or until the end of the phase; returns whether it has ended.
     fn sleep(&self) -> bool {
         let ended = lock(&self.ended);
         if *ended {
@@ -308,20 +307,20 @@ impl Beats {
     }
 }
 
-/// The thread between two beats.
+/// Activity of the thread between two beats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// It examines other tasks.
+    /// Examines other tasks.
     Working,
-    /// It sleeps for a tick, which takes one switch.
+    /// Sleeps for a tick, which takes one switch.
     Sleeping,
 }
 
-/// What the thread reads when it wakes.
+/// Values read when the thread wakes.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     monotonic: Duration,
-    /// CLOCK_BOOTTIME, which runs while the machine sleeps.
+    /// CLOCK_BOOTTIME, which includes suspended time.
     boot: Duration,
     times: ThreadTimes,
 }
@@ -332,7 +331,7 @@ impl Beat {
         Self { monotonic, boot, times }
     }
 
-    /// The time that was lost until `later`.
+    /// Lost time until `later`.
     fn gaps_until(&self, later: &Self, rest: Rest) -> [Option<Gap>; 2] {
         let slept = if rest == Rest::Sleeping { TICK } else { Duration::ZERO };
         let elapsed = later.monotonic.saturating_sub(self.monotonic);
@@ -347,13 +346,13 @@ impl Beat {
             _ => TOLERANCE_WITHOUT_SWITCH,
         };
         let late = elapsed.saturating_sub(slept + ran + waited.unwrap_or_default());
-        // A stop begins at any moment of the sleep, on average in the middle of it.
+        // A stop begins at a random time of the sleep, on average in its middle.
         let stopped = (late > tolerance).then(|| gap(Cause::Stopped, late + slept / 2));
         let suspended = later.boot.saturating_sub(self.boot).saturating_sub(elapsed);
         [stopped, (suspended > BETWEEN_CLOCKS).then(|| gap(Cause::Suspended, suspended))]
     }
 
-    /// One of several tasks that are examined in turn was stopped: it stands for the whole turn.
+    /// One of several tasks, examined in turn, was stopped: it stands for all of them.
     fn stopped_task(&self, now: &Self, tasks: usize) -> Gap {
         let lost = TICK * processes::BEATS_PER_SCAN * u32::try_from(tasks).unwrap_or(u32::MAX);
         let from = now.monotonic.saturating_sub(lost.max(now.monotonic.saturating_sub(self.monotonic)));

@@ -1,5 +1,5 @@
-//! Reading files of others: a name may lead to a device without an end, to a pipe that nobody writes into, or to more than
-//! there is memory.
+//! Reads untrusted files: a name may lead to a device without an end, to a pipe without a writer, or to a file larger than
+//! memory.
 
 mod within;
 
@@ -14,31 +14,31 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// A text that a user names is at most so long: sixty times the longest profile that ships.
+/// Maximum size of a text that a user names: sixty times the longest profile that ships.
 pub const MOST_TEXT: Bytes = Bytes::mib(64);
 
 /// Opens a regular file for reading; never waits.
 ///
 /// # Errors
-/// Those of open(2); in words for what is no regular file.
+/// As open(2), and for files that are not regular.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// Up to this size the kernel is not asked for its free memory, which takes longer than reading so much.
+/// Up to this size, free memory is not checked, because the check would take longer than the read.
 const ALWAYS_FITS: Bytes = Bytes::mib(1);
 
-/// Opens a regular file that is to be held in memory; with its size.
+/// Opens a regular file to be held in memory; returns its size as well.
 ///
 /// # Errors
-/// As [`open_regular`], and where its size passes half of the memory that is available.
+/// As [`open_regular`], and if it exceeds half of the available memory.
 pub fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
     for_memory(open_regular(path)?)
 }
 
-/// The file with its size, if memory can hold it.
+/// The file with its size, if it fits in memory.
 fn for_memory(file: File) -> io::Result<(File, u64)> {
     let size = file.metadata()?.len();
     if size <= ALWAYS_FITS.0 {
@@ -52,7 +52,7 @@ fn for_memory(file: File) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// All of a regular file, as far as memory goes.
+/// Reads a regular file that fits in memory.
 ///
 /// # Errors
 /// As [`open_for_memory`].
@@ -66,15 +66,15 @@ fn whole((file, size): (File, u64)) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// All of a regular file that is text.
+/// Reads a regular text file.
 ///
 /// # Errors
-/// As [`regular`], and where it is not UTF-8.
+/// As [`regular`], and if it is not UTF-8.
 pub fn regular_text(path: &Path) -> io::Result<String> {
     text_of(regular(path)?)
 }
 
-/// All of a regular file in a folder of somebody else, or below it, where no link is followed.
+/// Reads a regular file in or below an untrusted folder without following links.
 ///
 /// # Errors
 /// Those of opening the folder; as [`Within::read`].
@@ -82,10 +82,10 @@ pub fn within(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Within::open(folder)?.read(name.as_ref())
 }
 
-/// The same of a file that is text.
+/// The same for a text file.
 ///
 /// # Errors
-/// As [`within()`], and where it is not UTF-8.
+/// As [`within()`], and if it is not UTF-8.
 pub fn text_within(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
     text_of(within(folder, name)?)
 }
@@ -94,17 +94,17 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text (UTF-8)"))
 }
 
-/// All of a file or pipe that a user names, as far as memory goes: half of what is available, of a pipe a quarter. Waits for the
-/// writer of a pipe.
+/// Reads a file or pipe that a user names, up to half of the available memory; a pipe up to a quarter. Waits for the writer of a
+/// pipe.
 ///
 /// # Errors
-/// Those of open(2) and read(2); in words for other kinds, of which some have no end, and for what is longer.
+/// As open(2) and read(2); for other kinds of files, some of which are endless; and beyond the limit.
 pub fn file_or_pipe(path: &Path) -> io::Result<Vec<u8>> {
     let kind = path.metadata()?.file_type();
     if !kind.is_fifo() {
         return if kind.is_file() { regular(path) } else { Err(io::Error::other("it is neither a file nor a pipe")) };
     }
-    // A vector may be twice as large as what it holds.
+    // A vector may allocate twice its length.
     let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 4);
     let mut bytes = Vec::new();
     File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -114,13 +114,13 @@ pub fn file_or_pipe(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The longest line of a text: parsers of TOML take more than linear time for a key or value.
+/// Maximum line length: TOML parsers take more than linear time for a key or value.
 const MOST_LINE: Bytes = Bytes::kib(256);
 
-/// The text of a file or pipe that a user names, at most [`MOST_TEXT`].
+/// Reads a text file or pipe that a user names, at most [`MOST_TEXT`].
 ///
 /// # Errors
-/// Those of open(2) and read(2); in words for what is longer or is no text.
+/// As open(2) and read(2); for longer input or invalid UTF-8.
 pub fn text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_TEXT.0 + 1).read_to_end(&mut bytes)?;
@@ -141,13 +141,13 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_has_no_end_is_not_read() {
+    fn endless_devices_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let (zero, whole) = (directory.path().join("zero"), directory.path().join("whole"));
         symlink("/dev/zero", &zero).unwrap();
         fs::write(&whole, "text").unwrap();
         for path in [&zero, directory.path()] {
-            assert!(regular(path).unwrap_err().to_string().contains("no regular file"), "{}", path.display());
+            assert!(regular(path).unwrap_err().to_string().contains("not a regular file"), "{}", path.display());
         }
         assert!(text(&zero).unwrap_err().to_string().contains("longer than"));
         fs::write(&whole, [&b"a = 1\n"[..], &[b'k'; 300 << 10]].concat()).unwrap();
@@ -159,16 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_into_does_not_hold_it_up() {
+    fn pipe_without_writer_does_not_block() {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert!(regular(&pipe).unwrap_err().to_string().contains("no regular file"));
+        assert!(regular(&pipe).unwrap_err().to_string().contains("not a regular file"));
     }
 
     #[test]
-    fn a_pipe_that_a_user_names_is_read_to_its_end() {
+    fn named_pipe_is_read_to_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let (pipe, zero, file) =
             (directory.path().join("pipe"), directory.path().join("zero"), directory.path().join("file"));

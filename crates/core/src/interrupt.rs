@@ -1,22 +1,22 @@
 //! Ctrl-C, SIGTERM and a closed terminal.
 //!
-//! A verb that can stop in its middle asks for the flag ([`Interrupt::on_signals`]) and reads it in its loops. Every other verb ends
-//! at once, and so does one that has not read the flag within a second: the guardian undoes what it set up, as after `kill -9`.
+//! A verb that can stop early requests the flag ([`Interrupt::on_signals`]) and reads it in its loops. Every other verb ends at
+//! once, and so does one that has not read the flag within a second: the guardian cleans up, as after `kill -9`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Signals that come closer together are one.
+/// Signals within this time count as one.
 const ONE_WISH_MILLISECONDS: u64 = 1000;
 
 /// How long the flag may stay unread before the process ends.
 const UNREAD_LIMIT: Duration = Duration::from_millis(800);
 
-/// The exit code of [`crate::ExitCode::Interrupted`].
+/// Exit code of [`crate::ExitCode::Interrupted`].
 const INTERRUPTED: i32 = 130;
 
-/// Since some moment, never 0.
+/// Monotonic, never 0.
 fn milliseconds() -> u64 {
     senesce_sys::clock::monotonic().as_millis() as u64 + 1
 }
@@ -25,11 +25,11 @@ fn milliseconds() -> u64 {
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
-/// What the handlers know. They take no locks.
+/// State of the handlers, which take no locks.
 #[derive(Default)]
 struct Signals {
     flag: Interrupt,
-    /// When the first signal came; 0: none has come.
+    /// Time of the first signal; 0: none.
     first: AtomicU64,
     /// A verb reads the flag.
     is_heeded: AtomicBool,
@@ -71,13 +71,13 @@ impl Signals {
     }
 }
 
-/// Ends the process with a message, in a signal handler.
+/// Ends the process with a message; async-signal-safe.
 fn end() -> ! {
     let _ = rustix::io::write(rustix::stdio::stderr(), b"senesce: interrupted\n");
     signal_hook::low_level::exit(INTERRUPTED)
 }
 
-/// SIGINT, SIGTERM and, unless nohup(1) or a shell has it ignored, SIGHUP.
+/// SIGINT, SIGTERM and, unless nohup(1) or a shell ignores it, SIGHUP.
 fn ending_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     // proc_pid_status(5): a mask in hexadecimal, bit 0 is signal 1.
@@ -89,10 +89,10 @@ fn ending_signals() -> Vec<i32> {
     signals
 }
 
-/// Has SIGINT, SIGTERM and SIGHUP end the process with exit code 130 until somebody asks for the flag.
+/// Makes SIGINT, SIGTERM and SIGHUP end the process with exit code 130 until the flag is requested.
 ///
 /// # Errors
-/// Those of sigaction(2).
+/// As sigaction(2).
 pub fn end_on_signals() -> std::io::Result<()> {
     let signals = SIGNALS.get_or_init(Signals::default);
     static INSTALLED: OnceLock<()> = OnceLock::new();
@@ -108,17 +108,17 @@ pub fn end_on_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether a signal asks this process to stop.
+/// Whether a signal requested a stop.
 pub fn requested() -> bool {
     SIGNALS.get().is_some_and(|signals| signals.flag.requested())
 }
 
-/// While it lives a signal only sets the flag, however long nobody reads it: what is done now is not left half done.
+/// While this lives, a signal only sets the flag, even if it is not read, so that an operation is not left incomplete.
 #[derive(Debug)]
 pub struct Hold(());
 
 impl Hold {
-    /// From now on.
+    /// Starts the hold.
     #[must_use]
     pub fn new() -> Self {
         SIGNALS.get_or_init(Signals::default).holds.fetch_add(1, Ordering::Relaxed);
@@ -142,16 +142,16 @@ impl Drop for Hold {
 }
 
 impl Interrupt {
-    /// A flag that nothing sets.
+    /// A flag without a source.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The flag that SIGINT, SIGTERM and SIGHUP set. Another signal a second or more after the first ends the process at once; one
-    /// that comes earlier is the same wish repeated, as `timeout` does, which signals its child and its group.
+    /// The flag set by SIGINT, SIGTERM and SIGHUP. A second signal after a second or more ends the process at once. An earlier
+    /// one is a repetition, as from `timeout`, which signals its child and its group.
     ///
     /// # Errors
-    /// Those of sigaction(2).
+    /// As sigaction(2).
     pub fn on_signals() -> std::io::Result<Self> {
         end_on_signals()?;
         let signals = SIGNALS.get_or_init(Signals::default);
@@ -159,10 +159,10 @@ impl Interrupt {
         Ok(signals.flag.clone())
     }
 
-    /// The same flag however often the signals come: a launcher such as mpirun sends several at once.
+    /// The same, without a limit on repeated signals: a launcher such as mpirun sends several at once.
     ///
     /// # Errors
-    /// Those of sigaction(2).
+    /// As sigaction(2).
     pub fn on_signals_of_a_launcher() -> std::io::Result<Self> {
         SIGNALS.get_or_init(Signals::default).has_launcher.store(true, Ordering::Relaxed);
         Self::on_signals()
@@ -184,7 +184,7 @@ impl Interrupt {
         }
     }
 
-    /// Asks the run to stop.
+    /// Requests a stop.
     pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

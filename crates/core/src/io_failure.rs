@@ -1,4 +1,4 @@
-//! The one error of input and output: what was being done, to what, why it failed, and what helps.
+//! The I/O error type: operation, path, cause and remedy.
 
 use crate::failure::{ExitCode, errno_message};
 use crate::output::Planted;
@@ -10,19 +10,19 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} {path}: {message}{remedy}", message = errno_message(source), remedy = behind(remedy))]
 pub struct IoFailure {
-    /// What was being done ("read").
+    /// Operation, such as "read".
     pub operation: Cow<'static, str>,
-    /// To what.
+    /// Path of the operation.
     pub path: PathBuf,
-    /// What helps ("run as root"); may be empty.
+    /// Remedy, such as "run as root"; may be empty.
     pub remedy: Cow<'static, str>,
-    /// Why it failed.
+    /// Cause.
     #[source]
     pub source: io::Error,
 }
 
 impl IoFailure {
-    /// With what helps against most errors of this kind.
+    /// Adds the usual remedy for this kind of error.
     pub fn new(
         operation: impl Into<Cow<'static, str>>,
         path: impl Into<PathBuf>,
@@ -32,7 +32,7 @@ impl IoFailure {
         Self { operation: operation.into(), path: path.into(), remedy: usual_remedy(source.kind()).into(), source }
     }
 
-    /// The same where something else helps; nothing is changed by an empty remedy.
+    /// Replaces the remedy, unless the new one is empty.
     pub fn with_remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Self {
         let remedy = remedy.into();
         if !remedy.is_empty() {
@@ -41,12 +41,12 @@ impl IoFailure {
         self
     }
 
-    /// What kind of error it is.
+    /// Kind of the cause.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
 
-    /// What it is to those who call the program.
+    /// Exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         match Planted::in_error(&self.source) {
             Some(_) => ExitCode::Refused,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_to_what_why_and_what_helps() {
+    fn message_has_operation_path_cause_and_remedy() {
         let full = || IoFailure::new("write", "/mnt/a", io::Error::from_raw_os_error(28));
         assert_eq!(
             full().to_string(),

@@ -1,7 +1,7 @@
-//! The spine of senesce: what every crate shares and nothing that touches a device.
+//! Shared types of all crates; nothing here touches a device.
 //!
-//! Data flows one way: a specification becomes a [`Plan`], a run writes a [`RunDirectory`], a [`Record`] reads it
-//! back, an [`Analysis`] holds the tables, figures and findings that a report shows.
+//! Data flows one way: a specification becomes a [`Plan`], a run writes a [`RunDirectory`], a [`Record`] reads it back, an
+//! [`Analysis`] holds tables, figures and findings for a report.
 
 #![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,28 +1,28 @@
-//! Single measured values in one shape for all verbs and experiments, so that runs can be compared and exported alike.
+//! Measured values in one format for all verbs and experiments, for comparison and export.
 
 use crate::analysis::Better;
 use crate::finite::{Finite, NoValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Kind of the events that hold a [`Measurement`].
+/// Kind of events with a [`Measurement`].
 pub const EVENT: &str = "measurement";
 
-/// What tells the seconds in a value.
+/// Source of the time in a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seconds {
-    /// The clock of the machine.
+    /// Clock of the machine.
     #[default]
     Machine,
-    /// A model, from requests or counts: the same on whatever machine these were taken.
+    /// A model, from requests or counts: independent of the machine.
     Model,
-    /// The clock of an emulated processor, which says nothing of a real one.
+    /// Clock of an emulated processor, which is meaningless for real ones.
     Emulator,
 }
 
 impl Seconds {
-    // Serde wants a reference.
+    // Signature required by Serde.
     fn is_of_the_machine(&self) -> bool {
         *self == Self::Machine
     }
@@ -31,36 +31,35 @@ impl Seconds {
 /// One measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What was measured ("throughput", "cold read time").
+    /// Measured quantity ("throughput", "cold read time").
     pub metric: String,
     /// Its unit ("operations/s", "s").
     pub unit: String,
     /// Which direction is better.
     pub better: Better,
-    /// Under which condition: names and values ("fs" = "ext4", "state" = "aged").
+    /// Condition: names and values ("fs" = "ext4", "state" = "aged").
     pub condition: BTreeMap<String, String>,
-    /// Number of the image (independent aging) it was taken on, from 0.
+    /// Index of the image (independent aging), from 0.
     #[serde(default)]
     pub image: u32,
-    /// Number of the repetition on that image, from 0.
+    /// Index of the repetition on that image, from 0.
     #[serde(default)]
     pub repetition: u32,
-    /// Whether it is one of the few by which its workload is judged; all others are described.
+    /// Whether this is a primary metric, on which the verdict of its workload is based; others are descriptive.
     #[serde(default, skip_serializing_if = "is_false")]
     pub primary: bool,
-    /// What its seconds were told by, where it is a time or a rate.
+    /// Source of the time, if the value is a time or a rate.
     #[serde(default, skip_serializing_if = "Seconds::is_of_the_machine")]
     pub seconds: Seconds,
-    /// Whether it is a time or a rate at all, where its unit does not tell.
+    /// Whether the value is a time or a rate, if that does not follow from its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<bool>,
-    /// The value. What was not measured is no measurement.
+    /// The value.
     pub value: Finite,
 }
 
 impl Measurement {
-    /// A value without condition, first repetition on the first image. Refuses NaN and infinity; a rate is made by
-    /// [`Finite::per`], which refuses one over nothing.
+    /// A value without condition, first repetition on the first image. Create rates with [`Finite::per`].
     ///
     /// # Errors
     /// As [`Finite::new`] or [`Finite::per`].
@@ -74,38 +73,38 @@ impl Measurement {
         Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, seconds, timing, value })
     }
 
-    /// The share (fraction) of events beyond it, of a latency that is exceeded by a tenth of them at most ("p99 latency": 0.01).
+    /// For a tail latency, the share (fraction) of events beyond it ("p99 latency": 0.01), if at most a tenth.
     pub fn beyond(&self) -> Option<f64> {
         let percentile = |word: &str| word.strip_prefix('p')?.parse::<f64>().ok();
         let percentile = self.metric.split(' ').find_map(percentile)?;
         (90.0..100.0).contains(&percentile).then_some(1.0 - percentile / 100.0)
     }
 
-    /// The same under one more condition.
+    /// Adds a condition.
     pub fn under(mut self, name: &str, value: impl Into<String>) -> Self {
         self.condition.insert(name.into(), value.into());
         self
     }
 
-    /// The same, said to be a time or a rate of the machine, or to be none.
+    /// Marks the value as a time or rate of the machine, or as neither.
     pub fn timing(mut self, is_timing: bool) -> Self {
         self.timing = Some(is_timing);
         self
     }
 
-    /// The same, as one by which its workload is judged.
+    /// Marks the value as a primary metric.
     pub fn primary(mut self) -> Self {
         self.primary = true;
         self
     }
 
-    /// The same, told by a model.
+    /// Marks the value as modelled.
     pub fn modelled(mut self) -> Self {
         self.seconds = Seconds::Model;
         self
     }
 
-    /// The same, taken under emulation. What a model tells stays what it is.
+    /// Marks the value as taken under emulation, unless it is modelled.
     pub fn under_emulation(mut self) -> Self {
         if self.seconds == Seconds::Machine {
             self.seconds = Seconds::Emulator;
@@ -113,25 +112,25 @@ impl Measurement {
         self
     }
 
-    /// Whether it is a time or a rate that was taken with a clock: under emulation it means nothing. Layout does, and so does the
-    /// time that a model takes for traced requests.
+    /// Whether it is a time or a rate from a clock, which is invalid under emulation. Layouts and modelled times of traced
+    /// requests are not.
     pub fn is_timing(&self) -> bool {
         self.timing.unwrap_or_else(|| self.seconds != Seconds::Model && is_time(&self.unit))
     }
 
-    /// The condition in words: `fs=ext4 state=aged`.
+    /// Text of the condition: `fs=ext4 state=aged`.
     pub fn condition_text(&self) -> String {
         let words: Vec<String> = self.condition.iter().map(|(name, value)| format!("{name}={value}")).collect();
         words.join(" ")
     }
 }
 
-/// Whether a unit is a time, or a rate over or of one ("ms", "s/GiB", "operations/s").
+/// Whether a unit is a time, or a rate per or of a time ("ms", "s/GiB", "operations/s").
 pub fn is_time(unit: &str) -> bool {
     unit.split('/').any(|part| ["s", "ms", "us", "µs", "ns"].contains(&part.trim()))
 }
 
-// Serde wants a reference.
+// Signature required by Serde.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_told_by_its_name() {
+    fn percentile_is_recognised_by_its_name() {
         let beyond = |metric: &str| Measurement::new(metric, "us", Better::Lower, 1.0).unwrap().beyond();
         let hundredths = |metric: &str| beyond(metric).map(|share| (share * 1e4).round());
         assert_eq!(
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_no_measurement() {
+    fn missing_values_are_not_measurements() {
         assert_eq!(time(2.0).unwrap().value.get(), 2.0);
         for value in [f64::NAN, f64::INFINITY, -f64::INFINITY] {
             assert!(time(value).is_err());
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn only_times_that_a_clock_told_are_timings() {
+    fn only_clock_times_are_timings() {
         let timing = |unit: &str| Measurement::new("m", unit, Better::Lower, 1.0).unwrap().is_timing();
         assert!(["s", "us", "s/GiB", "operations/s", "MB / s"].into_iter().all(timing));
         assert!(!["", "bytes", "extents/file"].into_iter().any(timing));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_says_the_same_under_emulation() {
+    fn modelled_values_are_unchanged_under_emulation() {
         assert_eq!(time(1.0).unwrap().under_emulation().seconds, Seconds::Emulator);
         assert_eq!(time(1.0).unwrap().modelled().under_emulation().seconds, Seconds::Model);
         let back =

@@ -1,7 +1,7 @@
-//! The one way in which a file that a user named is written: what is there already is never destroyed unasked.
+//! Writes files that a user named without destroying existing data.
 //!
-//! `-` is standard output. A pipe, a terminal or a character device is written into. A regular file is replaced only if it
-//! holds the format that is being written, or when the user allowed it; a link, a directory, a socket and a block device never.
+//! `-` is standard output. Pipes, terminals and character devices are written to. A regular file is replaced only if it holds the
+//! same format, or if the user allowed it. Links, directories, sockets and block devices are never replaced.
 
 mod descriptor;
 mod directory;
@@ -26,51 +26,51 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// How much of an existing file is looked at to tell its format.
+/// Number of bytes of an existing file that are read to detect its format.
 const BEGINNING: usize = 1024;
 
 const BLOCK_DEVICE: &str = "it is a block device, and its content would be lost";
 const INSTEAD_OF_DEVICE: &str = "no option allows it; name a file, or write - and redirect it";
 
-/// What may be replaced.
+/// Existing files that may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Replace {
     /// An empty file, or one of the same format as the output.
     #[default]
     SameFormat,
-    /// Any regular file: the user said so (`--force`).
+    /// Any regular file: the user passed `--force`.
     Anything,
 }
 
 /// Why an output was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// Something is there that an output must not touch.
+    /// An existing file that must not be overwritten.
     #[error("refused to write {path}: {found}; {remedy}")]
     Refused {
-        /// The output.
+        /// Output.
         path: PathBuf,
-        /// What is there.
+        /// Description of the existing file.
         found: String,
-        /// What to do instead.
+        /// Remedy.
         remedy: String,
     },
-    /// An operation on a path failed.
+    /// I/O error.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// The name cannot be that of a file.
+    /// The name is that of a directory.
     #[error("{path} is a directory: name a file in it")]
     Directory {
         /// The directory.
         path: PathBuf,
     },
-    /// A directory is wanted where something else is.
+    /// A directory is required, but another kind of file exists.
     #[error(transparent)]
     NoDirectory(Obstacle),
 }
 
 impl OutputError {
-    /// Whether the reader of a pipe has gone, as in `senesce report ... --format csv | head`.
+    /// Whether the reader of a pipe has exited, as in `senesce report ... --format csv | head`.
     pub fn reader_gone(&self) -> bool {
         matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -80,7 +80,7 @@ impl Classify for OutputError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Refused { .. } => ExitCode::Refused,
-            // Its folder is missing, or is none: the words are wrong, not the disk.
+            // A missing or invalid folder is a usage error, not an I/O error.
             Self::Io(failure) if matches!(failure.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 ExitCode::Usage
             }
@@ -93,8 +93,8 @@ impl Classify for OutputError {
 
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::NotFound => "make its folder first",
-        io::ErrorKind::NotADirectory => "what should be its folder is a file; choose another place",
+        io::ErrorKind::NotFound => "create its folder first",
+        io::ErrorKind::NotADirectory => "its parent is a file, not a folder; choose another place",
         io::ErrorKind::StorageFull => "free some space there or choose another place",
         io::ErrorKind::PermissionDenied => "check the permissions or choose another place",
         _ => "",
@@ -114,11 +114,11 @@ fn errno(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> OutputEr
     move |errno| wrap(errno.into())
 }
 
-/// Writes an output in one piece: a reader of a regular file sees the old content or the new, never a part.
+/// Writes an output atomically: readers of a regular file see the old or the new content.
 ///
 /// # Errors
-/// [`OutputError::Refused`] when something is there that is not of `format` (regular files, which `replace` may allow), or that
-/// is never replaced (links, block devices, sockets); then nothing was altered.
+/// [`OutputError::Refused`] for an existing file that is not of `format` (regular files, which `replace` may allow), or that is
+/// never replaced (links, block devices, sockets); nothing was altered then.
 pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
     if path == Path::new("-") {
         return write_to(&mut io::stdout().lock(), bytes, path);
@@ -149,11 +149,11 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
     }
 }
 
-/// Looks whether [`write()`] would refuse, before work is done whose result it is to take. `likely` are the first bytes that
-/// it will be given, as far as they are known: formats without a magic number are told by their first word.
+/// Checks early whether [`write()`] would refuse. `likely` are the first bytes of the output, as far as known: formats without a
+/// magic number are recognised by their first word.
 ///
 /// # Errors
-/// As [`write()`]; also where the directory it would lie in is none.
+/// As [`write()`]; also if the parent is not a directory.
 pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Result<(), OutputError> {
     if path == Path::new("-") {
         return Ok(());
@@ -168,10 +168,10 @@ pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Re
     }
 }
 
-/// Opens a log, to write behind what it holds.
+/// Opens a log for appending.
 ///
 /// # Errors
-/// As [`write()`]; a regular file that holds something else than text is refused.
+/// As [`write()`]; refuses a regular file that is not text.
 pub fn append(path: &Path) -> Result<File, OutputError> {
     if let Some(number) = descriptor(path) {
         return descriptor::open(number, path);
@@ -191,7 +191,7 @@ pub fn append(path: &Path) -> Result<File, OutputError> {
     }
 }
 
-/// A terminal would obey control characters in the names of others; everything else gets the bytes as they are.
+/// Escapes control characters on a terminal; other files get the bytes unchanged.
 fn write_to(to: &mut (impl Write + AsFd), bytes: &[u8], path: &Path) -> Result<(), OutputError> {
     let written = match rustix::termios::isatty(&*to) {
         true => Visible::new(&mut *to).write_all(bytes),
@@ -200,27 +200,27 @@ fn write_to(to: &mut (impl Write + AsFd), bytes: &[u8], path: &Path) -> Result<(
     written.and_then(|()| to.flush()).map_err(io_error("write", path))
 }
 
-/// Opens a pipe or device that was looked at, whatever has its name by now.
+/// Opens a pipe or device that was inspected, even if its name was reused.
 fn open_stream(seen: &OwnedFd, flags: OFlags, path: &Path) -> Result<File, OutputError> {
     let name = new_file::by_descriptor(seen);
     let opened = rustix::fs::open(name, flags | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty());
     Ok(opened.map_err(errno("open", path))?.into())
 }
 
-/// Whether it is a device that keeps nothing of what is written and tells nobody (null, zero, full), to which also a link may lead.
+/// Whether it is a device that discards writes (null, zero, full), to which a link may lead.
 fn keeps_nothing(found: &Stat) -> bool {
     let number = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
     FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && matches!(number, (1, 3 | 5 | 7))
 }
 
-/// Where an output goes: its folder, opened once, and its name there.
+/// Location of an output: its folder, opened once, and its name there.
 struct Place<'a> {
     folder: Folder,
     name: OsString,
     path: &'a Path,
 }
 
-/// What is at a place.
+/// Existing file at a location.
 enum Seen {
     Regular(Existing),
     Stream(OwnedFd),
@@ -244,7 +244,7 @@ impl<'a> Place<'a> {
         NewFile::within(&self.folder, &self.name, mode)
     }
 
-    /// What is there; `None`: nothing. What an output must never touch is an error.
+    /// Existing file, or `None`. Fails for files that must never be overwritten.
     fn look(&self) -> Result<Option<Seen>, OutputError> {
         let path = self.path;
         let Some(there) = self.folder.look(&self.name).map_err(errno("look at", path))? else { return Ok(None) };
@@ -254,8 +254,8 @@ impl<'a> Place<'a> {
         match FileType::from_raw_mode(own.st_mode) {
             FileType::RegularFile => Ok(Some(Seen::Regular(Existing { seen: own }))),
             FileType::Fifo if new_file::is_pipe_of_another(&self.folder, &own) => refused(
-                format!("it is a pipe of user {}, and not root alone may make files beside it", own.st_uid),
-                "remove it, or choose another place; to write into it, write - and redirect it",
+                format!("it is a pipe of user {}, and other users than root may create files next to it", own.st_uid),
+                "remove it, or choose another place; to write to it, write - and redirect it",
             ),
             FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(there))),
             FileType::Directory => Err(OutputError::Directory { path: path.into() }),
@@ -274,7 +274,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The device to which alone a link may lead.
+    /// The device, if the link leads to one that discards writes.
     fn behind_link(&self) -> Option<OwnedFd> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let behind = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).ok()?;
@@ -285,8 +285,8 @@ impl<'a> Place<'a> {
 fn changed(path: &Path) -> OutputError {
     OutputError::Refused {
         path: path.into(),
-        found: "it was made or exchanged by somebody else meanwhile".into(),
-        remedy: "look at it and run again".into(),
+        found: "another process created or replaced it in the meantime".into(),
+        remedy: "inspect it and run again".into(),
     }
 }
 
@@ -305,14 +305,12 @@ impl Existing {
             return Err(OutputError::Refused {
                 path: path.into(),
                 found: format!(
-                    "it belongs to user {}, others may make files beside it, and the result would be theirs",
+                    "it belongs to user {}, others may create files next to it, and the result would be theirs",
                     self.seen.st_uid
                 ),
                 remedy: match format {
                     Format::Log => "remove it, or choose another place".into(),
-                    _ => {
-                        "remove it, choose another place, or have a new file of yours in its place with --force".into()
-                    }
+                    _ => "remove it, choose another place, or replace it by a file of your own with --force".into(),
                 },
             });
         }
@@ -327,7 +325,7 @@ impl Existing {
         }
         Err(OutputError::Refused {
             path: path.into(),
-            found: format!("it exists and is no {}: {}", format.name(), format::describe(&beginning)),
+            found: format!("it exists and is not a {}: {}", format.name(), format::describe(&beginning)),
             remedy: format.remedy().into(),
         })
     }
@@ -342,12 +340,12 @@ impl Existing {
         if self.is(&found) { Ok(file.into()) } else { Err(changed(place.path)) }
     }
 
-    /// The new file keeps mode and owner of the old one, but none that was planted for it. It takes its name only if the old one
-    /// still has it.
+    /// The new file keeps mode and owner of the old one, unless that was planted. It takes the name only if the old file still
+    /// has it.
     fn replace(&self, place: &Place<'_>, bytes: &[u8]) -> Result<(), OutputError> {
         let path = place.path;
-        let new = place.new_file(0o600).map_err(io_error("make a file beside", path))?;
-        new.take_after(&self.seen).map_err(io_error("give its mode and owner to", path))?;
+        let new = place.new_file(0o600).map_err(io_error("create a file next to", path))?;
+        new.take_after(&self.seen).map_err(io_error("set mode and owner of", path))?;
         write_to(&mut new.file(), bytes, path)?;
         match new.in_its_place() {
             Some(now) if self.is(&now) => {}

@@ -1,19 +1,19 @@
-//! What the parameters of experiments share: levels, readers of flags, suggestions.
+//! Shared parameters of experiments: levels, value parsers, suggestions.
 
 use crate::failure::{Classify, ExitCode};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// How much of the published experiment is run.
+/// Scale of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// At most 10 s: proves that every step works.
+    /// At most 10 s: checks that every step works.
     Smoke,
     /// Minutes: shows the effect.
     Quick,
-    /// As published, where the machine has space.
+    /// As published, if the machine has enough space.
     Paper,
 }
 
@@ -35,7 +35,7 @@ impl FromStr for Level {
 }
 
 impl Level {
-    /// What belongs to this level, of what belongs to smoke, quick and paper.
+    /// Selects the value of this level.
     pub fn of<T>(self, [smoke, quick, paper]: [T; 3]) -> T {
         match self {
             Self::Smoke => smoke,
@@ -54,12 +54,12 @@ impl Level {
     }
 }
 
-/// A list of names, as a flag gives it.
+/// Copies names into a list, for flags.
 pub fn names(of: &[&str]) -> Vec<String> {
     of.iter().map(|name| (*name).to_string()).collect()
 }
 
-/// A reader of real numbers in a range, both ends included, for flags.
+/// Parser of real numbers in an inclusive range, for flags.
 pub fn real(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse::<f64>().ok().filter(|number| range.contains(number));
@@ -67,17 +67,17 @@ pub fn real(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> 
     }
 }
 
-/// A parameter that was not understood.
+/// Invalid parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    /// A value that does not fit.
+    /// Invalid value.
     #[error("parameter '{name}' = '{value}': expected {expected}")]
     Value {
         /// Parameter.
         name: String,
         /// Value given.
         value: String,
-        /// What would fit.
+        /// Expected values.
         expected: String,
     },
 }
@@ -88,12 +88,12 @@ impl Classify for ParameterError {
     }
 }
 
-/// `, did you mean 'x'?` when a known name is close to `word`, else an empty string.
+/// `, did you mean 'x'?` if a known name is close to `word`, otherwise empty.
 pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
-/// The known name nearest to `word`, if one is near.
+/// The known name nearest to `word`, if one is close.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

@@ -1,9 +1,9 @@
-//! The other processes that take part in a run.
+//! Other processes of a run.
 
 use std::any::Any;
 
-/// Other processes that take part in the same run.
+/// Processes that take part in the same run.
 pub trait Peers: Any {
-    /// Whether the run has ended for all of them. Its reason is in the record already.
+    /// Whether the run has ended for all of them. The record already contains the reason.
     fn have_ended(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! What a run is going to do, complete before the first byte is written.
+//! Plan of a run, complete before the first byte is written.
 
 use crate::failure::{Failure, errno_message};
 use crate::input;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 
-/// Runs that one plan may have. At ten seconds each they take twelve days; in memory they take some tens of MB.
+/// Maximum number of runs of a plan. At ten seconds each they take twelve days; in memory they take tens of MB.
 pub const MOST_RUNS: u64 = 100_000;
 
-/// Bytes of a run that writes for a time, as much as its targets take: no number bounds them. TOML holds no greater one.
+/// Bytes of a run limited only by time. The maximum of TOML.
 pub const BY_TIME_ALONE: u64 = i64::MAX as u64;
 
-/// The number of runs of a matrix, before anything of it is expanded: `factors` are its dimensions with their names.
+/// Number of runs of a matrix before it is expanded: `factors` are its dimensions with their names.
 ///
 /// # Errors
-/// More than [`MOST_RUNS`]: with all dimensions and what to do (exit code 2).
+/// More than [`MOST_RUNS`]: lists all dimensions (exit code 2).
 pub fn count_runs(factors: &[(u64, &str)]) -> Result<u64, Failure> {
     let runs = factors.iter().try_fold(1u64, |runs, (count, _)| runs.checked_mul(*count));
     if let Some(runs) = runs.filter(|runs| *runs <= MOST_RUNS) {
@@ -26,7 +26,7 @@ pub fn count_runs(factors: &[(u64, &str)]) -> Result<u64, Failure> {
     let words: Vec<String> = factors.iter().map(|(count, name)| format!("{count} {name}")).collect();
     let total = runs.map_or_else(|| "more than can be counted".into(), |runs| format!("{runs} runs"));
     Err(Failure::usage(format!(
-        "{} make {total}; a plan has at most {MOST_RUNS}: lower a number, or divide it into several plans",
+        "{} make {total}; a plan has at most {MOST_RUNS}: reduce a number, or split it into several plans",
         words.join(" x ")
     )))
 }
@@ -39,37 +39,37 @@ pub struct Plan {
     pub kind: String,
     /// Root seed.
     pub seed: Seed,
-    /// The specification, as its kind writes it. Two plans are the same when kind, seed and specification are.
+    /// The specification in the form of its kind. Plans are the same if kind, seed and specification are.
     #[serde(default)]
     pub spec: toml::Table,
-    /// The level whose defaults the specification was made of, if any.
+    /// Level that supplied the defaults of the specification, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Level>,
-    /// The command that repeats the run.
+    /// Command that repeats the run.
     pub command: String,
-    /// Version of the program that made the plan.
+    /// Version of the program that created the plan.
     pub program_version: String,
-    /// Bytes the run will write to its targets, at most; [`BY_TIME_ALONE`]: no number bounds them.
+    /// Maximum bytes that the run writes to its targets; [`BY_TIME_ALONE`]: limited only by time.
     pub bytes_to_write: u64,
-    /// Estimated duration in seconds (0: not known).
+    /// Estimated duration in seconds (0: unknown).
     pub estimated_seconds: f64,
     /// The steps in order.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
 
-/// One step of a plan, in words and with its target.
+/// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What is done ("make ext4", "age by agrawal", "cold read").
+    /// Action ("make ext4", "age by agrawal", "cold read").
     pub action: String,
-    /// To what: path, device identity, or "-".
+    /// Target: path, device identity, or "-".
     pub target: String,
 }
 
 impl Plan {
-    /// A plan that says nothing yet; `command` is filled from the process' own arguments.
+    /// An empty plan; `command` is this process's command line.
     pub fn default_of(kind: &str, seed: Seed) -> Self {
         Self {
             kind: kind.to_string(),
@@ -84,23 +84,23 @@ impl Plan {
         }
     }
 
-    /// A plan of a typed specification, without steps yet.
+    /// A plan of a typed specification, without steps.
     ///
     /// # Errors
-    /// When the specification holds what TOML cannot.
+    /// If the specification is not representable in TOML.
     pub fn of_spec(kind: &str, seed: Seed, spec: &impl Serialize) -> Result<Self, toml::ser::Error> {
         Ok(Self { spec: toml::Table::try_from(spec)?, ..Self::default_of(kind, seed) })
     }
 
-    /// A plan in a file.
+    /// Reads a plan from a file.
     ///
     /// # Errors
-    /// In words: what could not be read, or what is no plan.
+    /// If the file is unreadable or not a plan.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         Self::of_text(input::text(path), path)
     }
 
-    /// The plan of a run directory, whose files are no links.
+    /// Reads the plan of a run directory without following links in it.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -111,24 +111,24 @@ impl Plan {
     fn of_text(text: io::Result<String>, path: &Path) -> Result<Self, Failure> {
         let text =
             text.map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_message(&error))))?;
-        let no_plan = |error: toml::de::Error| format!("{} is no plan: {}", path.display(), error.message());
+        let no_plan = |error: toml::de::Error| format!("{} is not a plan: {}", path.display(), error.message());
         toml::from_str(&text).map_err(|error| Failure::usage(no_plan(error)))
     }
 
-    /// The specification with the types of its kind.
+    /// Deserialises the specification.
     ///
     /// # Errors
-    /// What in it does not fit the types.
+    /// If it does not match the types.
     pub fn read_spec<S: serde::de::DeserializeOwned>(&self) -> Result<S, toml::de::Error> {
         self.spec.clone().try_into()
     }
 
-    /// A number that stands for kind, seed and specification, for names of run directories.
+    /// Hash of kind, seed and specification, for names of run directories.
     pub fn identity(&self) -> u32 {
         self.identity_under(self.seed)
     }
 
-    /// A number that stands for kind and specification whatever the seed: runs that share it measured the same.
+    /// Hash of kind and specification without the seed: runs with equal values measured the same.
     pub fn setting(&self) -> u32 {
         self.identity_under(Seed(0))
     }
@@ -144,26 +144,26 @@ impl Plan {
         self.steps.push(Step { action: action.into(), target: target.into() });
     }
 
-    /// Adds what a step writes at most, and how long it takes.
+    /// Adds the maximum bytes and the duration of a step.
     pub fn add_cost(&mut self, bytes: u64, seconds: f64) {
         self.bytes_to_write = self.bytes_to_write.saturating_add(bytes).min(BY_TIME_ALONE);
         self.estimated_seconds += seconds;
     }
 
-    /// How much it writes, in words; `size` writes a number of bytes.
+    /// Text of the bytes to write; `size` formats a number of bytes.
     pub fn written_words(&self, size: impl Fn(u64) -> String) -> String {
         match self.bytes_to_write {
-            BY_TIME_ALONE.. => "as much as they take in the time that it runs".into(),
+            BY_TIME_ALONE.. => "as much as the targets accept in the run time".into(),
             bytes => format!("at most {}", size(bytes)),
         }
     }
 
-    /// Whether `other` asks for the same run.
+    /// Whether both plans describe the same run.
     pub fn same_run(&self, other: &Plan) -> bool {
         self.differences(other).is_empty()
     }
 
-    /// The names of what differs between two plans, with both values.
+    /// Differences between two plans, with both values.
     pub fn differences(&self, other: &Plan) -> Vec<String> {
         let mut found = Vec::new();
         if self.kind != other.kind {
@@ -199,7 +199,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_matrix_is_counted_before_it_is_expanded() {
+    fn matrix_is_counted_before_expansion() {
         assert_eq!(count_runs(&[(50, "file systems"), (20, "states"), (100, "repetitions")]).unwrap(), 100_000);
         let error = count_runs(&[(50, "file systems"), (20, "states"), (10, "workloads"), (10_000, "repetitions")]);
         let message = error.unwrap_err().to_string();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_time_alone_bounds_has_no_number() {
+    fn runs_limited_by_time_have_no_byte_count() {
         let mut plan = Plan::default_of("zns", Seed(1));
         plan.add_cost(5, 1.0);
         let words = |plan: &Plan| plan.written_words(|bytes| format!("{bytes} B"));
@@ -217,7 +217,7 @@ mod tests {
         (0..3).for_each(|_| plan.add_cost(BY_TIME_ALONE, 1.0));
         assert_eq!(
             (words(&plan).as_str(), plan.estimated_seconds),
-            ("as much as they take in the time that it runs", 4.0)
+            ("as much as the targets accept in the run time", 4.0)
         );
         let kept: Plan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
         assert_eq!(kept, plan);

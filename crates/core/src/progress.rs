@@ -1,24 +1,24 @@
-//! What a long run tells whoever watches it. The command line draws it; tests keep [`Silent`].
+//! Progress of long runs. The command line draws it; tests use [`Silent`].
 
-/// Receives progress. Every method may be called from any thread and must be cheap.
+/// Receives progress. Every method must be cheap and callable from any thread.
 pub trait Progress: Send + Sync {
-    /// A new phase begins: its name, how many units it has (0: not known), the unit's name ("operations", "bytes").
+    /// Starts a phase: name, number of units (0: unknown), name of the unit ("operations", "bytes").
     fn phase(&self, name: &str, total: u64, unit: &str);
 
     /// `done` units of the phase are done; `note` is a short status line ("fullness 79.8 %, 12.1 overwrites").
     fn position(&self, done: u64, note: &str);
 
-    /// Step `number` of `count` begins; all that are left take about `seconds_left` (0: not known).
+    /// Starts step `number` of `count`; all remaining steps take about `seconds_left` (0: unknown).
     fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
         let left = if seconds_left > 0.0 { format!(", about {seconds_left:.0} s left") } else { String::new() };
         self.phase(&format!("{number} of {count}: {text}{left}"), 0, "");
     }
 
-    /// A message worth keeping on the screen: a warning, a choice that was made.
+    /// A message that stays on the screen: a warning, or an automatic choice.
     fn say(&self, message: &str);
 }
 
-/// Drops everything.
+/// Discards everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,8 +1,8 @@
-//! Numbers in the text format of Prometheus (the "text-based format", version 0.0.4).
+//! Prometheus text format (the "text-based format", version 0.0.4).
 
 use std::fmt::Write;
 
-/// One gauge: its name behind `senesce_`, what it says, and a value for each set of labels. Nothing where there is no value.
+/// Appends one gauge: its name after `senesce_`, its help text, and a value per set of labels. Appends nothing without samples.
 pub fn gauge(text: &mut String, name: &str, help: &str, samples: &[(String, f64)]) {
     if samples.is_empty() {
         return;
@@ -13,7 +13,7 @@ pub fn gauge(text: &mut String, name: &str, help: &str, samples: &[(String, f64)
     }
 }
 
-/// A label's value: backslash, quote and line feed are escaped.
+/// Quotes a label's value: escapes backslash, quote and line feed.
 pub fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

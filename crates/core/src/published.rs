@@ -3,9 +3,9 @@
 /// One published value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedValue {
-    /// What was measured.
+    /// Published quantity.
     pub metric: String,
-    /// Under which condition ("ext4 hdd aged agrawal").
+    /// Condition ("ext4 hdd aged agrawal").
     pub condition: String,
     /// The value.
     pub value: f64,
@@ -13,12 +13,12 @@ pub struct PublishedValue {
     pub unit: String,
     /// Paper and section, data set, or table.
     pub source: String,
-    /// Anything a reader must know.
+    /// Note for the reader.
     pub note: String,
 }
 
 impl PublishedValue {
-    /// `719 MiB/s`, with its condition, source and note: how a finding tells what was published.
+    /// Text of the value, such as `719 MiB/s`, with condition, source and note.
     pub fn text(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         let note = if self.note.is_empty() { String::new() } else { format!("; {}", self.note) };
@@ -26,32 +26,32 @@ impl PublishedValue {
     }
 }
 
-/// The values of a metric in a compiled-in file, in words; empty: there are none.
+/// Text of a metric's values in an embedded file; empty if it has none.
 pub fn text_of(text: &str, metric: &str) -> String {
     let values = parse(text).unwrap_or_default().into_iter().filter(|one| one.metric == metric);
     values.map(|one| one.text()).collect::<Vec<_>>().join("; ")
 }
 
-/// What is wrong in a published-values file.
+/// Error in a published-values file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("published values, line {line}: {problem}")]
 pub struct PublishedError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description.
     pub problem: String,
 }
 
 const HEADER: [&str; 6] = ["metric", "condition", "value", "unit", "source", "note"];
 
-/// What stands for the source or the note of the line before, in tables that give one for many values.
+/// Repeats the source or note of the previous line.
 const AS_ABOVE: &str = "as above";
 
-/// Reads the file's text. Lines that begin with `#` are comments; fields may be quoted with `"`; a source or note `as above` is that of
-/// the line before.
+/// Parses the file's text. Lines that begin with `#` are comments; fields may be quoted with `"`; a source or note `as above`
+/// repeats that of the previous line.
 ///
 /// # Errors
-/// The first line that does not have the six fields, whose value is no number, or that has no source; another header.
+/// A wrong header, or the first line without six fields, a number or a source.
 pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
     let mut values: Vec<PublishedValue> = Vec::new();
     let mut seen_header = false;
@@ -84,7 +84,7 @@ pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
     Ok(values)
 }
 
-/// Splits one CSV line: commas separate, double quotes group, two double quotes inside a group stand for one.
+/// Splits one CSV line: double quotes group, two double quotes inside a group are one.
 pub fn split(line: &str) -> Vec<String> {
     let (mut fields, mut field) = (Vec::new(), String::new());
     let mut quoted = false;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_and_a_note_may_be_those_of_the_line_before() {
+    fn source_and_note_may_repeat_the_previous_line() {
         let text = "metric,condition,value,unit,source,note\nops,x,1,1/s,\"TR 16, 105\",disk\nops,y,2,1/s,as above,\nops,z,3,1/s,as above,as above\n";
         let found = parse(text).unwrap();
         assert!(found.iter().all(|value| value.source == "TR 16, 105"));

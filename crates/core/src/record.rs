@@ -1,10 +1,9 @@
 //! The run directory: append-only while running, readable anywhere afterwards.
 //!
-//! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete),
-//! `log`, `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where the sum is CRC-32 (IEEE) of the
-//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events that count together or not at all (those of a step)
-//! have `"more":true` in BODY, but for the last of them. A torn last line is dropped, as after `kill -9`, and so are last lines to
-//! which more belong.
+//! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete), `log`,
+//! `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where crc is CRC-32 (IEEE) of the bytes of BODY, and
+//! BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events of one step are recorded all or none: all but the last have
+//! `"more":true` in BODY. A torn last line, as after `kill -9`, is dropped, and so is an incomplete last step.
 
 mod error;
 mod lines;
@@ -38,14 +37,14 @@ pub const FORMAT: u32 = 2;
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Seconds since the process began this (part of the) run.
+    /// Seconds since this process began this part of the run.
     pub t: f64,
-    /// What it is ("sample", "cell", "warning", "interrupted", ...).
+    /// Kind ("sample", "cell", "warning", "interrupted", ...).
     pub kind: String,
-    /// Its data; null for an event that is only a word.
+    /// Data; null if the event has none.
     #[serde(default)]
     pub data: Value,
-    /// Number of the batch that it was written with, from 0: events of a batch count together or not at all.
+    /// Index of the batch it was written with, from 0: batches are recorded all or none.
     #[serde(skip)]
     pub batch: usize,
 }
@@ -56,7 +55,7 @@ pub struct Held {
     _lock: Locked,
 }
 
-/// A run directory open for writing; holds its lock.
+/// A locked run directory, open for writing.
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
@@ -70,21 +69,20 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Looks whether a run may be kept there, before work is done that is to be; alters nothing.
+    /// Checks early whether a run can be stored there; changes nothing.
     ///
     /// # Errors
-    /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] where something else lies there.
+    /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] if another file or directory exists there.
     pub fn check(path: &Path) -> Result<(), RecordError> {
         place::check(path)
     }
 
-    /// Opens `path` for `plan`: a new directory is begun, one with the same plan is continued (or found finished), one
-    /// with another plan is refused.
+    /// Opens `path` for `plan`: starts a new run, or continues one with the same plan (possibly complete).
     ///
     /// # Errors
-    /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] where something else lies there; [`RecordError::InUse`] while
-    /// another process writes it; [`RecordError::Foreign`] where somebody else may have written it; [`RecordError::OtherPlan`] with what differs; for a run that is there, as [`Record::open`];
-    /// those of writing the files.
+    /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] if another file or directory exists there;
+    /// [`RecordError::InUse`] if another process has the lock; [`RecordError::Foreign`] if another user may have written it;
+    /// [`RecordError::OtherPlan`] with the differences; for an existing run, as [`Record::open`]; those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
         place::check(path)?;
         let (place, made) = Place::make(path)?;
@@ -119,18 +117,18 @@ impl RunDirectory {
         })
     }
 
-    /// Takes the lock of an existing run without changing anything; whoever holds it is the only one who does.
+    /// Locks an existing run without changing it.
     ///
     /// # Errors
-    /// When another process runs it, or `path` cannot be written.
+    /// If another process has the lock, or `path` is not writable.
     pub fn hold(path: &Path) -> Result<Held, RecordError> {
         Ok(Held { _lock: Place::open(path)?.lock()? })
     }
 
-    /// Opens an existing run to continue it, whatever its plan.
+    /// Opens an existing run to continue it with any plan.
     ///
     /// # Errors
-    /// As [`Record::open`]; [`RecordError::InUse`] while another process writes it; [`RecordError::Foreign`] where somebody else than
+    /// As [`Record::open`]; [`RecordError::InUse`] if another process has the lock; [`RecordError::Foreign`] if another user than
     /// root and this user may have written it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let place = Place::open(path)?;
@@ -150,7 +148,7 @@ impl RunDirectory {
         Ok(Self { path, place, events, started, earlier, finished, made, _lock: lock })
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -160,21 +158,21 @@ impl RunDirectory {
         &self.earlier
     }
 
-    /// Whether the run is complete already.
+    /// Whether the run is already complete.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
+    /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most this event.
     ///
     /// # Errors
-    /// Those of write(2); then nothing of the event stays.
+    /// As write(2); nothing of the event is kept then.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
         self.write(&line(self.started, kind, data))
     }
 
-    /// Appends events that name their kind themselves: values that serialise to `NAME` or `{NAME:DATA}`, as those of an enum do.
-    /// All of them are in the record or none, also after `kill -9` or on a full disk.
+    /// Appends events that contain their kind: values that serialise to `NAME` or `{NAME:DATA}`, such as enums. They are recorded
+    /// all or none, also after `kill -9` or on a full disk.
     ///
     /// # Errors
     /// As [`Self::append`].
@@ -187,7 +185,7 @@ impl RunDirectory {
         let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
         lines::check_size(before + lines.len() as u64, &path)?;
         self.events.write_all(lines.as_bytes()).map_err(|error| {
-            // What comes after a part of a line would be damage.
+            // Lines after a partial line would be damaged.
             let _ = self.events.set_len(before);
             io_error("append to", &path)(error)
         })
@@ -198,15 +196,14 @@ impl RunDirectory {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// Removes its files and the folders that were made for them if nothing was recorded: what was refused leaves nothing behind,
-    /// and a folder that was there before stays.
+    /// Removes its files and newly created folders if nothing was recorded, so that a refused run leaves nothing behind.
     pub fn discard_if_empty(self) {
         if self.events.metadata().is_ok_and(|found| found.len() == 0) {
             self.discard();
         }
     }
 
-    /// The same where what was recorded is of no use to anybody. What an earlier part of the run recorded stays.
+    /// The same if the recorded events are useless. Keeps what an earlier part of the run recorded.
     pub fn discard(self) {
         if self.earlier.is_empty() && !self.finished {
             for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
@@ -216,28 +213,28 @@ impl RunDirectory {
         }
     }
 
-    /// A second hand that can append while the first is busy, for last words.
+    /// A second handle for appending final events while the first is busy.
     ///
     /// # Errors
-    /// Those of dup(2).
+    /// As dup(2).
     pub fn witness(&self) -> Result<Witness, RecordError> {
         let path = self.path.join("events.jsonl");
         let events = self.events.try_clone().map_err(io_error("duplicate the descriptor of", &path))?;
         Ok(Witness { events, path, started: self.started })
     }
 
-    /// Makes what was appended durable.
+    /// Makes appended events durable.
     ///
     /// # Errors
-    /// Those of fdatasync(2).
+    /// As fdatasync(2).
     pub fn sync(&self) -> Result<(), RecordError> {
         self.events.sync_data().map_err(io_error("sync", &self.path.join("events.jsonl")))
     }
 
-    /// Stores a latency histogram (V2 deflate form of HdrHistogram) as `histograms/NAME.hdr`.
+    /// Stores a latency histogram (V2 deflate format of HdrHistogram) as `histograms/NAME.hdr`.
     ///
     /// # Errors
-    /// A histogram that cannot be encoded; as [`write_atomically`].
+    /// If it cannot be encoded; as [`write_atomically`].
     pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
         let file = format!("{name}.hdr");
         let mut bytes = Vec::new();
@@ -247,11 +244,10 @@ impl RunDirectory {
         self.place.write_histogram(&file, &bytes)
     }
 
-    /// Adds facts to `env.json` (what the target knows about itself).
+    /// Adds facts to `env.json`, such as those of the target.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] when the facts that are there cannot be understood; those of reading them; as
-    /// [`write_atomically`].
+    /// [`RecordError::NotARun`] if the existing facts are invalid; those of reading them; as [`write_atomically`].
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let name = "env.json";
         let text = self.place.within()?.read(Path::new(name)).map_err(io_error("read", &self.path.join(name)))?;
@@ -261,7 +257,7 @@ impl RunDirectory {
         self.place.write(name, &pretty(&all))
     }
 
-    /// Completes the run: `summary.json` is written last and atomically.
+    /// Completes the run: writes `summary.json` last and atomically.
     ///
     /// # Errors
     /// As [`Self::sync`] and [`write_atomically`].
@@ -272,10 +268,10 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Takes back the completion, when a finished run is continued under new limits.
+    /// Reopens a complete run, to continue it under new limits.
     ///
     /// # Errors
-    /// Those of unlink(2).
+    /// As unlink(2).
     pub fn reopen_finished(&mut self) -> Result<(), RecordError> {
         self.place.remove("summary.json")?;
         self.finished = false;
@@ -283,7 +279,7 @@ impl RunDirectory {
     }
 }
 
-/// Appends to the record of a [`RunDirectory`] that somebody else is writing; every event is one write of its own.
+/// Appends to the record of a [`RunDirectory`] in use; every event is one write.
 #[derive(Debug)]
 pub struct Witness {
     events: File,
@@ -295,7 +291,7 @@ impl Witness {
     /// Appends one event.
     ///
     /// # Errors
-    /// Those of write(2).
+    /// As write(2).
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
         let line = line(self.started, kind, data);
         self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path))
@@ -312,38 +308,37 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Writes a file of a run directory so that a reader sees the old content or the new, never a part. What a user names goes
-/// through [`crate::output`].
+/// Writes a file of a run directory atomically. For files that a user names, use [`crate::output`].
 ///
 /// # Errors
-/// Those of making, writing and renaming the file; then the old content stays.
+/// Those of creating, writing and renaming the file; the old content is kept then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     place::write_new(NewFile::beside(path), path, bytes)
 }
 
-/// A run directory read back; needs neither root nor the device.
+/// A run directory for reading; needs neither root nor the device.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// What was to be done.
+    /// Plan.
     pub plan: Plan,
-    /// Where it was done.
+    /// Environment of the run.
     pub environment: Environment,
-    /// What happened.
+    /// Events in order.
     pub events: Vec<Event>,
-    /// The result, if the run is complete.
+    /// Result, if the run is complete.
     pub summary: Option<Value>,
     valid_event_bytes: u64,
 }
 
 impl Record {
-    /// Reads a run directory, complete or partial.
+    /// Reads a run directory, complete or partial. Drops a torn last line.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] with what it lacks; [`RecordError::OtherFormat`] for one of another version;
-    /// [`RecordError::Damaged`] for a line that is damaged before the end, and for a complete run without events;
-    /// [`RecordError::TooLong`] for more events than fit in memory; those of reading. A last line that is torn is left out.
+    /// [`RecordError::NotARun`] with the missing part; [`RecordError::OtherFormat`] for another version; [`RecordError::Damaged`]
+    /// for a damaged line before the end, and for a complete run without events; [`RecordError::TooLong`] if the events do not
+    /// fit in memory; those of reading.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         Self::read_in(&overview::open(path)?, path)
     }
@@ -361,12 +356,12 @@ impl Record {
         Ok(Self { path, plan, environment, events, summary, valid_event_bytes })
     }
 
-    /// Whether the run never completed.
+    /// Whether the run is incomplete.
     pub fn is_partial(&self) -> bool {
         self.summary.is_none()
     }
 
-    /// A stored histogram.
+    /// Reads a stored histogram.
     ///
     /// # Errors
     /// As [`read_histogram`].
@@ -375,10 +370,10 @@ impl Record {
     }
 }
 
-/// The histogram `NAME` of the run directory `path`.
+/// Reads histogram `NAME` of the run directory `path`.
 ///
 /// # Errors
-/// When there is none of this name, or it is damaged.
+/// If it does not exist or is damaged.
 pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
     let file = Path::new("histograms").join(format!("{name}.hdr"));
     let (bytes, path) = (input::within(path, &file), path.join(file));

@@ -1,4 +1,4 @@
-//! One root seed, named streams: adding a consumer never shifts the numbers of another.
+//! One root seed with named streams: adding a consumer does not change the numbers of another.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Seed(pub u64);
 
-/// Used and printed when the user names no seed.
+/// Default seed.
 pub const DEFAULT_SEED: Seed = Seed(42);
 
 impl Seed {
-    /// A generator for one named purpose, for example `seed.stream("aging/size")`. The same seed and name give the
-    /// same sequence on every platform (PCG64, keyed by the BLAKE3 hash of seed and name).
+    /// A generator for one named purpose, for example `seed.stream("aging/size")`. The same seed and name give the same sequence
+    /// on every platform (PCG64, keyed by the BLAKE3 hash of seed and name).
     pub fn stream(self, name: &str) -> Pcg64 {
         Pcg64::from_seed(self.digest(name))
     }

@@ -1,14 +1,14 @@
-//! Text of others on its way to a terminal or a page: control characters are shown, not obeyed.
+//! Escapes control characters in untrusted text for a terminal or a page.
 //!
-//! A file name, a label of a foreign trace or a line of a guest may hold ESC, BEL or the C1 control characters, which move
-//! the cursor, change colours or set the title of a terminal. They become `\u001b`, which is also what JSON calls them. So do the
-//! characters that turn the direction of text: by them a name is read as another one.
+//! A file name, a label of a foreign trace or a line of a guest may contain ESC, BEL or C1 control characters. They can move the
+//! cursor, change colours or set the title of a terminal. They become `\u001b`, as in JSON. Characters that change the direction
+//! of text are escaped too, because they disguise names.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Whether a character would be obeyed: C0 but line end and tab, DEL, C1 (ECMA-48, section 5), and those with the property
+/// Whether a character must be escaped: C0 except line feed and tab, DEL, C1 (ECMA-48, section 5), and those with the property
 /// Bidi_Control (Unicode Standard Annex 9).
 pub fn is_obeyed(character: char) -> bool {
     match character {
@@ -18,12 +18,12 @@ pub fn is_obeyed(character: char) -> bool {
     }
 }
 
-/// Whether these bytes begin a character beyond ASCII (UTF-8) whose next byte decides whether it is obeyed.
+/// Whether these bytes begin a non-ASCII character (UTF-8) whose next byte decides whether it is escaped.
 fn is_beginning(bytes: &[u8]) -> bool {
     matches!(bytes, [0xC2 | 0xD8 | 0xE2] | [0xE2, 0x80 | 0x81])
 }
 
-/// Text with its control characters written out; line ends and tabs stay.
+/// Escapes control characters, except line feeds and tabs.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);
@@ -39,7 +39,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a cell of a table: also its line ends and tabs.
+/// The same for a table cell: escapes line feeds and tabs too.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     match visible(text) {
         shown if shown.contains(['\n', '\t']) => Cow::Owned(shown.replace('\n', "\\n").replace('\t', "\\t")),
@@ -47,16 +47,16 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes text to a terminal, a pipe or a log with its control characters written out.
+/// Writer that escapes control characters, for a terminal, a pipe or a log.
 #[derive(Debug)]
 pub struct Visible<W> {
     to: W,
-    /// The first bytes of a character whose next one decides.
+    /// First bytes of an incomplete character.
     held: Vec<u8>,
 }
 
 impl<W: Write> Visible<W> {
-    /// For text in UTF-8.
+    /// Wraps a writer of UTF-8 text.
     pub fn new(to: W) -> Self {
         Self { to, held: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl<W: Write> Visible<W> {
         }
         match std::str::from_utf8(&self.held) {
             Ok(character) => shown.extend_from_slice(visible(character).as_bytes()),
-            // What was held was no character; this byte may begin one.
+            // The held bytes were not a character; this byte may begin one.
             Err(_) if self.held.len() > 1 => {
                 shown.extend_from_slice(&self.held[..self.held.len() - 1]);
                 self.held.clear();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_the_direction_of_text_is_written_out() {
+    fn bidi_controls_are_escaped() {
         assert_eq!(
             visible("report\u{202e}fdp.exe\u{2066}\u{200f}\u{61c}"),
             "report\\u202efdp.exe\\u2066\\u200f\\u061c"
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_does_not_hide_what_is_obeyed() {
+    fn invalid_utf8_does_not_hide_control_characters() {
         let mut writer = Visible::new(Vec::new());
         writer.write_all(b"\xC2\x1b\xE2\x80\x1b\xE2\x82\xC2\x9b\xE2\xE2\x80\xAE\xff").unwrap();
         assert_eq!(writer.to, b"\xC2\\u001b\xE2\x80\\u001b\xE2\x82\\u009b\xE2\\u202e\xff");
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_in_pieces_is_what_is_visible(
+        fn writing_in_pieces_gives_the_same_output(
             text in "[a-z\u{0}-\u{20}\u{7f}-\u{a5}é✓\u{61b}-\u{61d}\u{200d}-\u{202f}\u{2065}-\u{206a}€]{0,40}",
             cut: prop::sample::Index,
         ) {
@@ -136,7 +136,7 @@ mod tests {
         }
 
         #[test]
-        fn json_stays_the_same_value(text in ".{0,20}[\u{80}-\u{9f}\u{0}-\u{1f}\u{202a}-\u{202e}]{0,3}") {
+        fn escaped_json_has_the_same_value(text in ".{0,20}[\u{80}-\u{9f}\u{0}-\u{1f}\u{202a}-\u{202e}]{0,3}") {
             let value = serde_json::json!({ "text": text });
             let shown = visible(&value.to_string()).into_owned();
             prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);

@@ -1,4 +1,4 @@
-//! Sizes and times as users write them.
+//! Sizes and durations in user notation.
 
 use crate::failure::{Classify, ExitCode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -26,22 +26,22 @@ impl Bytes {
         Self(count << 30)
     }
 
-    /// Rounded up to whole blocks of `block` bytes (`block` > 0).
+    /// Rounds up to a multiple of `block` bytes (`block` > 0).
     pub const fn round_up(self, block: u64) -> Self {
         Self(self.0.div_ceil(block) * block)
     }
 }
 
-/// A size or a time that could not be read.
+/// Invalid size or duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// Not a size.
     #[error(
-        "'{0}' is not a size: write a number with an optional suffix, binary K M G T (or KiB ...), decimal KB MB GB TB, for example 512M or 1.5GB; at most 8 EiB"
+        "'{0}' is not a size: use a number with an optional suffix, binary K M G T (or KiB ...), decimal KB MB GB TB, for example 512M or 1.5GB; at most 8 EiB"
     )]
     Size(String),
     /// Not a duration.
-    #[error("'{0}' is not a duration: write a number with a unit, for example 500ms, 10s, 5min, 2h")]
+    #[error("'{0}' is not a duration: use a number with a unit, for example 500ms, 10s, 5min, 2h")]
     Duration(String),
 }
 
@@ -72,7 +72,7 @@ const SUFFIXES: [(&str, u64); 18] = [
     ("bytes", 1),
 ];
 
-/// The longest file of Linux (off_t), which is also the largest number that TOML can be read back with.
+/// Maximum file size of Linux (off_t), and the largest number that TOML can represent.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
 impl FromStr for Bytes {
@@ -132,15 +132,15 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Reads `500ms`, `10s`, `5min`, `2h`; a bare number is refused because its unit would be a guess.
+/// Parses `500ms`, `10s`, `5min`, `2h`; refuses a bare number, because its unit is unknown.
 ///
 /// # Errors
-/// [`UnitError::Duration`] for anything else.
+/// [`UnitError::Duration`] for other text.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     humantime::parse_duration(text.trim()).map_err(|_| UnitError::Duration(text.to_string()))
 }
 
-/// A size as a parameter: written and stored as users write it, `64M`.
+/// A size parameter, stored in user notation, `64M`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(pub Bytes);
 
@@ -160,7 +160,7 @@ impl FromStr for Size {
 }
 
 impl fmt::Display for Size {
-    /// With the largest suffix that leaves a whole number, so that it reads back as the same.
+    /// Uses the largest suffix with a whole number, so that parsing gives the same value.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 8] = [
             ("T", 1 << 40),
@@ -180,12 +180,12 @@ impl fmt::Display for Size {
     }
 }
 
-/// A duration as a parameter: written and stored as users write it, `500ms`.
+/// A duration parameter, stored in user notation, `500ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// So many milliseconds.
+    /// From whole milliseconds.
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
     }
@@ -210,7 +210,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Types that a record stores as users write them.
+/// Implements serialisation as user notation.
 macro_rules! stored_as_text {
     ($($name:ty),*) => {$(
         impl Serialize for $name {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_values_are_refused() {
         for text in ["1g5", "", "G", "-1K", "1.2.3M", "99999999999P", "1 furlong", "8192P", "9223372036854775808"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
@@ -257,13 +257,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_numbers_survive_a_round_trip(count in 0u64..1 << 40) {
+        fn whole_numbers_round_trip(count in 0u64..1 << 40) {
             prop_assert_eq!(format!("{count}").parse::<Bytes>(), Ok(Bytes(count)));
             prop_assert_eq!(format!("{count}K").parse::<Bytes>(), Ok(Bytes(count << 10)));
         }
 
         #[test]
-        fn parameters_survive_being_written(count in 0u64..1 << 40, shift in 0u32..20, nanoseconds in any::<u64>()) {
+        fn parameters_round_trip(count in 0u64..1 << 40, shift in 0u32..20, nanoseconds in any::<u64>()) {
             let size = Size(Bytes(count << shift));
             prop_assert_eq!(size.to_string().parse::<Size>(), Ok(size));
             let span = Span(Duration::from_nanos(nanoseconds));

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_lines_are_read() {
+    fn kernel_statistics_are_parsed() {
         let text = "some avg10=1.50 avg60=0.05 avg300=0.01 total=123456\nfull avg10=9.00 avg60=0.00 total=7\n";
         let pressure = Pressure { last_ten_seconds_percent: 1.5, total: Duration::from_micros(123_456) };
         assert_eq!(parse(text), Some(pressure));

@@ -135,11 +135,11 @@ fn wrong_words_end_with_two_before_any_command() {
     let directory = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str); 11] = [
         (&["zoned", "measure", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),
-        (&["zoned", "measure", "floppy", "--op", "write"], "is no device"),
+        (&["zoned", "measure", "floppy", "--op", "write"], "is not a device"),
         (&["zoned", "measure", "sim:zn540", "--op", "wriet"], "did you mean 'write'"),
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--bs", "5000"], "not a multiple"),
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--zones", "20"], "14 open zones"),
-        (&["zoned", "measure", "sim:zn540", "--op", "append", "--path", "none"], "no append"),
+        (&["zoned", "measure", "sim:zn540", "--op", "append", "--path", "none"], "does not support append"),
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
         (&["zoned", "reset", "sim:zn540"], "--all"),
         (&["zoned", "measure", "sim:zn540", "--op", "write", "--count", "0"], "--count"),

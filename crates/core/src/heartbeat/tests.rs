@@ -18,7 +18,7 @@ fn gaps(earlier: Beat, later: Beat) -> Vec<(Cause, Duration)> {
 }
 
 #[test]
-fn a_late_beat_is_explained_by_waiting_for_a_processor() {
+fn late_beat_after_waiting_for_a_processor_is_no_loss() {
     let begin = beat(1000, 1000, 5, Some(70));
     assert_eq!(gaps(begin, beat(1018, 1018, 5, Some(70))), []);
     assert_eq!(gaps(begin, beat(2010, 2010, 5, Some(1070))), []);
@@ -30,7 +30,7 @@ fn a_late_beat_is_explained_by_waiting_for_a_processor() {
 }
 
 #[test]
-fn a_late_beat_without_a_switch_is_a_pause_of_the_guest_only_if_it_is_long() {
+fn only_a_long_late_beat_without_a_switch_is_a_paused_guest() {
     let begin = beat(1000, 1000, 5, Some(70));
     let without_switch = |monotonic| {
         let later = beat(monotonic, monotonic, 5, Some(70));
@@ -41,7 +41,7 @@ fn a_late_beat_without_a_switch_is_a_pause_of_the_guest_only_if_it_is_long() {
 }
 
 #[test]
-fn time_that_only_the_boot_clock_counts_is_a_suspended_machine() {
+fn time_only_in_the_boot_clock_is_suspension() {
     assert_eq!(gaps(beat(1000, 5000, 0, Some(0)), beat(1010, 65_010, 0, Some(0))), [(Cause::Suspended, MS * 60_000)]);
 }
 
@@ -75,7 +75,7 @@ fn one_percent_is_the_limit() {
 }
 
 #[test]
-fn a_stop_outside_of_the_measured_part_is_no_loss() {
+fn stop_outside_of_the_measured_part_is_no_loss() {
     let stopped = watched(&[(Cause::Stopped, 2000, 5000)], None);
     assert_eq!(stopped.lost_between(MS * 5000, MS * 11_000), None);
     let lost = stopped.lost_between(MS * 4000, MS * 10_000).unwrap();
@@ -83,7 +83,7 @@ fn a_stop_outside_of_the_measured_part_is_no_loss() {
 }
 
 #[test]
-fn stolen_time_counts_as_far_as_it_is_ours() {
+fn only_our_share_of_stolen_time_counts() {
     let cause_of = |seconds, busy_seconds, own_seconds| {
         cause(watched(&[], Some(Stolen { seconds, busy_seconds, own_seconds })).lost())
     };
@@ -97,7 +97,7 @@ fn stolen_time_counts_as_far_as_it_is_ours() {
     assert_eq!(stolen, Stolen { seconds: 0.12, busy_seconds: 9.88, own_seconds: 2.0 });
 }
 
-/// This test program again, running only `phase_of_a_child` for so long.
+/// Runs this test program again with only `phase_of_a_child`.
 fn phase(milliseconds: u64) -> Child {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(program);
@@ -110,7 +110,7 @@ fn phase(milliseconds: u64) -> Child {
         .unwrap()
 }
 
-/// Watches a phase in a process that may be stopped. It ends when its standard input does, so no test depends on a pace.
+/// Watches a phase in a process that may be stopped. It ends when its standard input closes, so no test depends on timing.
 #[test]
 fn phase_of_a_child() {
     let Some(length) = std::env::var("HEARTBEAT_PHASE_MS").ok().and_then(|text| text.parse().ok()) else { return };
@@ -129,7 +129,7 @@ fn wait_for(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &st
     lines.find_map(|line| line.unwrap().strip_prefix(word).map(str::to_string)).unwrap()
 }
 
-/// The cause that a child reports which was stopped and continued so many times, for so long.
+/// The cause reported by a child that was stopped and continued `times` times.
 fn cause_after_stops(times: u32, stop: Duration, between: Duration) -> String {
     use std::io::BufRead;
     let mut child = phase(1000);
@@ -148,13 +148,13 @@ fn cause_after_stops(times: u32, stop: Duration, between: Duration) -> String {
 }
 
 #[test]
-fn a_stopped_process_is_noticed() {
+fn stopped_process_is_detected() {
     assert_eq!(cause_after_stops(1, MS * 300, Duration::ZERO), "\"stopped\"");
     assert_eq!(cause_after_stops(8, MS * 15, MS * 60), "\"stopped\"");
 }
 
 #[test]
-fn load_alone_is_no_stop() {
+fn load_is_not_a_stop() {
     let burn = || {
         let mut command = Command::new("sh");
         command.args(["-c", "while :; do :; done"]).spawn().unwrap()

@@ -1,4 +1,4 @@
-//! Reading a folder of somebody else: the folder is the one that the user named, and no link and no name in it leads out.
+//! Reads an untrusted folder: the folder is the one that the user named, and no link or name in it leads outside.
 
 use super::{for_memory, whole};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -10,48 +10,45 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-/// A folder that is read. Its files are opened step by step from its descriptor (openat(2), O_NOFOLLOW): names may be exchanged
-/// meanwhile, and nothing is read but what lies in it.
+/// A folder for reading. Files are opened step by step from its descriptor (openat(2), O_NOFOLLOW), so that names which are
+/// replaced concurrently cannot lead outside.
 #[derive(Debug)]
 pub struct Within {
     folder: OwnedFd,
 }
 
 impl Within {
-    /// Opens the folder, also through a link: the user named it.
+    /// Opens the folder, also through a link, because the user named it.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// As open(2).
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self { folder: rustix::fs::openat(CWD, path, flags, Mode::empty())? })
     }
 
-    /// The same of one that is written into.
-    ///
-    /// # Errors
-    /// Those of open(2).
+    /// The same for a folder that is written.
     pub(crate) fn of(folder: &crate::output::Folder) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Self { folder: rustix::fs::openat(folder, ".", flags, Mode::empty())? })
     }
 
-    /// Opens a folder in it.
+    /// Opens a subfolder.
     ///
     /// # Errors
-    /// Those of open(2); in words for a link and for what is no folder.
+    /// As open(2); for a link, and for a file that is not a folder.
     pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(io::Error::other("its folder is a symbolic link or no folder")),
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(io::Error::other("its folder is a symbolic link or not a folder")),
             opened => Ok(Self { folder: opened? }),
         }
     }
 
-    /// Opens a regular file in it or below, for reading; never waits.
+    /// Opens a regular file in or below it for reading; never waits.
     ///
     /// # Errors
-    /// Those of open(2); in words for a link, for what is no regular file, and for a name that leads out.
+    /// As open(2); for a link, for a file that is not regular, and for a name that leads outside.
     pub fn file(&self, path: &Path) -> io::Result<File> {
         let mut names = path.components().map(|part| match part {
             Component::Normal(name) => Ok(name),
@@ -70,15 +67,15 @@ impl Within {
         let file: File = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
             Err(Errno::LOOP) => {
                 return Err(io::Error::other(
-                    "it is a symbolic link, and links in a folder of others are not followed",
+                    "it is a symbolic link, and links in an untrusted folder are not followed",
                 ));
             }
             opened => opened?.into(),
         };
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
     }
 
-    /// The same for what is to be held in memory; with its size.
+    /// The same for a file to be held in memory; returns its size as well.
     ///
     /// # Errors
     /// As [`Self::file`] and [`super::open_for_memory`].
@@ -86,7 +83,7 @@ impl Within {
         for_memory(self.file(path)?)
     }
 
-    /// All of a regular file in it or below, as far as memory goes.
+    /// Reads a regular file in or below it that fits in memory.
     ///
     /// # Errors
     /// As [`Self::file_for_memory`].
@@ -94,10 +91,10 @@ impl Within {
         whole(self.file_for_memory(path)?)
     }
 
-    /// Names and kinds of what lies in it; a link is a link.
+    /// Names and types of its entries; links are not resolved.
     ///
     /// # Errors
-    /// Those of getdents(2) and stat(2).
+    /// As getdents(2) and stat(2).
     pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut found = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
@@ -110,7 +107,7 @@ impl Within {
         Ok(found)
     }
 
-    /// Some file systems do not tell it in their lists.
+    /// Some file systems do not list the type.
     fn kind(&self, name: &OsStr, told: FileType) -> io::Result<FileType> {
         if told != FileType::Unknown {
             return Ok(told);
@@ -127,7 +124,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_is_read_through_a_link_or_from_outside() {
+    fn links_and_outside_files_are_not_read() {
         let room = tempfile::tempdir().unwrap();
         let (inside, outside) = (room.path().join("inside"), room.path().join("outside"));
         fs::create_dir_all(inside.join("d")).unwrap();
@@ -147,8 +144,8 @@ mod tests {
                 ("near", "symbolic link"),
                 ("zero", "symbolic link"),
                 ("out/secret", "symbolic link"),
-                ("d/file/x", "no folder"),
-                ("d", "no regular file"),
+                ("d/file/x", "not a folder"),
+                ("d", "not a regular file"),
                 ("../outside/secret", "leads out"),
                 ("d/../../outside/secret", "leads out"),
                 ("..", "leads out"),
@@ -163,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_tells_links_from_files() {
+    fn entries_distinguish_links_from_files() {
         let room = tempfile::tempdir().unwrap();
         fs::write(room.path().join("file"), "").unwrap();
         fs::create_dir(room.path().join("folder")).unwrap();

@@ -1,4 +1,4 @@
-//! Descriptors that were opened before this program began, by their names in `/dev` and `/proc`.
+//! Inherited descriptors, by their names in `/dev` and `/proc`.
 
 use super::{OutputError, io_error};
 use rustix::fs::{FileType, OFlags};
@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::path::Path;
 
-/// The number behind exactly these names. Any other name that leads to a descriptor is a link: who made it may have opened for
-/// reading alone what this program could write to.
+/// The number for exactly these names. Any other name that leads to a descriptor is a link: its creator may have opened for
+/// reading only a file that this program could write.
 pub(super) fn descriptor(path: &Path) -> Option<u32> {
     match path.to_str()? {
         "/dev/stdout" => Some(1),
@@ -19,7 +19,7 @@ pub(super) fn descriptor(path: &Path) -> Option<u32> {
     }
 }
 
-/// A copy of a descriptor: what is written goes to where it was opened, as it was opened. Its name is never opened again.
+/// Duplicates a descriptor. Its name is never opened again, so writes go to the file as it was opened.
 pub(super) fn open(number: u32, path: &Path) -> Result<File, OutputError> {
     let refused = |found: &str, remedy: &str| OutputError::Refused {
         path: path.into(),
@@ -41,7 +41,7 @@ pub(super) fn open(number: u32, path: &Path) -> Result<File, OutputError> {
     }
 }
 
-/// Why a descriptor is not written to, and what to do.
+/// Reason why a descriptor is not written to, and a remedy.
 fn unfit(kind: FileType, flags: OFlags) -> Option<(&'static str, &'static str)> {
     if kind == FileType::BlockDevice {
         return Some((super::BLOCK_DEVICE, super::INSTEAD_OF_DEVICE));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_names_of_own_descriptors_are_taken_for_them() {
+    fn only_exact_names_select_own_descriptors() {
         let known = [
             ("/dev/stdout", 1),
             ("/dev/stderr", 2),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_what_is_open_for_reading_alone_are_unfit() {
+    fn devices_and_read_only_descriptors_are_unfit() {
         for flags in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
             assert_eq!(unfit(FileType::BlockDevice, flags).map(|(found, _)| found), Some(super::super::BLOCK_DEVICE));
         }

@@ -1,4 +1,4 @@
-//! A directory that a user named to be written into.
+//! Output directories that a user named.
 
 use super::folder::{Folder, Planted};
 use super::{OutputError, io_error};
@@ -6,20 +6,20 @@ use crate::failure::ExitCode;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// What stands where a directory belongs.
+/// An existing file in place of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path} is {found}, and a directory is wanted; choose another place")]
+#[error("{path} is {found}, but a directory is required; choose another place")]
 pub struct Obstacle {
-    /// The directory itself, or one above it.
+    /// The path itself, or a parent.
     pub path: PathBuf,
-    /// What it is ("a file").
+    /// Description ("a file").
     pub found: String,
     /// Whether it is a link to a directory that root does not follow.
     pub planted: bool,
 }
 
 impl Obstacle {
-    /// What it is to those who call the program.
+    /// Exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         if self.planted { ExitCode::Refused } else { ExitCode::Usage }
     }
@@ -33,8 +33,8 @@ impl From<&Planted> for Obstacle {
     }
 }
 
-/// What hinders a directory `path` from being used or made. A link to a directory is one, for root if the owner of the link may
-/// write there too. `None`: nothing does.
+/// Returns an obstacle to using or creating directory `path`. A link to a directory is an obstacle for root unless the owner of
+/// the link may write there too.
 pub fn obstacle(path: &Path) -> Option<Obstacle> {
     if let Err(error) = Folder::open(path)
         && let Some(planted) = Planted::in_error(&error)
@@ -47,8 +47,8 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
     }
     let kind = found.file_type();
     let found = match () {
-        () if kind.is_symlink() && !at.exists() => "a symbolic link that leads nowhere",
-        () if kind.is_symlink() => "a symbolic link to what is no directory",
+        () if kind.is_symlink() && !at.exists() => "a dangling symbolic link",
+        () if kind.is_symlink() => "a symbolic link to a file that is not a directory",
         () if kind.is_file() => "a file",
         () if kind.is_block_device() || kind.is_char_device() => "a device",
         () if kind.is_fifo() => "a pipe",
@@ -57,12 +57,12 @@ pub fn obstacle(path: &Path) -> Option<Obstacle> {
     Some(Obstacle { path: at.into(), found: found.into(), planted: false })
 }
 
-/// Makes a directory with those above it, where it is not there.
+/// Creates a directory and its parents if they are missing.
 ///
 /// # Errors
-/// [`OutputError::NoDirectory`] where something else has its name.
+/// [`OutputError::NoDirectory`] if another kind of file has its name.
 pub fn directory(path: &Path) -> Result<(), OutputError> {
-    // The folder of a plain name.
+    // Parent of a plain name.
     if path.as_os_str().is_empty() {
         return Ok(());
     }
@@ -80,7 +80,7 @@ mod tests {
     use std::os::unix::fs::{lchown, symlink};
 
     #[test]
-    fn what_is_no_directory_is_named() {
+    fn obstacles_are_described() {
         let temporary = tempfile::tempdir().unwrap();
         let at = |name: &str| temporary.path().join(name);
         fs::write(at("file"), "precious").unwrap();
@@ -89,9 +89,9 @@ mod tests {
         for (name, found) in [
             ("file", "file is a file"),
             ("file/a/b", "file is a file"),
-            ("link", "link is a symbolic link to what is no directory"),
-            ("dangling", "dangling is a symbolic link that leads nowhere"),
-            ("dangling/a", "dangling is a symbolic link that leads nowhere"),
+            ("link", "link is a symbolic link to a file that is not a directory"),
+            ("dangling", "dangling is a dangling symbolic link"),
+            ("dangling/a", "dangling is a dangling symbolic link"),
         ] {
             let error = directory(&at(name)).unwrap_err();
             assert_eq!(error.exit_code(), ExitCode::Usage, "{name}");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_root_does_not_follow_is_refused_and_nothing_is_made_behind_it() {
+    fn planted_link_is_refused_and_nothing_is_created_behind_it() {
         let room = tempfile::tempdir().unwrap();
         let at = |name: &str| room.path().join(name);
         [at("theirs"), at("ours")].iter().for_each(|path| fs::create_dir(path).unwrap());

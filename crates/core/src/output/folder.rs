@@ -1,4 +1,4 @@
-//! The folder that an output lies in, opened once: what is exchanged above it afterwards leads nowhere else.
+//! The folder of an output, opened once: later changes to its path have no effect.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -9,28 +9,28 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Links that are followed, as the kernel does at most.
+/// Maximum number of links followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A link that root does not follow: who made it could have root write where only root may.
+/// A link that root does not follow: its creator could make root write where only root may.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{link} is a symbolic link of user {owner} that leads to what is user {behind}'s, and root follows none of those; name the place itself"
+    "{link} is a symbolic link of user {owner} to a file of user {behind}, and root does not follow such links; name the target itself"
 )]
 pub struct Planted {
-    /// The link.
+    /// Path of the link.
     pub link: PathBuf,
-    /// Whose it is.
+    /// Owner of the link.
     pub owner: u32,
-    /// Whose it is what it leads to.
+    /// Owner of its target.
     pub behind: u32,
 }
 
 impl Planted {
-    /// Refuses a `link` at a path by what stat(2) tells of it and of what is `behind` it, both as it was opened.
+    /// Refuses a `link` at a path by the stat(2) data of the link and of its target, both already opened.
     ///
     /// # Errors
-    /// For root, when the link is neither root's, nor the caller's, nor that of the owner of what it leads to, who may write there anyway.
+    /// For root, unless the link belongs to root, to the caller, or to the owner of the target, who may write there anyway.
     pub fn refuse(path: &Path, link: &Stat, behind: &Stat) -> Result<(), Self> {
         let me = (rustix::process::geteuid().as_raw(), rustix::process::getuid().as_raw());
         match is_followed(me, link.st_uid, behind.st_uid) {
@@ -39,7 +39,7 @@ impl Planted {
         }
     }
 
-    /// What of this kind made an operation fail.
+    /// The refused link that caused an error, if any.
     pub fn in_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
@@ -51,12 +51,12 @@ impl From<Planted> for io::Error {
     }
 }
 
-/// Whether a link is followed by who has these rights and began the program.
+/// Whether a process with these rights, started by this caller, follows a link.
 fn is_followed((rights, caller): (u32, u32), owner: u32, behind: u32) -> bool {
     rights != 0 || [0, caller, behind].contains(&owner)
 }
 
-/// A folder that is written into.
+/// A folder for writing.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
@@ -70,23 +70,23 @@ impl Folder {
     /// Opens it.
     ///
     /// # Errors
-    /// Those of open(2); [`Planted`] for a link in its name or above that root does not follow.
+    /// As open(2); [`Planted`] for a link in its path that root does not follow.
     pub fn open(path: &Path) -> io::Result<Self> {
         Walk { links: 0, makes: false }.begin(path)
     }
 
-    /// Opens it; what is missing of it and above is made.
+    /// Opens it; creates missing folders of the path.
     ///
     /// # Errors
-    /// As [`Self::open`]; those of mkdir(2).
+    /// As [`Self::open`] and mkdir(2).
     pub fn make(path: &Path) -> io::Result<Self> {
         Walk { links: 0, makes: true }.begin(path)
     }
 
-    /// Opens the one that a file is to lie in; with the file's name there.
+    /// Opens the parent of a file; returns the file's name there as well.
     ///
     /// # Errors
-    /// As [`Self::open`]; EISDIR for what can be no file's name.
+    /// As [`Self::open`]; EISDIR for names that cannot be files.
     pub fn of(file: &Path) -> io::Result<(Self, OsString)> {
         let whole = file.as_os_str().as_bytes();
         match file.file_name() {
@@ -98,24 +98,24 @@ impl Folder {
         }
     }
 
-    /// Makes a file in it that is not there yet, never through a link, and opens it for reading and writing.
+    /// Creates a new file, never through a link, and opens it for reading and writing.
     ///
     /// # Errors
-    /// Those of open(2): EEXIST where something has the name.
+    /// As open(2): EEXIST if the name exists.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(mode))?.into())
     }
 
-    /// Removes a file or link in it.
+    /// Removes a file or link.
     ///
     /// # Errors
-    /// Those of unlink(2).
+    /// As unlink(2).
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Opens what has this name in it with the rights to look at it alone (O_PATH), a link itself; `None`: nothing has.
+    /// Opens an entry for inspection (O_PATH), without following a link; `None` if it does not exist.
     pub(super) fn look(&self, name: &OsStr) -> Result<Option<OwnedFd>, Errno> {
         match rustix::fs::openat(&self.0, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Ok(there) => Ok(Some(there)),
@@ -124,26 +124,26 @@ impl Folder {
         }
     }
 
-    /// Opens a folder in it, which is no link.
+    /// Opens a subfolder that is not a link.
     pub(crate) fn below(&self, name: &OsStr) -> io::Result<Self> {
         Ok(Self(rustix::fs::openat(&self.0, name, STEP | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
-    /// What stat(2) tells of what has this name in it, of a link itself.
+    /// stat(2) data of an entry, without following a link.
     pub(crate) fn stat_of(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Another descriptor of it.
+    /// Duplicates the descriptor.
     ///
     /// # Errors
-    /// Those of dup(2).
+    /// As dup(2).
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 }
 
-/// An empty path is that of the current folder.
+/// An empty path is the current folder.
 fn whole_or_here(path: Option<&Path>) -> PathBuf {
     match path {
         Some(path) if !path.as_os_str().is_empty() => path.into(),
@@ -151,13 +151,13 @@ fn whole_or_here(path: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The way to a folder, one name after the other.
+/// Walk along a path, one name at a time.
 struct Walk {
     links: usize,
     makes: bool,
 }
 
-/// How far it came, and what that is called.
+/// Position, and its path.
 struct At {
     folder: OwnedFd,
     path: PathBuf,
@@ -226,7 +226,7 @@ impl Walk {
             true => At { folder: rustix::fs::openat(&at.folder, name, STEP, Mode::empty())?, path: path.clone() },
             false => {
                 let to = rustix::fs::readlinkat(&link, "", Vec::new())?.into_bytes();
-                // mkdir(2) makes nothing behind a link that leads nowhere.
+                // mkdir(2) creates nothing behind a dangling link.
                 let makes = std::mem::replace(&mut self.makes, false);
                 let behind = self.walk(at, Path::new(&OsString::from_vec(to)))?;
                 self.makes = makes;
@@ -238,7 +238,7 @@ impl Walk {
     }
 }
 
-/// Whether it lies in /proc.
+/// Whether it is in /proc.
 fn is_of_processes(link: &OwnedFd) -> Result<bool, Errno> {
     Ok(rustix::fs::fstatfs(link)?.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
@@ -257,7 +257,7 @@ mod tests {
         (found.st_dev, found.st_ino) == (there.dev(), there.ino())
     }
 
-    /// Two folders, and a link of another user's to the second in the first; `None` where files cannot be given away.
+    /// Two folders, and another user's link in the first to the second; `None` if file ownership cannot be changed.
     fn scene() -> Option<(tempfile::TempDir, PathBuf, PathBuf)> {
         let room = tempfile::tempdir().unwrap();
         let (theirs, ours) = (room.path().join("theirs"), room.path().join("ours"));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_root_of_the_caller_and_of_the_owner_behind_are_followed() {
+    fn trusted_links_are_followed() {
         for (who, owner, behind) in
             [((0, 0), 0, 1000), ((0, 1000), 1000, 0), ((0, 0), 1000, 1000), ((1000, 1000), 7, 8)]
         {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_is_that_of_the_kernel() {
+    fn paths_resolve_as_in_the_kernel() {
         let room = tempfile::tempdir().unwrap();
         let at = |name: &str| room.path().join(name);
         fs::create_dir_all(at("a/b")).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_made_and_nothing_behind_a_link_that_leads_nowhere() {
+    fn missing_folders_are_created_but_not_behind_dangling_links() {
         let room = tempfile::tempdir().unwrap();
         let at = |name: &str| room.path().join(name);
         assert!(same(&Folder::make(&at("a/b/c")).unwrap(), &at("a/b/c")));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_can_be_no_files_are_told() {
+    fn names_that_cannot_be_files_are_errors() {
         let room = tempfile::tempdir().unwrap();
         let (folder, name) = Folder::of(&room.path().join("out")).unwrap();
         assert!(same(&folder, room.path()) && name == "out");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn root_follows_no_link_of_another_user_to_where_that_one_may_not_write() {
+    fn root_does_not_follow_links_that_gain_access() {
         let Some((_room, theirs, ours)) = scene() else { return };
         for path in [theirs.join("link"), theirs.join("link/sub"), theirs.join("../theirs/link/x/y")] {
             for opened in [Folder::open(&path), Folder::make(&path)] {
@@ -347,10 +347,10 @@ mod tests {
             }
         }
         assert_eq!(fs::read_dir(&ours).unwrap().count(), 0);
-        // Nor where a link of root's leads by theirs.
+        // Also not if a link of root leads through one of theirs.
         symlink(theirs.join("link"), ours.join("by")).unwrap();
         assert!(Planted::in_error(&Folder::open(&ours.join("by")).unwrap_err()).is_some());
-        // What is theirs behind it they could write to anyway.
+        // Their own target they could write to anyway.
         std::os::unix::fs::chown(&ours, Some(STRANGER), None).unwrap();
         assert!(same(&Folder::make(&theirs.join("link/new")).unwrap(), &ours.join("new")));
         std::os::unix::fs::chown(&ours, Some(0), None).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_open_stays_whatever_takes_its_name() {
+    fn open_folder_is_kept_if_its_name_is_replaced() {
         let room = tempfile::tempdir().unwrap();
         let at = |name: &str| room.path().join(name);
         [at("folder"), at("elsewhere")].iter().for_each(|path| fs::create_dir(path).unwrap());

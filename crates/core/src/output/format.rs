@@ -1,6 +1,6 @@
-//! Formats of outputs, told by their first bytes.
+//! Output formats, recognised by their first bytes.
 
-/// What an output is.
+/// Format of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// An HTML page.
@@ -15,16 +15,16 @@ pub enum Format {
     Json,
     /// A zip archive.
     Zip,
-    /// Comma-separated values: there is no magic number, so that its first column must have the same head.
+    /// Comma-separated values. Has no magic number, so the first column must have the same head.
     Csv,
-    /// Text or a format of ours without an entry here: its first word must be the same.
+    /// Text, or a format of senesce without an entry here: the first word must be the same.
     Text,
-    /// Lines of text that grow, of any words.
+    /// A growing text without a fixed first word.
     Log,
 }
 
 impl Format {
-    /// Its name in messages.
+    /// Name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Html => "HTML",
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// What a user can do when another format is there.
+    /// Remedy if another format exists.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Self::Log => "choose another name",
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Whether the `old` first bytes are of this format. `new` are the first bytes that would take their place.
+    /// Whether the `old` first bytes are of this format. `new` are the first bytes of the replacement.
     pub(super) fn is_same(self, old: &[u8], new: &[u8]) -> bool {
         let text = String::from_utf8_lossy(old.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(old));
         let text = text.trim_start().to_ascii_lowercase();
@@ -72,7 +72,7 @@ impl Format {
     }
 }
 
-/// An object, or an array of what JSON knows (RFC 8259): not every text in brackets.
+/// An object, or an array of JSON values (RFC 8259): not every text in brackets.
 fn is_json(text: &str) -> bool {
     let mut characters = text.chars().filter(|c| !c.is_whitespace());
     match (characters.next(), characters.next()) {
@@ -82,22 +82,22 @@ fn is_json(text: &str) -> bool {
     }
 }
 
-/// Up to the first separator behind a letter or digit: `# Comparison`, `run`, `name`.
+/// Up to the first separator after a letter or digit: `# Comparison`, `run`, `name`.
 fn first_word(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(&bytes[..bytes.len().min(256)]);
-    // A character may be cut at the end of what was read.
+    // The last character may be incomplete.
     let text = text.or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()])).ok()?.trim_start();
     let begin = text.find(|c: char| c.is_alphanumeric())?;
     let length = text[begin..].find(|c: char| c.is_whitespace() || ",;=|".contains(c)).unwrap_or(text.len() - begin);
     Some(text[..begin + length].to_string())
 }
 
-/// What a file begins with, for a message.
+/// Describes the beginning of a file for a message.
 pub(super) fn describe(beginning: &[u8]) -> String {
     const SHOWN: usize = 24;
     let shown = &beginning[..beginning.len().min(SHOWN)];
     if beginning.iter().all(|byte| *byte == 0) {
-        return "it begins with zeroes".into();
+        return "it begins with zeros".into();
     }
     match String::from_utf8_lossy(shown) {
         text if text.chars().all(|c| c != '\u{FFFD}' && (!c.is_control() || c.is_whitespace())) => {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_format_knows_itself_and_no_other() {
+    fn formats_recognise_only_themselves() {
         let samples: [(Format, &[u8]); 8] = [
             (Format::Html, b"<!DOCTYPE html>\n<html>"),
             (Format::Svg, b"<svg xmlns=\"http://www.w3.org/2000/svg\">"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_told_by_its_first_word() {
+    fn text_is_recognised_by_its_first_word() {
         assert!(Format::Csv.is_same(b"run,other\n", b"run,kind\n"));
         assert!(!Format::Csv.is_same(b"name,phone\n", b"run,kind\n"));
         assert!(Format::Text.is_same(b"name = \"a\"", b"name = \"b\""));
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_described_without_control_characters() {
-        assert_eq!(describe(&[0; 9]), "it begins with zeroes");
+    fn descriptions_escape_control_characters() {
+        assert_eq!(describe(&[0; 9]), "it begins with zeros");
         assert_eq!(describe(b"Dear diary"), "it begins with \"Dear diary\"");
         assert_eq!(describe(b"\x1b[31m"), "it begins with the bytes 1b 5b 33 31 6d");
     }

@@ -1,4 +1,4 @@
-//! A file that is not there until it is complete.
+//! A file that becomes visible only when it is complete.
 
 use super::folder::Folder;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat, XattrFlags};
@@ -10,16 +10,15 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The attribute that holds an access list, and the longest value of any.
+/// Extended attribute of the access list, and the maximum size of any attribute.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 const MOST_LIST: usize = 64 << 10;
 
-/// Random names that are tried until one is free.
+/// Number of random names tried.
 const MOST_NAMES: usize = 64;
 
-/// A new file without a name (open(2), O_TMPFILE), so that `kill -9` leaves nothing; where the file system knows no such
-/// files, one with a random name, made anew and never through a link. It gets its name when it is complete, in the folder that was
-/// opened in the beginning.
+/// A new file without a name (open(2), O_TMPFILE), so that `kill -9` leaves nothing. On file systems without support, a new file
+/// with a random name, never through a link. It gets its name when it is complete, in the folder that was opened at the start.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -29,16 +28,16 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// A file that will be called `path`; it lies in the same folder.
+    /// A file that will be named `path`, created in the same folder.
     ///
     /// # Errors
-    /// Those of open(2), and [`super::Planted`] for a link above it that root does not follow.
+    /// As open(2); [`super::Planted`] for a link in its path that root does not follow.
     pub fn beside(path: &Path) -> io::Result<Self> {
         let (folder, name) = Folder::of(path)?;
         Self::with_mode(folder, name, 0o666)
     }
 
-    /// The same for what its owner alone may read and write, from the first moment on.
+    /// The same with mode 0600 from the start.
     ///
     /// # Errors
     /// As [`Self::beside`].
@@ -47,10 +46,7 @@ impl NewFile {
         Self::with_mode(folder, name, 0o600)
     }
 
-    /// A file in a folder that is open.
-    ///
-    /// # Errors
-    /// Those of open(2).
+    /// A file in an open folder.
     pub(crate) fn within(folder: &Folder, name: &OsStr, mode: u32) -> io::Result<Self> {
         Self::with_mode(folder.try_clone()?, name.into(), mode)
     }
@@ -59,7 +55,7 @@ impl NewFile {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(&folder, ".", flags, Mode::from_raw_mode(mode)) {
             Ok(file) => Ok(Self { file: file.into(), folder, name, hidden: None }),
-            // Kernels without O_TMPFILE take it for the opening of a directory.
+            // Kernels without O_TMPFILE treat it as opening a directory.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::with_name(folder, name, mode),
             Err(errno) => Err(errno.into()),
         }
@@ -72,22 +68,22 @@ impl NewFile {
         Ok(Self { file: file.into(), folder, name, hidden: Some(hidden) })
     }
 
-    /// The file.
+    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// What stat(2) tells of what has its name, of a link itself; `None`: nothing has, or it cannot be told.
+    /// stat(2) data of the file with its name, without following a link; `None` if missing or unknown.
     pub fn in_its_place(&self) -> Option<Stat> {
         self.folder.stat_of(&self.name).ok()
     }
 
-    /// Gives it mode (without special bits) and access list (acl(5)) and, as root, the owner of the regular file in whose place it
-    /// goes, which stat(2) told as `old`. Where the list cannot be given, group and others get nothing. An owner to whom the
-    /// result must not be left stays without it: then the file is root's own, and root's alone.
+    /// Copies mode (without special bits) and access list (acl(5)) and, as root, the owner of the regular file that it replaces
+    /// (`old`). If the list cannot be copied, group and others get no access. If the result must not belong to the old owner, the
+    /// file stays root's and private.
     ///
     /// # Errors
-    /// Those of fchown(2) and fchmod(2).
+    /// As fchown(2) and fchmod(2).
     pub fn take_after(&self, old: &Stat) -> io::Result<()> {
         if !may_keep_owner(&self.folder, old) {
             return self.file.set_permissions(Permissions::from_mode(old.st_mode & 0o700));
@@ -95,12 +91,12 @@ impl NewFile {
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::fchown(&self.file, Some(old.st_uid), Some(old.st_gid))?;
         }
-        // With a list the bits of the group are its mask, which without it would be the group's own.
+        // With an access list, the group bits are its mask; without the list they would become the group's permissions.
         let mask = if self.take_access_list() { 0o777 } else { 0o700 };
         self.file.set_permissions(Permissions::from_mode(old.st_mode & mask))
     }
 
-    /// Whether it has the access list of what has its name, or none as that; a folder may have given it one.
+    /// Copies the access list of the existing file, or removes an inherited one if that has none; returns whether that succeeded.
     fn take_access_list(&self) -> bool {
         let mut list = vec![0; MOST_LIST];
         let old = by_descriptor(&self.folder).join(&self.name);
@@ -117,13 +113,13 @@ impl NewFile {
     /// Makes it durable and gives it its name.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] when something has that name; it stays.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists, which is kept.
     pub fn put(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         let Some(hidden) = &self.hidden else { return Ok(link(&self.file, &self.folder, &self.name)?) };
         match rustix::fs::renameat_with(&self.folder, hidden, &self.folder, &self.name, RenameFlags::NOREPLACE) {
             Ok(()) => self.hidden = None,
-            // What has no O_TMPFILE may not know this either; the random name goes with this value.
+            // File systems without O_TMPFILE may not support this either; dropping this value removes the random name.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(&self.folder, hidden, &self.folder, &self.name, AtFlags::empty())?;
             }
@@ -132,7 +128,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// The same under another name in its folder.
+    /// The same with another name in its folder.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -141,14 +137,14 @@ impl NewFile {
         self.put()
     }
 
-    /// The same, in the place of what has that name: the file or link itself, never what a link leads to.
+    /// The same, replacing the existing file or link itself, never a link's target.
     ///
     /// # Errors
-    /// Those of rename(2); then what was there stays.
+    /// As rename(2); the existing file is kept then.
     pub fn replace(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.hidden.is_none() {
-            // For the moment between the two calls it has a random name.
+            // It has a random name between the two calls.
             let make = |hidden: &OsStr| link(&self.file, &self.folder, hidden);
             self.hidden = Some(under_random_name(&self.name, make)?.1);
         }
@@ -167,7 +163,7 @@ impl Drop for NewFile {
     }
 }
 
-/// Makes something under names that nobody can guess, until one of them is free.
+/// Creates a file under unguessable names until one is free.
 fn under_random_name<T>(name: &OsStr, make: impl Fn(&OsStr) -> Result<T, Errno>) -> io::Result<(T, OsString)> {
     let begin: String = name.to_string_lossy().chars().take(100).collect();
     for _ in 0..MOST_NAMES {
@@ -186,18 +182,18 @@ fn random() -> Result<u64, Errno> {
     if length == bytes.len() { Ok(u64::from_ne_bytes(bytes)) } else { Err(Errno::IO) }
 }
 
-/// The name by which this process finds what it has open.
+/// Path of an open descriptor of this process.
 pub(super) fn by_descriptor(open: impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", open.as_fd().as_raw_fd()).into()
 }
 
-/// Whether the result may be left to the owner of the `old` file in a folder that it replaces. It may not when root writes it and others
-/// may make files there: one of them may have made this one, to own what root puts into it.
+/// Whether the result may belong to the owner of the replaced `old` file. It may not if root writes it and others may create
+/// files there: one of them may have planted it to own root's output.
 pub(super) fn may_keep_owner(folder: &Folder, old: &Stat) -> bool {
     !rustix::process::geteuid().is_root() || !may_be_planted(folder, old)
 }
 
-/// Whether somebody else may have made what is in a folder: it is neither root's nor ours, and others may make files there.
+/// Whether another user may have planted a file: it belongs neither to root nor to this user, and others may create files there.
 fn may_be_planted(folder: &Folder, old: &Stat) -> bool {
     if old.st_uid == 0 || old.st_uid == rustix::process::geteuid().as_raw() {
         return false;
@@ -205,8 +201,8 @@ fn may_be_planted(folder: &Folder, old: &Stat) -> bool {
     !rustix::fs::fstat(folder).is_ok_and(|folder| belongs_there(old.st_uid, folder.st_uid, folder.st_mode))
 }
 
-/// Whether a pipe is neither root's nor ours and was not put there by root: whoever made it would read the output, or let us wait for
-/// a reader for ever.
+/// Whether a pipe belongs to another user and was not created by root: its creator could read the output, or block this process
+/// forever.
 pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
     let of_root_alone = |folder: &Stat| folder.st_uid == 0 && folder.st_mode & 0o022 == 0;
     pipe.st_uid != 0
@@ -214,8 +210,8 @@ pub(super) fn is_pipe_of_another(folder: &Folder, pipe: &Stat) -> bool {
         && !rustix::fs::fstat(folder).is_ok_and(|folder| of_root_alone(&folder))
 }
 
-/// Whether a file of this owner lies where nobody else but root can have put it. In a folder of their own a group that may write
-/// there makes files of other owners alone.
+/// Whether a file of this owner is where only root or that owner could have put it. In a user's own folder, only a group with
+/// write permission creates files of other owners.
 fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
     match folder_owner {
         0 => folder_mode & 0o022 == 0,
@@ -223,7 +219,7 @@ fn belongs_there(owner: u32, folder_owner: u32, folder_mode: u32) -> bool {
     }
 }
 
-/// linkat(2): by the descriptor with the right to read everything, through /proc without it.
+/// linkat(2): by descriptor with CAP_DAC_READ_SEARCH, otherwise through /proc.
 fn link(file: &File, folder: &Folder, name: &OsStr) -> Result<(), Errno> {
     match rustix::fs::linkat(file.as_fd(), "", folder, name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM) => {
@@ -253,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_no_name_until_it_is_put_and_does_not_replace() {
+    fn file_has_no_name_until_put_and_does_not_replace() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         for make in WAYS {
@@ -271,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_the_place_of_a_link_and_not_of_what_it_leads_to() {
+    fn replaces_a_link_and_not_its_target() {
         let folder = tempfile::tempdir().unwrap();
         let (path, precious) = (folder.path().join("out"), folder.path().join("precious"));
         fs::write(&precious, "precious").unwrap();
@@ -287,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gets_its_name_in_the_folder_that_was_opened() {
+    fn file_gets_its_name_in_the_opened_folder() {
         type Put = fn(NewFile) -> io::Result<()>;
         for make in WAYS {
             for put in [NewFile::put as Put, NewFile::replace, |new| new.put_as(OsStr::new("out"))] {
@@ -304,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_never_was_for_others() {
+    fn private_files_are_private_from_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         for new in [NewFile::private(&path), named(&path, 0o600)] {
@@ -313,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_kept_where_nobody_else_makes_files() {
+    fn owners_are_kept_in_trusted_folders() {
         let kept = [(1000, 1000, 0o755), (1000, 1000, 0o775), (1000, 0, 0o755), (1000, 1000, 0o700)];
         let planted =
             [(1000, 0, 0o1777), (1000, 0, 0o777), (1000, 0, 0o775), (1000, 2000, 0o755), (1000, 1000, 0o1777)];
@@ -325,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_leaves_nothing() {
+    fn dropped_file_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         WAYS.iter().for_each(|make| drop(make(&folder.path().join("out")).unwrap()));
         assert_eq!(names(folder.path()), Vec::<String>::new());

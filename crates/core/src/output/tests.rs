@@ -1,4 +1,4 @@
-//! Twenty kinds of places for an output: what is there keeps its bytes and its inode unless it may be replaced.
+//! Twenty kinds of existing files: content and inode are kept unless replacing is allowed.
 
 mod planted;
 
@@ -19,7 +19,7 @@ fn html(path: &Path, replace: Replace) -> Result<(), OutputError> {
     write(path, Format::Html, HTML, replace)
 }
 
-/// Writing is refused with `said`, with and without permission where `always`, and nothing is altered by it.
+/// Asserts that writing is refused with the message `said`, with permission too if `always`, without changes.
 fn assert_refused(path: &Path, said: &str, always: bool) {
     let before = state(path);
     let entries = fs::read_dir(path.parent().unwrap()).unwrap().count();
@@ -76,7 +76,7 @@ fn links_directories_and_sockets_are_never_touched() {
 }
 
 #[test]
-fn devices_and_pipes_are_written_into() {
+fn devices_and_pipes_are_written() {
     let folder = tempfile::tempdir().unwrap();
     for device in ["/dev/null", "/dev/zero"] {
         let before = state(Path::new(device));
@@ -106,7 +106,7 @@ fn devices_and_pipes_are_written_into() {
 }
 
 #[test]
-fn a_block_device_is_refused_whatever_is_said() {
+fn block_device_is_always_refused() {
     let found = fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path());
     let block = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.file_type().is_block_device());
     let Some(device) = found.into_iter().find(block) else { return eprintln!("this machine has no block device") };
@@ -117,7 +117,7 @@ fn a_block_device_is_refused_whatever_is_said() {
     }
 }
 
-/// As a shell leaves a descriptor to the program that it starts.
+/// As a shell passes a descriptor to a program.
 fn inherited(file: File) -> File {
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
     file
@@ -142,7 +142,7 @@ fn a_descriptor_is_appended_to_and_its_link_stays() {
 }
 
 #[test]
-fn a_link_to_a_descriptor_is_a_link() {
+fn link_to_a_descriptor_is_a_link() {
     use std::os::fd::AsRawFd;
     let folder = tempfile::tempdir().unwrap();
     let (precious, link) = (folder.path().join("precious"), folder.path().join("out.html"));
@@ -160,7 +160,7 @@ fn a_link_to_a_descriptor_is_a_link() {
 }
 
 #[test]
-fn a_descriptor_that_is_open_for_reading_alone_is_not_written_to() {
+fn read_only_descriptor_is_not_written() {
     use std::os::fd::AsRawFd;
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
@@ -179,7 +179,7 @@ fn a_descriptor_that_is_open_for_reading_alone_is_not_written_to() {
         }
     }
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    // Nor is what the program opened itself.
+    // The same for a file that this program opened itself.
     let own = File::options().write(true).open(&precious).unwrap();
     for number in [999_999_999, own.as_raw_fd()] {
         let closed = html(Path::new(&format!("/dev/fd/{number}")), Replace::Anything).unwrap_err();
@@ -199,7 +199,7 @@ fn access_list() -> Vec<u8> {
 }
 
 #[test]
-fn an_access_list_is_kept_and_gives_the_group_nothing() {
+fn access_list_is_kept_and_gives_the_group_nothing() {
     const NAME: &str = "system.posix_acl_access";
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
@@ -218,7 +218,7 @@ fn an_access_list_is_kept_and_gives_the_group_nothing() {
     assert_eq!(list_of(&path), Some(access_list()));
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o660, "the mask");
 
-    // What a folder gives to new files is not given to one that takes the place of a file without it.
+    // A file that replaces one without an access list does not inherit the folder's default list.
     fs::remove_file(&path).unwrap();
     fs::write(&path, HTML).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
@@ -228,7 +228,7 @@ fn an_access_list_is_kept_and_gives_the_group_nothing() {
 }
 
 #[test]
-fn a_terminal_is_shown_control_characters_and_obeys_none() {
+fn control_characters_are_escaped_on_a_terminal() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::os::unix::ffi::OsStrExt;
     let Ok(controller) = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY) else {
@@ -240,7 +240,7 @@ fn a_terminal_is_shown_control_characters_and_obeys_none() {
     if !terminal.exists() {
         return eprintln!("the terminals of this machine cannot be seen here");
     }
-    // Without somebody who has it open, what was written could be gone before it is read.
+    // Without an open reader the output could be lost before it is read.
     let _open = File::options().read(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(&terminal).unwrap();
     let text = "name\n\u{1b}[31mred\u{202e}\n";
     write(&terminal, Format::Csv, text.as_bytes(), Replace::SameFormat).unwrap();
@@ -278,13 +278,13 @@ fn new_empty_and_equal_files_are_written_and_keep_mode_and_owner() {
     for ask in [html, |path: &Path, how| check(path, Format::Html, HTML, how)] {
         let error = ask(&path.join("below"), Replace::SameFormat).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
-        assert!(error.to_string().contains("its folder is a file"), "{error}");
+        assert!(error.to_string().contains("is a file, not a folder"), "{error}");
     }
     assert!(check(&folder.path().join("no/folder"), Format::Html, HTML, Replace::SameFormat).is_err());
 }
 
 #[test]
-fn a_log_grows_and_nothing_else_does() {
+fn only_logs_are_appended_to() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for line in ["one\n", "two\n"] {

@@ -1,4 +1,4 @@
-//! What can go wrong with a run directory, in words.
+//! Errors of run directories.
 
 use super::FORMAT;
 use super::lines::MOST_EVENTS;
@@ -9,10 +9,10 @@ use crate::units::Bytes;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong with a run directory.
+/// Error of a run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// An operation on a path failed.
+    /// I/O error.
     #[error(transparent)]
     Io(#[from] IoFailure),
     /// The directory is not a run directory.
@@ -20,67 +20,67 @@ pub enum RecordError {
     NotARun {
         /// The directory.
         path: PathBuf,
-        /// The file that is missing or wrong.
+        /// Missing or invalid file.
         missing: String,
     },
-    /// Another plan was run there.
+    /// The directory holds a run of another plan.
     #[error(
         "{path} holds another run ({differences}); choose another directory with --out, or repeat exactly the same command"
     )]
     OtherPlan {
         /// The directory.
         path: PathBuf,
-        /// What differs.
+        /// Differences.
         differences: String,
     },
-    /// Another version wrote it.
+    /// Created by another version.
     #[error("{path}: {}", other_format(found))]
     OtherFormat {
         /// The directory.
         path: PathBuf,
-        /// Its format.
+        /// Its format version.
         found: String,
     },
-    /// A line in the middle is damaged.
+    /// A damaged line before the end.
     #[error("{path}, line {line}: {problem}; the record is damaged before its end and cannot be trusted")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Line from 1.
+        /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description.
         problem: String,
     },
-    /// More events than a run has.
+    /// More events than a run may have.
     #[error("{path}: it has {size}, and the events of a run have at most {MOST_EVENTS}")]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// Its size, or that which it would have.
+        /// Actual or resulting size.
         size: Bytes,
     },
-    /// A process holds its lock.
+    /// Another process has the lock.
     #[error(
-        "{path} is in use: a process, most likely a senesce that runs it, holds the lock of its file 'lock'; wait for it (`fuser {path}/lock` tells who it is) or choose another directory with --out"
+        "{path} is in use: a process, probably senesce, has locked its file 'lock'; wait for it (`fuser {path}/lock` shows the process) or choose another directory with --out"
     )]
     InUse {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody else could have written what a run would believe.
+    /// Another user could have written data that the run would trust.
     #[error(
-        "{path}: {found}, and a run that goes on believes what is there (what it may erase, what it measured); choose another directory with --out"
+        "{path}: {found}, and a resumed run trusts the data there (permission to erase, measurements); choose another directory with --out"
     )]
     Foreign {
         /// The directory or file.
         path: PathBuf,
-        /// Whose it is.
+        /// Description of the owner.
         found: String,
     },
-    /// Something that is no directory has its name.
-    #[error("{} is {}, and a run is a directory of its own; choose another one with --out", .0.path.display(), .0.found)]
+    /// Another kind of file has its name.
+    #[error("{} is {}, and a run needs its own directory; choose another one with --out", .0.path.display(), .0.found)]
     NoDirectory(Obstacle),
-    /// The directory holds other things.
+    /// The directory holds other files.
     #[error("{path} is not empty and not a run directory; choose another directory with --out")]
     NotEmpty {
         /// The directory.
@@ -90,9 +90,9 @@ pub enum RecordError {
 
 fn other_format(found: &str) -> String {
     match found {
-        "1" => "made by senesce 0.1, cannot be read; run again".into(),
+        "1" => "created by senesce 0.1, cannot be read; run again".into(),
         _ => format!(
-            "made by another senesce (run-directory format {found}; this one reads {FORMAT}), cannot be read; run again"
+            "created by another version of senesce (run-directory format {found}; this version reads {FORMAT}), cannot be read; run again"
         ),
     }
 }
@@ -100,7 +100,7 @@ fn other_format(found: &str) -> String {
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(28) => "free some space there or choose another place with --out",
-        Some(30) => "choose a place that can be written with --out",
+        Some(30) => "choose a writable place with --out",
         Some(13) => "check the permissions or choose another place with --out",
         _ => "",
     }

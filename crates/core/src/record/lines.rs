@@ -11,14 +11,12 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Instant;
 
-/// The file of the events.
 pub(super) const EVENTS: &str = "events.jsonl";
 
-/// The events of a run take at most this: they are held in memory when they are read, and take several times as much there. An event each second
-/// for two weeks is less.
+/// Maximum size of events: a reader holds them in memory, at several times this size. One event per second for two weeks is less.
 pub(super) const MOST_EVENTS: Bytes = Bytes::mib(256);
 
-/// Refuses events that would not be read back.
+/// Refuses a size that could not be read back.
 pub(super) fn check_size(size: u64, path: &Path) -> Result<(), RecordError> {
     match size > MOST_EVENTS.0 {
         true => Err(RecordError::TooLong { path: path.into(), size: Bytes(size) }),
@@ -26,7 +24,7 @@ pub(super) fn check_size(size: u64, path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// The line of an event that happens now.
+/// Event line with the current time.
 pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
     let data = serde_json::to_value(data).expect("event data are plain");
     let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data, batch: 0 };
@@ -34,8 +32,7 @@ pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> Strin
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
-/// The lines of events that happen now and name their kind themselves. They count together or not at all: each but the last
-/// says that more belong to it.
+/// Lines of events that contain their kind, with the current time. They are recorded all or none: each but the last is marked.
 pub(super) fn named_lines(started: Instant, events: &[impl Serialize]) -> String {
     let t = started.elapsed().as_secs_f64();
     let values = events.iter().map(|event| serde_json::to_value(event).expect("event data are plain"));
@@ -68,13 +65,13 @@ struct Line<'a> {
     event: &'a RawValue,
 }
 
-/// All events of the run directory `path`, and the bytes of their lines; a torn last line is left out, and last lines to which more belong that is not there.
+/// All events of the run directory `path`, and the bytes of their lines; drops a torn last line and an incomplete last batch.
 pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
     let path = &path.join(EVENTS);
     let file = match folder.file_for_memory(Path::new(EVENTS)) {
         Ok((file, size)) => {
             check_size(size, path)?;
-            // What is appended meanwhile is read another time.
+            // Lines appended during the read are ignored.
             file.take(size)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
@@ -82,7 +79,7 @@ pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u
     };
     let mut reader = BufReader::new(file);
     let (mut events, mut number, mut batch): (Vec<Event>, usize, usize) = (Vec::new(), 0, 0);
-    // Events and bytes of what is whole.
+    // Events and bytes of complete batches.
     let (mut whole, mut valid, mut read) = (0, 0, 0);
     let mut line = Vec::new();
     loop {
@@ -95,7 +92,7 @@ pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u
         match decode(&line) {
             Ok((event, more)) => {
                 if let Some(first) = events.last().filter(|last| last.batch == batch && last.t != event.t) {
-                    let problem = format!("it belongs to an event of {} s, and is of {} s", first.t, event.t);
+                    let problem = format!("it belongs to an event of {} s, but has the time {} s", first.t, event.t);
                     return Err(RecordError::Damaged { path: path.clone(), line: number, problem });
                 }
                 events.push(Event { batch, ..event });
@@ -117,7 +114,7 @@ pub(super) fn read_events(folder: &Within, path: &Path) -> Result<(Vec<Event>, u
     Ok((events, valid))
 }
 
-/// An event, and whether more belong to it.
+/// An event, and whether more of its batch follow.
 fn decode(line: &[u8]) -> Result<(Event, bool), String> {
     #[derive(Deserialize)]
     struct More {
@@ -126,7 +123,7 @@ fn decode(line: &[u8]) -> Result<(Event, bool), String> {
     }
 
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
-    let text = text.strip_suffix('\n').ok_or("the line is not ended")?;
+    let text = text.strip_suffix('\n').ok_or("the line is incomplete")?;
     let parsed: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let body = parsed.event.get();
     let expected = format!("{:08x}", crc32fast::hash(body.as_bytes()));

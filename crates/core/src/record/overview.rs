@@ -1,4 +1,4 @@
-//! What a run directory says of itself without its events: enough for lists of thousands.
+//! A run directory without its events, for lists of thousands of runs.
 
 use super::error::{RecordError, io_error};
 use super::{Environment, FORMAT, Plan};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 /// Plan, environment and result of a run.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// Where it is.
+    /// Path.
     pub path: PathBuf,
-    /// What was to be done.
+    /// Plan.
     pub plan: Plan,
-    /// Where it was done.
+    /// Environment.
     pub environment: Environment,
-    /// The text of the result (JSON), if the run is complete.
+    /// JSON text of the result, if the run is complete.
     pub summary: Option<Vec<u8>>,
 }
 
 impl Overview {
-    /// Reads it. The directory may come from somebody else: `path` may be a link, its files may not.
+    /// Reads an untrusted run directory: `path` may be a link, its files may not.
     ///
     /// # Errors
-    /// When `path` is no run directory, one of another format, or cannot be read.
+    /// If `path` is not a run directory, has another format, or is unreadable.
     pub fn read(path: &Path) -> Result<Self, RecordError> {
         Self::read_in(&open(path)?, path)
     }
@@ -42,7 +42,7 @@ impl Overview {
         }
         let plan = toml::from_str(&text("plan.toml", "plan.toml")?)
             .map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
-        // Without it numbers of an emulator would pass for those of a machine.
+        // Without it, times of an emulator would pass as those of a machine.
         let text = read("env.json").map_err(|error| not_a_run(unread("env.json", &error)))?;
         let environment = serde_json::from_slice(&text).map_err(|error| super::damaged_environment(path, &error))?;
         let summary = match read("summary.json") {
@@ -53,31 +53,31 @@ impl Overview {
         Ok(Self { path: path.into(), plan, environment, summary })
     }
 
-    /// Whether the run never completed.
+    /// Whether the run is incomplete.
     pub fn is_partial(&self) -> bool {
         self.summary.is_none()
     }
 
-    /// A fact of its environment that is text.
+    /// A text fact of its environment.
     pub fn fact(&self, name: &str) -> Option<&str> {
         self.environment.0.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 }
 
-/// What a directory lacks that is none of a run.
+/// Missing part reported for directories that are not runs.
 const FIRST: &str = "file 'format'";
 
-/// Opens a run directory, to read its files.
+/// Opens a run directory for reading.
 pub(super) fn open(path: &Path) -> Result<Within, RecordError> {
     Within::open(path).map_err(|error| not_a_run(path, &error))
 }
 
-/// A directory that cannot be opened is none of a run.
+/// An unreadable directory is not a run directory.
 pub(super) fn not_a_run(path: &Path, error: &io::Error) -> RecordError {
     RecordError::NotARun { path: path.into(), missing: unread(FIRST, error) }
 }
 
-/// What is missing, and why it cannot be read where it is there.
+/// The missing file, and the reason if it exists but is unreadable.
 fn unread(called: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => called.into(),

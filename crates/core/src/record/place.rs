@@ -1,4 +1,4 @@
-//! Where a run is kept: its folder, its lock, and that nothing else lies there.
+//! Folder and lock of a run.
 
 use super::FORMAT;
 use super::error::{RecordError, io_error};
@@ -16,12 +16,12 @@ use std::time::Duration;
 
 const HISTOGRAMS: &str = "histograms";
 
-/// Folders that were made, the innermost first.
+/// Created folders, innermost first.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<PathBuf>);
 
 impl Made {
-    /// Removes those that are empty.
+    /// Removes the empty ones.
     pub(super) fn remove(&self) {
         for folder in &self.0 {
             if let Ok((above, name)) = Folder::of(folder) {
@@ -31,7 +31,7 @@ impl Made {
     }
 }
 
-/// Whether a run may be begun or continued there, or what lies in its place; alters nothing.
+/// Checks whether a run can be started or continued there; changes nothing.
 pub(super) fn check(path: &Path) -> Result<(), RecordError> {
     match output::obstacle(path) {
         Some(found) => Err(RecordError::NoDirectory(found)),
@@ -40,7 +40,7 @@ pub(super) fn check(path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// The folder of a run, opened once: what takes its name meanwhile is neither believed nor written into.
+/// Folder of a run, opened once: a folder that replaces it is neither trusted nor written.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: Folder,
@@ -48,7 +48,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens one that is there.
+    /// Opens an existing folder.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = Folder::open(path).map_err(|error| match Planted::in_error(&error) {
             Some(planted) => RecordError::NoDirectory(planted.into()),
@@ -57,24 +57,24 @@ impl Place {
         Ok(Self { folder, path: path.into() })
     }
 
-    /// Makes it with those above it that are not there.
+    /// Creates it and missing parents.
     pub(super) fn make(path: &Path) -> Result<(Self, Made), RecordError> {
         let is_missing = |above: &&Path| !above.as_os_str().is_empty() && above.symlink_metadata().is_err();
         let missing = |path: &Path| path.ancestors().take_while(is_missing).map(PathBuf::from).collect();
         let made = Made(missing(&path.join(HISTOGRAMS)));
-        let folder = Folder::make(path).map_err(io_error("make run directory", path))?;
+        let folder = Folder::make(path).map_err(io_error("create run directory", path))?;
         match rustix::fs::mkdirat(&folder, HISTOGRAMS, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => Ok((Self { folder, path: path.into() }, made)),
             Err(errno) => Err(io_error("make folder", &path.join(HISTOGRAMS))(errno.into())),
         }
     }
 
-    /// The same folder, to read in it.
+    /// The same folder for reading.
     pub(super) fn within(&self) -> Result<Within, RecordError> {
         Within::of(&self.folder).map_err(|error| overview::not_a_run(&self.path, &error))
     }
 
-    /// Whether something has this name in it.
+    /// Whether an entry of this name exists.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.folder.stat_of(OsStr::new(name)).is_ok()
     }
@@ -83,10 +83,10 @@ impl Place {
         if self.holds("plan.toml") { self.check_ours() } else { self.refuse_foreign() }
     }
 
-    /// It must be a run's, or hold no more than the beginning of one. Its folder of histograms is no link.
+    /// Refuses a folder that is neither a run nor the beginning of one. Its folder of histograms must not be a link.
     pub(super) fn refuse_foreign(&self) -> Result<(), RecordError> {
         let (is_run, within) = (self.holds("plan.toml"), self.within()?);
-        // A run that was killed before it had its plan has its format, and perhaps its environment.
+        // A run killed before it had its plan has its format, and perhaps its environment.
         let is_begun = within.read(Path::new("format")).is_ok_and(|text| text == FORMAT.to_string().as_bytes());
         let entries = within.entries().map_err(io_error("list", &self.path))?;
         let is_ours = |(name, kind): (std::ffi::OsString, FileType)| match name.to_str() {
@@ -98,8 +98,8 @@ impl Place {
         if entries.into_iter().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: self.path.clone() }) }
     }
 
-    /// Refuses to go on with a run that somebody else than root and this user may have written: its folder, a link to it, its plan or
-    /// its events are another's, or everybody may write there.
+    /// Refuses to continue a run that another user may have written: another owner of its folder, a link to it, its plan or its
+    /// events, or world-writable files.
     pub(super) fn check_ours(&self) -> Result<(), RecordError> {
         let look = |found: Result<Stat, Errno>, at: &Path| {
             check_owner(&found.map_err(|errno| io_error("look at", at)(errno.into()))?, at)
@@ -110,12 +110,12 @@ impl Place {
         files.into_iter().try_for_each(|name| look(self.folder.stat_of(OsStr::new(name)), &self.path.join(name)))
     }
 
-    /// The file of the events, to write behind what it holds.
+    /// Opens the file of events for appending.
     pub(super) fn open_events(&self) -> Result<File, RecordError> {
         self.open_own("events.jsonl", OFlags::APPEND, 0o666)
     }
 
-    /// Takes its lock.
+    /// Takes the lock.
     pub(super) fn lock(&self) -> Result<Locked, RecordError> {
         let name = self.path.join("lock");
         let file = self.open_own("lock", OFlags::empty(), LOCK_MODE)?;
@@ -124,14 +124,13 @@ impl Place {
         locked.ok_or_else(|| RecordError::InUse { path: self.path.clone() })
     }
 
-    /// A run directory may come from somebody else: its files are not written through links, and a pipe in their place is not waited
-    /// for.
+    /// An untrusted run directory: does not write through links or wait for a pipe.
     fn open_own(&self, name: &str, how: OFlags, mode: u32) -> Result<File, RecordError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = rustix::fs::openat(&self.folder, name, how | flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode));
         let is_own = |file: File| match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(io::Error::other("it is no regular file")),
+            false => Err(io::Error::other("it is not a regular file")),
         };
         opened
             .map_err(io::Error::from)
@@ -139,12 +138,12 @@ impl Place {
             .map_err(io_error("open", &self.path.join(name)))
     }
 
-    /// Writes a file so that a reader sees the old content or the new, never a part.
+    /// Writes a file atomically.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
         write_new(NewFile::within(&self.folder, OsStr::new(name), 0o666), &self.path.join(name), bytes)
     }
 
-    /// The same in its folder of histograms, which is no link.
+    /// The same in its folder of histograms, which must not be a link.
     pub(super) fn write_histogram(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
         let path = self.path.join(HISTOGRAMS).join(name);
         let new = self
@@ -154,7 +153,7 @@ impl Place {
         write_new(new, &path, bytes)
     }
 
-    /// Removes a file, where it is there.
+    /// Removes a file if it exists.
     pub(super) fn remove(&self, name: &str) -> Result<(), RecordError> {
         match rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -163,7 +162,7 @@ impl Place {
     }
 }
 
-/// Writes what becomes the file `path` when it is complete.
+/// Writes a file that becomes `path` when it is complete.
 pub(super) fn write_new(new: io::Result<NewFile>, path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let new = new.map_err(io_error("create", path))?;
     new.file().write_all(bytes).map_err(io_error("write", path))?;
@@ -182,13 +181,13 @@ fn check_owner(found: &Stat, at: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// A child that a killed run was about to start holds its lock until its program begins.
+/// A child that a killed run was about to start holds its lock until exec.
 const LOCK_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Who can open a file for reading can hold its lock too.
+/// Read permission suffices to lock a file.
 const LOCK_MODE: u32 = 0o600;
 
-/// Takes a lock of our own that an earlier version made from everybody else.
+/// Restricts a lock of this user that an earlier version created for everyone.
 fn keep_from_others(lock: &File) -> Result<(), Errno> {
     let found = rustix::fs::fstat(lock)?;
     match found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o777 != LOCK_MODE {

@@ -14,7 +14,7 @@ fn open(path: &Path, size: &str) -> Result<RunDirectory, RecordError> {
 }
 
 #[test]
-fn a_record_of_another_format_is_refused_with_what_to_do() {
+fn record_of_another_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
@@ -22,13 +22,13 @@ fn a_record_of_another_format_is_refused_with_what_to_do() {
     let refused = Record::open(&path).unwrap_err();
     assert_eq!(Failure::from(refused).exit_code(), ExitCode::Usage);
     let message = |path: &Path| open(path, "1G").unwrap_err().to_string();
-    assert_eq!(message(&path), format!("{}: made by senesce 0.1, cannot be read; run again", path.display()));
+    assert_eq!(message(&path), format!("{}: created by senesce 0.1, cannot be read; run again", path.display()));
     fs::write(path.join("format"), "3").unwrap();
-    assert!(message(&path).contains("format 3; this one reads 2"), "{}", message(&path));
+    assert!(message(&path).contains("format 3; this version reads 2"), "{}", message(&path));
 }
 
 #[test]
-fn a_run_is_continued_finished_and_read_back() {
+fn run_is_continued_finished_and_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();
@@ -90,7 +90,7 @@ fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
 }
 
 #[test]
-fn events_that_belong_together_are_in_the_record_or_none_of_them() {
+fn batched_events_are_recorded_all_or_none() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     let event = |kind: &str, data: u32| json!({kind: data});
@@ -110,7 +110,7 @@ fn events_that_belong_together_are_in_the_record_or_none_of_them() {
     assert_eq!(data, [json!(1), json!(1), json!(4)]);
 }
 
-/// A run that goes on must go on from the same numbers, to the last digit.
+/// A resumed run must continue from exactly the same numbers.
 #[test]
 fn numbers_are_read_back_exactly() {
     let directory = tempfile::tempdir().unwrap();
@@ -161,7 +161,7 @@ fn links_in_a_run_directory_are_not_written_through() {
 }
 
 #[test]
-fn links_in_a_run_directory_are_not_read_through_and_one_to_it_is() {
+fn links_in_a_run_directory_are_not_followed_but_one_to_it_is() {
     use std::os::unix::fs::symlink;
     let directory = tempfile::tempdir().unwrap();
     let (path, named, outside) =
@@ -190,7 +190,7 @@ fn links_in_a_run_directory_are_not_read_through_and_one_to_it_is() {
 }
 
 #[test]
-fn a_link_to_an_environment_is_not_taken_over_into_a_record() {
+fn link_to_an_environment_is_not_read_into_a_record() {
     let directory = tempfile::tempdir().unwrap();
     let (path, secret) = (directory.path().join("run"), directory.path().join("secret.json"));
     fs::write(&secret, "{\"secret\": \"word\"}").unwrap();
@@ -202,7 +202,7 @@ fn a_link_to_an_environment_is_not_taken_over_into_a_record() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_lock_is_not_waited_for() {
+fn pipe_in_place_of_a_lock_does_not_block() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
@@ -215,7 +215,7 @@ fn a_pipe_in_the_place_of_a_lock_is_not_waited_for() {
 }
 
 #[test]
-fn what_was_made_for_a_refused_run_goes_and_what_was_there_stays() {
+fn refused_run_removes_only_what_it_created() {
     let directory = tempfile::tempdir().unwrap();
     let own = directory.path().join("own");
     fs::create_dir(&own).unwrap();
@@ -231,10 +231,10 @@ fn what_was_made_for_a_refused_run_goes_and_what_was_there_stays() {
 }
 
 #[test]
-fn a_run_that_was_killed_before_it_had_its_plan_begins_anew() {
+fn run_killed_before_its_plan_starts_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
-    // What is not there yet, from the last file that a beginning run makes to the first.
+    // Missing files, from the last that a new run creates to the first.
     let order = ["events.jsonl", "plan.toml", "env.json", "format"];
     for missing in 1..=order.len() {
         drop(open(&path, "1G").unwrap());
@@ -278,7 +278,7 @@ fn histograms_are_not_written_through_a_link() {
 }
 
 #[test]
-fn a_record_of_devices_is_refused_and_not_read_for_ever() {
+fn devices_in_a_record_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
@@ -294,7 +294,7 @@ fn a_record_of_devices_is_refused_and_not_read_for_ever() {
 }
 
 #[test]
-fn what_is_no_directory_is_said_before_anything_is_made() {
+fn file_in_place_of_the_directory_is_refused_before_changes() {
     use std::os::unix::fs::symlink;
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
@@ -305,10 +305,10 @@ fn what_is_no_directory_is_said_before_anything_is_made() {
     for (name, found) in [
         ("file", "is a file"),
         ("file/run", "file is a file"),
-        ("link", "a symbolic link to what is no directory"),
-        ("dangling", "a symbolic link that leads nowhere"),
-        ("dangling/run", "dangling is a symbolic link that leads nowhere"),
-        ("device", "a symbolic link to what is no directory"),
+        ("link", "a symbolic link to a file that is not a directory"),
+        ("dangling", "a dangling symbolic link"),
+        ("dangling/run", "dangling is a dangling symbolic link"),
+        ("device", "a symbolic link to a file that is not a directory"),
     ] {
         let error = open(&at(name), "1G").unwrap_err();
         assert!(error.to_string().contains(found) && error.to_string().contains("--out"), "{name}: {error}");
@@ -324,7 +324,7 @@ fn what_is_no_directory_is_said_before_anything_is_made() {
 }
 
 #[test]
-fn a_run_that_somebody_else_may_have_written_is_not_gone_on_with() {
+fn run_of_another_user_is_not_continued() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
@@ -362,7 +362,7 @@ fn a_run_that_somebody_else_may_have_written_is_not_gone_on_with() {
 }
 
 #[test]
-fn root_keeps_no_run_behind_a_link_above_that_another_user_planted() {
+fn root_does_not_store_a_run_behind_a_planted_link() {
     use std::os::unix::fs::{lchown, symlink};
     let room = tempfile::tempdir().unwrap();
     let at = |name: &str| room.path().join(name);
@@ -388,7 +388,7 @@ fn root_keeps_no_run_behind_a_link_above_that_another_user_planted() {
 }
 
 #[test]
-fn a_run_is_written_where_it_was_opened() {
+fn run_is_written_to_the_opened_folder() {
     let room = tempfile::tempdir().unwrap();
     let at = |name: &str| room.path().join(name);
     let mut run = open(&at("run"), "1G").unwrap();
@@ -410,7 +410,7 @@ fn a_run_is_written_where_it_was_opened() {
 }
 
 #[test]
-fn nobody_else_can_open_the_lock_of_a_run() {
+fn lock_of_a_run_is_private() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let (path, lock) = (directory.path().join("run"), directory.path().join("run/lock"));
@@ -426,7 +426,7 @@ fn nobody_else_can_open_the_lock_of_a_run() {
     }
     let held = RunDirectory::hold(&path).unwrap();
     let said = open(&path, "1G").unwrap_err().to_string();
-    assert!(said.contains("holds the lock") && said.contains("run/lock`"), "{said}");
+    assert!(said.contains("has locked its file") && said.contains("run/lock`"), "{said}");
     drop(held);
 }
 
@@ -468,7 +468,7 @@ fn events_beyond_the_limit_are_refused_before_they_are_read() {
 }
 
 #[test]
-fn events_of_a_batch_are_of_one_moment() {
+fn events_of_a_batch_have_one_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();

@@ -243,11 +243,11 @@ fn objects_and_packs_without_an_end_are_told_and_not_read() {
     fs::remove_file(&object).unwrap();
     symlink("/dev/zero", &object).unwrap();
     let report = check_out(&scene).unwrap();
-    assert!(report.lost[0].problem.contains("no regular file"), "{:?}", report.lost);
+    assert!(report.lost[0].problem.contains("not a regular file"), "{:?}", report.lost);
 
     let pack = scene.path("store/packs/large.pack");
     symlink("/dev/zero", &pack).unwrap();
-    assert!(check_out(&scene).unwrap_err().contains("no regular file"));
+    assert!(check_out(&scene).unwrap_err().contains("not a regular file"));
     fs::remove_file(&pack).unwrap();
     // An index as long as the file: 8 TiB, all holes.
     let file = fs::File::create(&pack).unwrap();

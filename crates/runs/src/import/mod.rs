@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_end_is_not_read() {
+    fn endless_devices_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("result.json");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();

@@ -211,9 +211,9 @@ fn no_image_is_made_or_written_behind_a_link_of_another_user() {
     [at("theirs"), at("theirs/images"), at("theirs/a.img")].iter().for_each(|path| give(path, STRANGER));
     fs::write(at("ours/old.img"), "").unwrap();
     for (path, said) in [
-        ("theirs/images/new.img", "user 1234 that leads to what is user 0's"),
-        ("theirs/images/old.img", "user 1234 that leads to what is user 0's"),
-        ("theirs/a.img", "user 1234 that leads to what is user 0's"),
+        ("theirs/images/new.img", "user 1234 to a file of user 0"),
+        ("theirs/images/old.img", "user 1234 to a file of user 0"),
+        ("theirs/a.img", "user 1234 to a file of user 0"),
     ] {
         refused(make(&at(path)), said);
     }

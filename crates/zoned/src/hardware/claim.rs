@@ -199,7 +199,7 @@ impl ClaimedDrive {
         if let Some(word) = erase.filter(|_| !allowed && !self.is_ours) {
             return Err(ZonedError::Refused {
                 target: identities[0].clone(),
-                found: format!("--erase {word} does not match it"),
+                found: format!("--erase {word} does not name it"),
                 remedy: format!("repeat its identity: --erase {}", identities.join(" or --erase ")),
             });
         }

@@ -155,7 +155,7 @@ fn passthrough_only_adds_host_time() {
     let job = Job { path: HostPath::Passthrough, ..Job::of(vec![actor(Activity::Write, 8, 1, Zones::Count(1))]) };
     let options = RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt };
     let error = run_sim(&model, &job, &options).unwrap_err().to_string();
-    assert!(error.contains("passthrough; it knows direct, none, mq-deadline"), "{error}");
+    assert!(error.contains("passthrough; it supports direct, none, mq-deadline"), "{error}");
 }
 
 #[test]
@@ -179,7 +179,10 @@ fn wrong_jobs_are_refused_before_the_first_command() {
     refused(&one(actor(Activity::Write, 2048, 1, Zones::Count(1))), "transfer limit of 1 MiB");
     refused(&one(ActorSpec { bs: Bytes(5000), ..actor(Activity::Write, 4, 1, Zones::Count(1)) }), "not a multiple");
     refused(&Job { lbaf: Some(520), ..one(actor(Activity::Write, 4, 1, Zones::Count(1))) }, "no LBA format of 520 B");
-    refused(&Job { path: HostPath::None, ..one(actor(Activity::Append, 4, 1, Zones::Count(1))) }, "offers no append");
+    refused(
+        &Job { path: HostPath::None, ..one(actor(Activity::Append, 4, 1, Zones::Count(1))) },
+        "does not offer append",
+    );
     refused(
         &one(ActorSpec { at: Some(Bytes::kib(64)), ..actor(Activity::Write, 4, 1, Zones::Count(1)) }),
         "write pointer",

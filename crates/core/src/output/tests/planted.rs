@@ -1,10 +1,10 @@
-//! What other users put where root writes: nothing is written through it, and no result is left to them.
+//! Files planted by other users where root writes: root does not write through them or leave results to their owners.
 
 use super::*;
 use std::os::unix::fs::lchown;
 
 #[test]
-fn root_leaves_no_result_to_the_owner_of_a_planted_file() {
+fn owner_of_a_planted_file_does_not_get_the_result() {
     const NOBODY: Option<u32> = Some(65534);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
@@ -41,18 +41,18 @@ fn nothing_is_written_into_a_planted_pipe() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
     assert_refused(&pipe, "pipe of user 65534", true);
     assert_eq!(append(&pipe).unwrap_err().exit_code(), ExitCode::Refused);
-    // In a folder of its owner nobody may ever read it.
+    // In a folder of its owner it may never be read.
     std::os::unix::fs::chown(folder.path(), NOBODY, NOBODY).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     assert_refused(&pipe, "pipe of user 65534", true);
     std::os::unix::fs::chown(folder.path(), Some(0), Some(0)).unwrap();
-    // In a folder of root's alone it was put there by root, or with its leave.
+    // In a folder of root it was created by root, or with root's permission.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     check(&pipe, Format::Html, HTML, Replace::SameFormat).unwrap();
 }
 
 #[test]
-fn root_writes_nothing_through_a_link_above_that_another_user_planted() {
+fn root_does_not_write_through_a_planted_parent_link() {
     const NOBODY: Option<u32> = Some(65534);
     let room = tempfile::tempdir().unwrap();
     let at = |name: &str| room.path().join(name);
@@ -74,18 +74,18 @@ fn root_writes_nothing_through_a_link_above_that_another_user_planted() {
         ] {
             let error = refused.unwrap_err();
             assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
-            assert!(error.to_string().contains("link of user 65534 that leads to what is user 0's"), "{error}");
+            assert!(error.to_string().contains("link of user 65534 to a file of user 0"), "{error}");
         }
         assert_eq!(fs::read_to_string(at("ours/out.html")).ok().as_deref(), old);
     }
-    // Where its owner may write anyway it is followed.
+    // It is followed if its owner may write there anyway.
     lchown(at("ours"), NOBODY, NOBODY).unwrap();
     html(&out, Replace::Anything).unwrap();
     assert_eq!(fs::read(at("ours/out.html")).unwrap(), HTML);
 }
 
 #[test]
-fn a_pipe_that_was_looked_at_is_written_into_whatever_takes_its_name() {
+fn inspected_pipe_is_written_even_if_its_name_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (pipe, moved, precious) =
         (folder.path().join("pipe"), folder.path().join("moved"), folder.path().join("precious"));
@@ -104,7 +104,7 @@ fn a_pipe_that_was_looked_at_is_written_into_whatever_takes_its_name() {
 }
 
 #[test]
-fn a_planted_name_of_a_temporary_file_is_not_written_through() {
+fn planted_temporary_name_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
     fs::write(&precious, "precious").unwrap();
