@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         use senesce_claims::{ClaimSet, untested};
         let set = ClaimSet::parse(IoScheduler::CLAIMS, IoScheduler::PUBLISHED).unwrap();
         let spec = Spec { files: vec![10, 100_000], ..IoScheduler::defaults(Level::Quick) };

@@ -20,10 +20,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use writing::write_on;
 
-/// The experiment: the drives that this very process has taken.
 pub struct F2fsBandwidth(Vec<PathBuf>);
 
-/// What is written, and on which drives.
+/// Files, writes, drives and guest of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -51,7 +50,8 @@ pub struct Spec {
     /// memory of the guest; its cleaner need not read cached blocks
     #[arg(long)]
     pub guest_memory: Size,
-    /// minimum time of a request to the guest's drives, so that concurrent requests overlap in spite of the emulated processor
+    /// minimum time of a request to the guest's drives, so that concurrent requests overlap although the processor is
+    /// emulated
     #[arg(long)]
     #[serde(default)]
     pub guest_latency: Span,
@@ -64,12 +64,12 @@ pub struct Spec {
     pub time_limit: Span,
 }
 
-/// Of a record without a number of repeats.
+/// For records without this field.
 fn once() -> u32 {
     1
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -77,15 +77,15 @@ pub enum Event {
     Sample(Sample),
     /// A drive was written.
     Drive(DriveResult),
-    /// What emulated drives were given meanwhile.
+    /// Requests that emulated drives received meanwhile.
     Recorded(Recorded),
-    /// How fast a machine is besides its drives.
+    /// Speed of a machine without its drives.
     Speed(HostSpeed),
-    /// The same on simulated drives.
+    /// The recorded requests on simulated drives.
     OnModel(OnModel),
 }
 
-/// What emulated drives were given meanwhile.
+/// Requests that emulated drives received meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Recorded {
     drive: String,
@@ -100,7 +100,7 @@ pub struct OnModel {
     drive: String,
     repeat: u32,
     bytes: u64,
-    /// None: nothing went to the drive.
+    /// None: nothing was written to the drive.
     mean_mib_s: Option<f64>,
     write_amplification: f64,
     timed: Timed,
@@ -117,14 +117,14 @@ pub struct Sample {
     elapsed: f64,
 }
 
-/// The whole of a drive.
+/// Totals of a drive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DriveResult {
     drive: String,
     #[serde(default)]
     repeat: u32,
     bytes: u64,
-    /// What was written before, when the files were laid out.
+    /// Bytes written while the files were laid out.
     #[serde(default)]
     laid_bytes: u64,
     seconds: f64,
@@ -132,17 +132,17 @@ pub struct DriveResult {
     mean_mib_s: f64,
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// Both drives, in a guest.
     Guest,
-    /// What its drives were given, on simulated ones.
+    /// The guest's requests, timed on simulated drives.
     OnModels,
-    /// The conventional drive of this machine, and which time.
+    /// The conventional drive of this machine, and the repetition.
     Conventional(u32),
-    /// The zoned drive of this machine, and which time.
+    /// The zoned drive of this machine, and the repetition.
     Zoned(u32),
 }
 
@@ -170,24 +170,24 @@ impl Run for F2fsBandwidth {
         );
         let on_drive = |size: Bytes| Bytes((size.0 as f64 * spec.fullness * (1.0 + spec.overwrites)) as u64);
         if spec.conventional == GUEST {
-            // Zones of less than a segment of 2 MiB end mkfs.f2fs with a signal.
+            // mkfs.f2fs is killed by a signal when zones are smaller than a segment of 2 MiB.
             if spec.size.0 < LEAST_SIZE {
                 return Err(Failure::usage(format!("size {}: F2FS needs drives of {LEAST_SIZE} and more", spec.size)));
             }
             senesce_guest::kernel::choose(None)?;
-            // Some 25 MB/s pass through an emulated drive and the translated kernel in blocks of 4 KiB.
+            // About 25 MB/s in blocks of 4 KiB get through an emulated drive and the translated kernel.
             let bytes = Bytes(2 * on_drive(spec.size.0).0 * u64::from(spec.repeats));
             let seconds = 10.0 + bytes.0 as f64 / 25e6;
             let target = "a conventional and a zoned drive of the guest";
             let models = "time the requests of the guest's drives on models";
             return Ok(vec![
                 Planned::new(Step::Guest, words, target).costing(bytes, seconds),
-                // The simulator does some 100,000 commands of 128 KiB in a second.
+                // The simulator processes about 100,000 commands of 128 KiB per second.
                 Planned::new(Step::OnModels, models, crate::on_model::NAMES)
                     .costing(Bytes(0), 6.0 * bytes.0 as f64 / 12e9),
             ]);
         }
-        // A drive that is not there is refused by its step; a drive writes some 500 MiB/s.
+        // The step refuses a missing drive. A drive writes about 500 MiB/s.
         let size = |drive: &str, wanted| {
             let found = find(drive, wanted).and_then(|path| Ok(BlockDevice::open(&path)?.size()));
             found.map_or(Bytes(0), on_drive)
@@ -248,8 +248,8 @@ impl Run for F2fsBandwidth {
     }
 }
 
-/// The mean over all of what was written to a drive at one time. On emulated drives it is told under another name than that of
-/// real or simulated ones, with which claims are decided.
+/// The mean over everything written to a drive in one repetition. Emulated drives use another metric name than real and
+/// simulated ones, which decide claims.
 fn measurement(event: &Event, emulated: bool) -> Option<Measurement> {
     let (name, drive, repeat, value) = match event {
         Event::Drive(result) if emulated => {
@@ -282,7 +282,7 @@ impl Experiment for F2fsBandwidth {
             // The study: 720 GiB on 904 zones of 1077 MiB (and on a conventional drive of 1 TiB).
             fullness: level.of([0.1, 0.757, 0.757]),
             writers: 8,
-            // Less than the files take: no host keeps 720 GiB in its cache.
+            // Less memory than the files need, so that the cache cannot hold them.
             guest_memory: Size(Bytes::mib(512)),
             guest_latency: Span::from_millis(2),
             conventional: GUEST.into(),
@@ -294,7 +294,8 @@ impl Experiment for F2fsBandwidth {
     }
 }
 
-/// Zones of an emulated drive: fewer would leave F2FS, which keeps whole ones free, less room than the files take.
+/// Zones of an emulated drive. With fewer zones F2FS has less space than the files need, because it keeps whole zones
+/// free.
 const ZONES: u64 = 256;
 const LEAST_SIZE: Bytes = Bytes(ZONES * (2 << 20));
 const GUEST: &str = "vm";
@@ -307,13 +308,13 @@ mod tests {
     use senesce_core::Verdict;
 
     #[test]
-    fn drives_that_f2fs_cannot_have_are_refused_before() {
+    fn drives_too_small_for_f2fs_are_refused() {
         let small = Spec { size: Size(Bytes::mib(256)), ..F2fsBandwidth::defaults(Level::Smoke) };
         assert!(F2fsBandwidth::steps(&small, Seed(1)).unwrap_err().to_string().contains("512 MiB and more"));
     }
 
     #[test]
-    fn the_published_means_are_found_by_drive() {
+    fn published_means_are_found_by_drive() {
         let rounded =
             |metric| ["conventional", "zoned"].map(|drive| analysis::published_mean(metric, drive).map(f64::round));
         assert_eq!(rounded(MEAN), [Some(719.0), Some(637.0)]);
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
         assert_eq!(untested(&set, &values(1)), Vec::<String>::new());
     }
@@ -363,9 +364,10 @@ mod tests {
         Event::OnModel(OnModel { drive, repeat, bytes: 1, mean_mib_s: Some(mean_mib_s), write_amplification, timed })
     }
 
-    /// The guest's own bandwidth stands beside them and decides nothing; neither does a model whose accounts differ.
+    /// The guest's own bandwidth is shown and decides nothing. Neither does a model that disagrees with the guest's
+    /// counts.
     #[test]
-    fn what_the_models_tell_is_compared_with_what_was_published() {
+    fn model_results_are_compared_with_published_values() {
         let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
         let guest = Event::Drive(DriveResult {
             drive: "zoned".into(),
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_against_one_decides_nothing_and_emulated_drives_never_do() {
+    fn single_values_and_emulated_drives_decide_nothing() {
         let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
         let verdict = |repeats, facts: &Facts| {
             let found = decide(&set, &values(repeats), facts);

@@ -1,14 +1,13 @@
-//! What claims must know of drives that an experiment uses through a file system: emulated ones, and the published zoned one.
+//! Facts for claims about drives that an experiment uses through a file system.
 
 use senesce_claims::Facts;
 use senesce_core::{Environment, Failure};
 use senesce_volume::guest::{Wanted, find};
 use senesce_zoned::survey::Survey;
 
-/// The fact that holds what claims call the zoned drive.
+/// The fact with the claims' name of the zoned drive.
 const CALLED: &str = "zoned.called";
 
-/// What the record keeps of the zoned drive: its published name, where it has one.
 pub fn zoned(name: &str) -> Result<Environment, Failure> {
     let survey = Survey::of(&find(name, Wanted::Zoned)?.display().to_string().parse()?)?;
     let mut facts = Environment::default();
@@ -16,7 +15,7 @@ pub fn zoned(name: &str) -> Result<Environment, Failure> {
     Ok(facts)
 }
 
-/// Drives of the guest are emulated, however the guest ran: they have no flash, and their times decide nothing.
+/// Drives of the guest are always emulated: they have no flash, and their times decide nothing.
 pub fn facts(environment: &Environment, facts: Facts) -> Facts {
     let text = |name: &str| environment.0.get(name).and_then(serde_json::Value::as_str).map(String::from);
     let drives = facts.drives.into_iter().chain(text(CALLED)).collect();

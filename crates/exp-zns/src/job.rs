@@ -18,20 +18,18 @@ use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A run of `senesce zoned measure`.
 pub struct ZnsJob;
 
-/// What is run, and on what.
+/// The job and its drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The drive: `sim:MODEL`, `null`, a device, or `auto`.
     pub device: String,
-    /// The job.
     pub job: Job,
 }
 
-/// What came of it, as the JSON of the contract has it.
+/// A result of the job, as JSON of `senesce zoned measure --json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -47,7 +45,6 @@ impl Run for ZnsJob {
     type Event = Event;
     type Step = ();
 
-    /// How long a simulation was to last.
     const NO_MEASURES: &'static [&'static str] = &["sim_seconds"];
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
@@ -101,7 +98,7 @@ impl Run for ZnsJob {
         if result.interrupted { Err(interrupted()) } else { Ok(()) }
     }
 
-    /// What the drive refused throughout was not measured.
+    /// Nothing was measured if the drive refused all commands.
     fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
         let is_refused = |actor: &Value| actor["commands"] == 0 && actor["errors"] != 0;
         match result_of(spec, recorded)["actors"].as_array().is_some_and(|actors| actors.iter().any(is_refused)) {
@@ -120,7 +117,7 @@ impl Run for ZnsJob {
     }
 }
 
-/// What the last part of a run came to; of one that was cut off, the actors that it told of.
+/// The result of the last part of a run. An interrupted part yields the actors that it recorded.
 fn result_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Value {
     let mut actors = Vec::new();
     for event in recorded.events().rev() {
@@ -133,7 +130,7 @@ fn result_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Value {
     json!({"device": spec.device, "actors": actors})
 }
 
-/// The drive as the record knows it; one without its nature tells it by the name.
+/// The drive in the record. Older records have only its name, which implies the kind of drive.
 fn drive_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Used {
     let by_name = || {
         let nature = match spec.device.as_str() {
@@ -146,7 +143,6 @@ fn drive_of(spec: &Spec, recorded: &Recorded<ZnsJob>) -> Used {
     used(&recorded.environment).into_iter().next().unwrap_or_else(by_name)
 }
 
-/// What was measured until now counts as a part also when the job was interrupted.
 fn record(result: &JobResult, context: &mut Context<'_, ZnsJob>) -> Result<(), Failure> {
     for actor in &result.actors {
         context.record_now(Event::Actor(actor.to_json()))?;
@@ -168,7 +164,6 @@ fn file_word(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// Tables and figures of actors in the form of the JSON result.
 fn analysis_of(result: Value) -> Analysis {
     let device = result["device"].as_str().unwrap_or_default().to_string();
     let actors = result["actors"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Zoned drives: the verb `zns`, the published experiments, and the guest that emulates such drives.
+//! Experiments on zoned drives: the verb `zoned measure`, the published experiments, and the guest with emulated
+//! drives.
 
 pub mod f2fs_bandwidth;
 mod guest_drives;
@@ -44,5 +45,4 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
 pub const VERBS: &[&dyn RunKind] =
     &[verb::<job::ZnsJob>(), verb::<zoned_model::ZonedModel>(), verb::<zns_study::ZnsStudyImport>()];
 
-/// What other people's studies are read by.
 pub const IMPORTERS: &[&dyn Importer] = &[&zns_study::ZnsStudyImport];

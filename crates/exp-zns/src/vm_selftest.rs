@@ -1,4 +1,5 @@
-//! Every file system and drive that the guest promises, tried in one boot: make, mount, write, remount, compare, unmount.
+//! Self-test of the guest: boots once and makes, mounts, writes, remounts, compares and unmounts every supported file
+//! system and drive.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 pub struct VmSelftest;
 
-/// What is tried.
+/// File systems to test, and the limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -25,7 +26,6 @@ pub struct Spec {
     pub time_limit: Span,
 }
 
-/// All, and again those that can have a zoned drive on one.
 fn file_systems() -> Vec<String> {
     let zoned = FileSystem::ALL.into_iter().filter(|known| known.entry().can_be_zoned);
     FileSystem::ALL.iter().map(ToString::to_string).chain(zoned.map(|known| format!("zoned-{known}"))).collect()
@@ -33,20 +33,21 @@ fn file_systems() -> Vec<String> {
 
 const DRIVES: [&str; 3] = ["nvme,size=512M", "nvme,size=128M", "zns,size=2G,zone=64M,cap=64M,open=14,active=14"];
 
-/// Makes one file system, writes 2 MiB, and compares them after a remount. The drives are told apart by what they are.
+/// Makes one file system, writes 2 MiB, and compares them after a remount. The drives are distinguished by their
+/// properties.
 const SCRIPT: &str = include_str!("../data/vm/selftest.sh");
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A file system was tried.
+    /// A file system was tested.
     Tried(Tried),
     /// The guest ran.
     Booted(GuestBooted),
 }
 
-/// A file system that was tried.
+/// Result for one file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Tried {
     file_system: String,
@@ -120,8 +121,8 @@ impl Run for VmSelftest {
     }
 }
 
-/// What the guest said of every file system that was asked for. One of which it said nothing does not work; where the guest
-/// itself failed, its words say why.
+/// The result of every requested file system. One without a report counts as failed; if the guest itself failed, its
+/// error is the reason.
 fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Tried> {
     let told: Vec<Tried> = out.lines().filter_map(parse).collect();
     let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
@@ -136,7 +137,6 @@ fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Trie
     asked.iter().map(of).collect()
 }
 
-/// One state of each file system that was asked for.
 fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried> {
     let told: Vec<&Tried> =
         events.filter_map(|event| if let Event::Tried(tried) = event { Some(tried) } else { None }).collect();
@@ -153,7 +153,7 @@ fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried
     spec.file_systems.iter().map(of).collect()
 }
 
-/// 1 for each that works, 0 for each that does not, under the names that claims use.
+/// 1 for each working file system, 0 for each other, under the names that claims use.
 fn measurements(states: &[Tried]) -> Vec<Measurement> {
     let one = |tried: &Tried| {
         let works = if tried.works { 1.0 } else { 0.0 };
@@ -211,7 +211,7 @@ mod tests {
     use senesce_core::Verdict;
 
     #[test]
-    fn lines_of_the_script_are_read_and_others_left_out() {
+    fn script_lines_are_parsed_and_other_lines_skipped() {
         let tried = parse("f2fs failed 1.25 mount: unknown file system").unwrap();
         assert!(!tried.works);
         assert_eq!(tried.said, "mount: unknown file system");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_of_which_the_guest_says_nothing_does_not_work() {
+    fn file_system_without_report_counts_as_failed() {
         let spec = VmSelftest::defaults(Level::Quick);
         let all: String = spec.file_systems.iter().map(|name| format!("{name} ok 1.0 \n")).collect();
         let whole = tried(&spec.file_systems, &all, 0, "");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         let set = ClaimSet::parse(VmSelftest::CLAIMS, VmSelftest::PUBLISHED).unwrap();
         let spec = VmSelftest::defaults(Level::Quick);
         assert_eq!(untested(&set, &measurements(&tried(&spec.file_systems, "", 0, ""))), Vec::<String>::new());

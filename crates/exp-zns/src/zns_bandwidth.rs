@@ -1,4 +1,4 @@
-//! Bandwidth: appends to one zone by depth against writes to several zones.
+//! Bandwidth of appends to one zone by queue depth, and of writes to several zones.
 
 use crate::zns::compare::Comparison;
 use crate::zns::condition::{grid_key, grid_keys, grid_points};

@@ -1,4 +1,4 @@
-//! What a finish costs by how full the zone is, and the reset of the finished zone.
+//! Cost of a finish by occupancy of the zone, and of the reset after it.
 
 use crate::zns::ZnsStudy;
 use crate::zns::compare::Comparison;
@@ -40,7 +40,7 @@ impl ZnsStudy for ZnsFinish {
     fn derived(measured: &Measured) -> Vec<Derived> {
         let key = "op=finish,blocks=1";
         let Some(us) = measured.get(key, "lat_mean_us").filter(|us| *us > 0.0) else { return Vec::new() };
-        // Only where a zone is as large as the published ones is it known here what was padded.
+        // Padding is known only for zones of the published size.
         if !measured.is_of_published_drive(key) {
             return Vec::new();
         }
@@ -66,7 +66,7 @@ impl ZnsStudy for ZnsFinish {
             chart(
                 "finish",
                 "Finish by occupancy",
-                "Mean latency by how much of the zone was written. The lower of the two points at 0 % is an opened zone \
+                "Mean latency by written share of the zone. The lower of the two points at 0 % is an opened zone \
                  without data, the upper one a zone with a single block.",
                 latency(),
             )
@@ -74,7 +74,7 @@ impl ZnsStudy for ZnsFinish {
             chart(
                 "reset",
                 "Reset of finished zones",
-                "Mean latency by how much of the zone was written before its finish.",
+                "Mean latency by written share of the zone before its finish.",
                 latency(),
             )
             .draw(&reset, measured, comparison),

@@ -1,4 +1,4 @@
-//! Saturating writes: bandwidth over time and its variation, on a zoned and on a worn conventional drive.
+//! Saturating writes: bandwidth over time and its variation, on a zoned and on a filled conventional drive.
 
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, halves, zones};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub struct ZnsHeavy;
 
-/// Zones of the reader, and as many of the writers of a conventional drive.
+/// Zones of the reader, and of the writers of a conventional drive.
 const ZONES: u32 = 400;
 const WRITERS: u32 = 4;
 
@@ -21,7 +21,7 @@ fn key(drive: &str, rate: u64) -> String {
     format!("drive={drive},rate={rate}")
 }
 
-/// Four writers of 1 MiB, or as many and as large as the drive takes; and how that differs from four of 1 MiB.
+/// Four writers of 1 MiB, or the number and size that the drive supports, with the differences in words.
 fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<String>), Failure> {
     let time = Some(JobSpan(spec.load.points.time.0));
     let (half_to_write, reading, half) = halves(drive, ZONES)?;
@@ -29,8 +29,8 @@ fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<S
     let limit = u64::from(geometry.transfer_limit / geometry.block_bytes * geometry.block_bytes);
     let (bs, jobs) =
         (limit.min(1 << 20).min(geometry.capacity_bytes()), WRITERS.min(half).min(geometry.writable_at_once()));
-    // In the study all zones had been finished, so that each was reset before it was written (`rate_heavyload.sh` of the artifact): a zone that
-    // is written over and over is the same to the drive as a hundred of them, but for the first round.
+    // In the study all zones were finished first, so that each was reset before it was written (`rate_heavyload.sh` of
+    // the artifact). Overwriting one zone repeatedly loads the drive like a hundred zones, except in the first pass.
     let writing = if geometry.zoned { zones(drive, 0, jobs) } else { half_to_write };
     let mut adapted = Vec::new();
     if bs < 1 << 20 {
@@ -55,7 +55,6 @@ fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<S
     Ok((Job { ramp: JobSpan(spec.load.points.ramp.0), prepare, ..Job::of(vec![reader, writers]) }, adapted))
 }
 
-/// Standard deviation over mean of the bandwidth of each second.
 fn variation(by_second: &[f64]) -> Option<f64> {
     if by_second.len() < 2 {
         return None;
@@ -65,7 +64,7 @@ fn variation(by_second: &[f64]) -> Option<f64> {
     (mean > 0.0).then(|| variance.sqrt() / mean)
 }
 
-/// Its parameters.
+/// Parameters of this experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -96,8 +95,8 @@ impl Parameters for Spec {
 impl ZnsStudy for ZnsHeavy {
     const ID: &'static str = "zns-heavy";
     const TITLE: &'static str = "Zoned and conventional drive: bandwidth over time under heavy writes";
-    const SUMMARY: &'static str = "Four writers with 1 MiB requests at depth 32, limited or not, next to random reads: how steady the bandwidth is when the \
-         drive has nothing left to clean, and when it has.";
+    const SUMMARY: &'static str = "Four writers with 1 MiB requests at depth 32, limited or not, next to random \
+        reads. The figures show how steady the bandwidth is with and without cleaning in the drive.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-heavy.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-heavy.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-heavy.claims.toml");

@@ -22,8 +22,8 @@ fn keeps(condition: &Condition, grid: Grid) -> bool {
 impl ZnsStudy for ZnsInterZone {
     const ID: &'static str = "zns-inter-zone";
     const TITLE: &'static str = "Zoned drive: how far writes, appends and reads scale over zones";
-    const SUMMARY: &'static str =
-        "Several zones at once, one command in flight in each: what concurrent zones gain over depth in one zone.";
+    const SUMMARY: &'static str = "Several zones at once, one command in flight in each: the gain from concurrent zones compared with depth \
+         in one zone.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-inter-zone.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-inter-zone.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-inter-zone.claims.toml");

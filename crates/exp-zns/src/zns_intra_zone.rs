@@ -23,8 +23,9 @@ fn keeps(condition: &Condition, grid: Grid) -> bool {
 impl ZnsStudy for ZnsIntraZone {
     const ID: &'static str = "zns-intra-zone";
     const TITLE: &'static str = "Zoned drive: how far one zone scales with queue depth";
-    const SUMMARY: &'static str = "Appends, writes through mq-deadline and random reads in one zone, by queue depth: which of them one zone can run in \
-         parallel, and whose work that is.";
+    const SUMMARY: &'static str = "Appends, writes through mq-deadline and random reads in one zone, by queue \
+        depth. The results show which operations run in parallel inside a zone, and whether the drive or the \
+        scheduler does the work.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-intra-zone.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-intra-zone.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-intra-zone.claims.toml");
@@ -33,7 +34,7 @@ impl ZnsStudy for ZnsIntraZone {
     fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let grid = spec.grid;
         let mut keys = grid_keys(Self::PUBLISHED, |condition| keeps(condition, grid))?;
-        // What the drive takes from several zones without merging, to compare merged writes with.
+        // The rate of several zones without merging, for comparison with merged writes.
         keys.push(grid_key("write", 4096, 1, 8, "direct", 4096));
         if grid == Grid::Wide {
             let sizes = [32768, 65536, 131072].into_iter();

@@ -1,4 +1,4 @@
-//! What opening and closing cost, explicitly and implicitly.
+//! Cost of opening and closing zones, explicitly and implicitly.
 
 use crate::job::cost::of_singles;
 use crate::zns::compare::Comparison;
@@ -20,7 +20,7 @@ fn mean(measured: &Measured, name: &str) -> Option<f64> {
     measured.get(name, "lat_mean_us")
 }
 
-/// Its parameters.
+/// Parameters of this experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -130,18 +130,16 @@ impl ZnsStudy for ZnsOpenClose {
     }
 }
 
-/// Zones that are opened: no more than can be used.
 fn zones(spec: &Spec, survey: &Survey) -> u32 {
     spec.zones.min(survey.usable().len() as u32)
 }
 
-/// How zones of a drive are opened; not every drive appends.
 fn openings(geometry: &Geometry) -> impl Iterator<Item = Opening> + use<> {
     let appends = geometry.append_limit > 0;
     Opening::ALL.into_iter().filter(move |opening| appends || !opening.appends())
 }
 
-/// A name that fits below a bar.
+/// A name short enough for the label of a bar.
 fn label(name: &str) -> String {
     let shorter = name.replace("write to a closed zone, opened", "write after close,").replace(" before", "");
     shorter.replace("opens implicitly", "implicit open")

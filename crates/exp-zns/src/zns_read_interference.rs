@@ -1,4 +1,4 @@
-//! Random reads while somebody writes at a limited rate.
+//! Random reads next to writes at a limited rate.
 
 use crate::zns::compare::Comparison;
 use crate::zns::condition::{Condition, grid_keys};

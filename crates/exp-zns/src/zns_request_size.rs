@@ -1,4 +1,4 @@
-//! Latency at depth 1 by request size, LBA format and way to the drive.
+//! Latency at depth 1 by request size, LBA format and I/O path.
 
 use crate::zns::compare::Comparison;
 use crate::zns::condition::{Condition, grid_key, grid_keys, grid_points};
@@ -20,8 +20,8 @@ fn keeps(condition: &Condition, grid: Grid) -> bool {
 impl ZnsStudy for ZnsRequestSize {
     const ID: &'static str = "zns-request-size";
     const TITLE: &'static str = "Zoned drive: latency of one write or append by request size, LBA format and I/O path";
-    const SUMMARY: &'static str = "One command in flight in one zone: what a write and an append cost by size, with blocks of 512 B and 4 KiB, from user \
-         space and through the block layer.";
+    const SUMMARY: &'static str = "One command in flight in one zone: the cost of a write and an append by size, \
+        with blocks of 512 B and 4 KiB, from user space and through the block layer.";
     const PAGE: &'static str = include_str!("../docs/experiments/zns-request-size.md");
     const PUBLISHED: &'static str = include_str!("../data/published/zns-request-size.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-request-size.claims.toml");

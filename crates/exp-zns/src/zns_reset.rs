@@ -1,4 +1,4 @@
-//! What a reset costs by how full the zone is.
+//! Cost of a reset by occupancy of the zone.
 
 use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, zones};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Blocks of 4 KiB in a zone of the published drive.
 pub const PUBLISHED_CAPACITY: f64 = 275_712.0;
 
-/// Parameters of the experiments that fill zones and manage them, one after the other.
+/// Parameters of the experiments that fill zones and manage them one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct FillSpec {
@@ -56,7 +56,7 @@ impl Parameters for FillSpec {
     }
 }
 
-/// Published fillings in blocks of 4 KiB: none, one block, 1/16, 1/8, 1/4, 1/2 and all of a zone.
+/// Published occupancies in blocks of 4 KiB: none, one block, 1/16, 1/8, 1/4, 1/2 and all of a zone.
 pub fn fillings(grid: Grid, full: u64) -> Vec<u64> {
     match grid {
         Grid::Few => vec![0, 137_856, full],
@@ -68,8 +68,8 @@ pub fn fillings(grid: Grid, full: u64) -> Vec<u64> {
     }
 }
 
-/// The share of a drive's zone that stands for so many published blocks. One block and all but one are those of the drive
-/// itself; all others are the same share of a zone.
+/// The share of a drive's zone that corresponds to a published number of blocks. One block and all but one block are
+/// taken as such; other numbers become the same share of a zone.
 pub fn share(drive: &Survey, blocks: u64) -> f64 {
     let own = drive.geometry.capacity_bytes() as f64 / 4096.0;
     match blocks {
@@ -79,7 +79,6 @@ pub fn share(drive: &Survey, blocks: u64) -> f64 {
     }
 }
 
-/// An actor that fills each zone to a share, waits and runs its zone command.
 pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -> ActorSpec {
     let count = spec.zones.min(drive.usable().len() as u32);
     ActorSpec {
@@ -91,12 +90,10 @@ pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -
     }
 }
 
-/// What of the published procedure another drive cannot have, in words.
 pub fn adapted(spec: &FillSpec, drive: &Survey) -> Vec<String> {
     let (own, usable) = (drive.geometry.capacity_bytes() / 4096, drive.usable().len() as u32);
-    let smaller = (own as f64 != PUBLISHED_CAPACITY).then(|| {
-        format!("blocks are shares of a published zone of {PUBLISHED_CAPACITY}: all of a zone are {own} here")
-    });
+    let smaller = (own as f64 != PUBLISHED_CAPACITY)
+        .then(|| format!("blocks are shares of a published zone of {PUBLISHED_CAPACITY}: a full zone has {own} here"));
     let fewer = (usable < spec.zones)
         .then(|| format!("{usable} zones instead of {}: the drive has no more usable ones", spec.zones));
     smaller.into_iter().chain(fewer).collect()
@@ -149,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_the_published_blocks_on_the_published_drive_and_whole_blocks_on_others() {
+    fn shares_are_published_blocks_or_rounded_to_whole_blocks() {
         let mut drive = Survey::of(&ZONED.parse().unwrap()).unwrap();
         for blocks in [0, 1, 17_232, 137_856, 275_711, 275_712] {
             assert_eq!((share(&drive, blocks) * PUBLISHED_CAPACITY).round() as u64, blocks);

@@ -13,15 +13,14 @@ use serde::{Deserialize, Serialize};
 
 pub struct ZnsResetInterference;
 
-/// Zones that are reset, and at most as many below them.
+/// Number of zones to reset, and maximum number of zones below them.
 const ZONES: u32 = 400;
 
-/// From the end of a reset to the next where it pauses: about as long as a reset of the published drive takes.
+/// Pause between resets in seconds: about the time of a reset on the published drive.
 const PAUSE_SECONDS: f64 = 0.017;
 
 const SEVERAL_WRITERS: &str = "writes over 4 zones";
 
-/// Those who run beside the resets: name, activity, request size, zones written at once.
 const OTHERS: [(&str, Activity, u64, u32); 4] = [
     ("write", Activity::Write, 4, 1),
     ("append", Activity::Append, 4, 1),
@@ -39,7 +38,7 @@ fn plural(name: &str) -> String {
     }
 }
 
-/// One who runs beside the resets, in the zones below those that are reset: `most` of them.
+/// An actor that runs with the resets, in at most `most` zones below the zones to reset.
 fn beside(name: &str, time: JobSpan, drive: &Survey, most: u32) -> Option<ActorSpec> {
     let (_, op, kib, jobs) = OTHERS.into_iter().find(|(known, ..)| *known == name)?;
     let wanted = if op == Activity::RandomRead { 300 } else { 8 * jobs };
@@ -47,7 +46,7 @@ fn beside(name: &str, time: JobSpan, drive: &Survey, most: u32) -> Option<ActorS
     Some(ActorSpec { bs: Bytes::kib(kib), zones, jobs: Some(jobs), time: Some(time), ..ActorSpec::new(op) })
 }
 
-/// Its parameters.
+/// Parameters of this experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -113,7 +112,7 @@ impl ZnsStudy for ZnsResetInterference {
             let both = Point::new(format!("{name} with resets"), device, job(vec![other, resets()])?);
             points.push(both.and(&format!("reset with {}", plural(name)), 1, None, ""));
         }
-        // Back to back, a reset finds the programs of the drive still stopped by the one before.
+        // Without a pause, a reset finds the drive's program operations still suspended by the previous reset.
         let paused = ActorSpec { pause: JobSpan::seconds(PAUSE_SECONDS), ..resets() };
         if let Some(other) = beside(SEVERAL_WRITERS, time, drive, half) {
             let job = job(vec![other, paused])?;

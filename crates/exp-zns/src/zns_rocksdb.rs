@@ -26,17 +26,16 @@ use std::path::PathBuf;
 pub use output::check as check_output;
 
 pub struct ZnsRocksdb {
-    /// The drives that this very process has taken.
     ours: Vec<PathBuf>,
-    /// Why what was tried in guests by this execution is not done, by repeat.
+    /// By repeat: why the rest of the guest's setups is not done.
     tried: BTreeMap<u32, NotDone<Step>>,
 }
 
-/// The program of Debian's rocksdb-tools.
+/// In Debian's package rocksdb-tools.
 const DB_BENCH: &str = "db_bench";
 const GUEST: &str = "vm";
 
-/// What is run, and on which drives.
+/// Workload and drives of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -79,8 +78,8 @@ pub struct Spec {
     /// small conventional drive for the metadata of the zoned one, or vm
     #[arg(long)]
     pub metadata: String,
-    /// minimum time of a request to the guest's drives, so that requests in flight overlap on the slow
-    /// emulated processor
+    /// minimum time of a request to the guest's drives, so that requests in flight overlap although the processor is
+    /// emulated
     #[arg(long)]
     #[serde(default)]
     pub guest_latency: Span,
@@ -96,26 +95,25 @@ pub struct Spec {
     pub time_limit: Span,
 }
 
-/// Of a record without a number of repeats.
 fn once() -> u32 {
     1
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A benchmark on a setup.
+    /// A benchmark on a setup was measured.
     Measured(Measured),
-    /// What emulated drives were given meanwhile.
+    /// Requests that emulated drives received meanwhile.
     Recorded(Recorded),
-    /// How fast a machine is besides its drives.
+    /// Speed of a machine without its drives.
     Speed(HostSpeed),
-    /// The same on simulated drives.
+    /// The recorded requests on simulated drives.
     OnModel(OnModel),
 }
 
-/// What emulated drives were given meanwhile.
+/// Requests that emulated drives received meanwhile.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Recorded {
     setup: String,
@@ -130,18 +128,18 @@ pub struct OnModel {
     setup: String,
     benchmark: String,
     repeat: u32,
-    /// None: nothing went to the drive while it ran.
+    /// None: the drive received no requests.
     ops_per_second: Option<f64>,
     timed: Timed,
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// One setup, and which time: on drives of this machine or in a guest.
+    /// One setup and the repetition, on drives of this machine or in a guest.
     Setup(String, u32),
-    /// What the drives of the guest were given then, on simulated ones.
+    /// The requests of the guest's drives in that repetition, on simulated ones.
     OnModels(String, u32),
 }
 
@@ -149,7 +147,7 @@ impl Run for ZnsRocksdb {
     const KIND: &'static str = "zns-rocksdb";
     const PUBLISHED: &'static str = include_str!("../data/published/zns-rocksdb.csv");
     const CLAIMS: &'static str = include_str!("../data/published/zns-rocksdb.claims.toml");
-    // That a file system fails under the load is a result; the others are still measured.
+    // A file system that fails under the load is a result; the others are still measured.
     const GOES_ON: bool = true;
     type Spec = Spec;
     type Event = Event;
@@ -239,7 +237,6 @@ impl Experiment for ZnsRocksdb {
 }
 
 impl ZnsRocksdb {
-    /// Does a step in a guest, with all others of its repeat that are left.
     fn in_guest(
         &mut self,
         step: &Step,
@@ -271,7 +268,7 @@ impl ZnsRocksdb {
 }
 
 impl Spec {
-    /// All setups in turn, as often as they are repeated; each time what a guest recorded is timed before the next guest.
+    /// All setups in turn, once per repeat. A guest's recording is replayed before the next guest starts.
     fn rounds(&self) -> Vec<Planned<Step>> {
         let setups = self.setups();
         let round = |repeat| {
@@ -285,12 +282,12 @@ impl Spec {
 
     fn planned(&self, name: &str, repeat: u32) -> Planned<Step> {
         let chosen = bench::chosen(self);
-        // The log, the flush and some four compactions of the fill and of the overwrite.
+        // Factor for the log, the flush and about four compactions of the fill and of the overwrite.
         let bytes = Bytes(12 * self.database_bytes());
         let readings = chosen.iter().filter(|name| name.starts_with("read")).count() as f64;
         let reading = readings * self.read_time.seconds();
         let seconds = match self.is_in_guest() {
-            // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
+            // Under emulation RocksDB processes about 30 MB/s, and each start takes seconds.
             true => (5 + 2 * chosen.len()) as f64 + reading + bytes.0 as f64 / 30e6,
             false => reading + bytes.0 as f64 / 300e6,
         };
@@ -312,7 +309,7 @@ impl Spec {
         self.keys * (KEY_BYTES + VALUE_BYTES)
     }
 
-    /// The chosen ones, and ZenFS where the user's db_bench has its plugin: only that names its scheme.
+    /// The selected setups, and ZenFS if `db-bench` is a path: only a db_bench with the plugin has it.
     fn setups(&self) -> Vec<String> {
         let mut names = self.setups.clone();
         let has_plugin =
@@ -343,7 +340,7 @@ impl Spec {
                 "conventional, zoned and metadata must be either all vm or all drives of this machine",
             ));
         }
-        // Space amplification, the log and what compaction has not yet deleted.
+        // Three times the database: space amplification, the log and files that compaction has not yet deleted.
         if self.is_in_guest() && self.database_bytes() * 3 > self.size.bytes() {
             return Err(Failure::usage(format!(
                 "{} keys make {}, and drives need three times that for compaction: raise size ({}) or lower keys",
@@ -361,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setup_of_the_guest_fails_alone_and_is_timed_before_the_next_guest() {
+    fn guest_setup_fails_separately_and_is_replayed_before_the_next_guest() {
         let small =
             Spec { setups: names(&["xfs-conventional", "f2fs-zns"]), repeats: 2, ..ZnsRocksdb::defaults(Level::Smoke) };
         let in_guest: Vec<Step> = small.rounds().into_iter().map(|planned| planned.step).collect();

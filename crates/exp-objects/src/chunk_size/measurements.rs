@@ -44,7 +44,7 @@ mod tests {
     use senesce_runner::Run;
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         let set = ClaimSet::parse(ChunkSize::CLAIMS, ChunkSize::PUBLISHED).unwrap();
         let windows = [256, 4096, 32_768];
         let divisors = [256, 8192, 16_384, 32_768];

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         let set = ClaimSet::parse(ObjectDirs::CLAIMS, ObjectDirs::PUBLISHED).unwrap();
         let all = [measured("128"), measured("256")].concat();
         assert_eq!(untested(&set, &all), Vec::<String>::new());

@@ -93,7 +93,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         let files = [10_000, 100_000, 1_000_000, 5_000_000].map(CellKind::ManyFiles);
         let sizes = [2, 12, 64].map(|gib: u64| CellKind::FileSize(gib << 30));
         let mut cells = Vec::new();

@@ -1,4 +1,4 @@
-//! Means beside the published ones, bandwidth over time, and what the simulated drives did.
+//! Means next to the published ones, bandwidth over time, and the simulated drives.
 
 use super::{DriveResult, Event, F2fsBandwidth, MEAN, OnModel, Sample};
 use crate::on_model::{Host, NAMES};
@@ -8,8 +8,8 @@ use senesce_runner::{Recorded, Run};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-const SUMMARY: &str = "Several writers overwrite their files in blocks of 4 KiB in random order, with an fdatasync \
-     after every 32, on F2FS on a conventional and on a zoned drive, until the cleaner must run.";
+const SUMMARY: &str = "Several writers overwrite their files in random order, in blocks of 4 KiB, with an \
+    fdatasync after every 32 blocks. F2FS is on a conventional or a zoned drive, and the cleaner must run.";
 
 pub fn analyse(recorded: &Recorded<F2fsBandwidth>) -> Analysis {
     let (mut samples, mut results, mut modelled) = (Vec::new(), Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ fn means(results: &[DriveResult], emulated: bool) -> Table {
     table
 }
 
-/// What each host and drive came to, with where the time went.
+/// Totals and shares of time for each host and drive.
 fn on_models(modelled: &[OnModel]) -> Table {
     let columns = [
         "drive",
@@ -139,7 +139,7 @@ fn over_time(drive: &str, repeat: u32, samples: &[Sample]) -> Series {
     Series { name: named(drive, repeat), mark: Mark::Measured, points, ..Series::default() }
 }
 
-/// Bandwidth between the moments at which the stretches end on the model.
+/// Bandwidth between the times at which the stretches end on the model.
 fn modelled_series(modelled: &[OnModel], samples: &[Sample]) -> Vec<Series> {
     let alone = modelled.iter().filter(|found| found.timed.host == Host::None);
     let line = |found: &OnModel| {
@@ -163,7 +163,7 @@ fn named(drive: &str, repeat: u32) -> String {
     if repeat == 0 { drive.to_string() } else { format!("{drive}, again {repeat}") }
 }
 
-/// The other account of the published runs: bytes over time, where [`MEAN`] is that of the logged seconds.
+/// The second published mean: all bytes over the whole time. [`MEAN`] is the mean of the logged seconds.
 pub const OF_JOB: &str = "mean write bandwidth of the whole job";
 
 pub fn published_mean(metric: &str, drive: &str) -> Option<f64> {

@@ -1,13 +1,11 @@
-//! The recordings of the guest on simulated drives.
-
 use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded};
 use crate::on_model::{Host, HostSpeed, OVERWRITING, Place, hosts, time};
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::carry::guest_records;
 use senesce_runner::Context;
 
-/// What a mean with a host is called. Published ones are of hosts that keep the drive busy: they are compared with that of a host
-/// that takes no time.
+/// The metric of a mean with a host. Published hosts keep the drive busy, so a host that takes no time is compared with
+/// them.
 pub fn metric(host: Host) -> Option<&'static str> {
     match host {
         Host::None => Some(MEAN),
@@ -16,7 +14,6 @@ pub fn metric(host: Host) -> Option<&'static str> {
     }
 }
 
-/// Times every recording of the guest for each host.
 pub fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
     let speed = HostSpeed::of_overwriting(Place::Host)?;
     context.record(Event::Speed(speed.clone()));

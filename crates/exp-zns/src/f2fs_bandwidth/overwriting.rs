@@ -1,5 +1,5 @@
-//! The published job (`f2fs/job.fio` of the study's artifact): each of several writers has ten files of its own and writes over them in
-//! blocks of 4 KiB, every block once in random order, then again; after every 32 blocks it syncs the data of one of them.
+//! The published job (`f2fs/job.fio` of the study's artifact). Each writer has ten files. It overwrites every block of
+//! 4 KiB once in random order, then starts again. After every 32 blocks it syncs the data of one file.
 
 use super::{F2fsBandwidth, Spec};
 use rand::RngExt;
@@ -19,7 +19,6 @@ const FILES_PER_WRITER: u64 = 10;
 const BLOCKS_PER_SYNC: u64 = 32;
 const POINTS: u64 = 100;
 
-/// How many files there are, and how large.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     writers: u64,
@@ -27,7 +26,6 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Files that take the wanted share of a drive.
     pub fn of(spec: &Spec, drive_size: Bytes) -> Self {
         let writers = u64::from(spec.writers);
         let bytes = drive_size.0 as f64 * spec.fullness;
@@ -43,7 +41,7 @@ impl Shape {
         Bytes(self.writers * self.blocks_per_writer() * BLOCK)
     }
 
-    /// What is written when they are written over so many times.
+    /// Bytes of `overwrites` passes over all files.
     pub fn wanted_bytes(self, overwrites: f64) -> u64 {
         self.blocks_wanted(overwrites) * self.writers * BLOCK
     }
@@ -52,7 +50,6 @@ impl Shape {
         ((self.blocks_per_writer() as f64 * overwrites) as u64).max(1)
     }
 
-    /// Writes all files one after the other.
     pub fn lay_out(self, root: &Path, context: &Context<'_, F2fsBandwidth>) -> Result<Vec<Writer>, Failure> {
         let mut content = vec![0; 1 << 20];
         rand::Rng::fill_bytes(&mut context.seed.stream("f2fs-bandwidth/content"), &mut content);
@@ -77,7 +74,7 @@ pub type Writer = Vec<(PathBuf, File)>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Course {
-    /// Since the beginning.
+    /// Since the run began.
     pub seconds: f64,
     pub bytes: u64,
 }
@@ -87,13 +84,14 @@ struct Shared {
     blocks: u64,
     blocks_each: u64,
     begin: Instant,
-    /// Blocks between two points of the course.
+    /// Blocks between two samples.
     stretch: u64,
     written: AtomicU64,
     is_stopped: AtomicBool,
 }
 
-/// Lets each writer write its part of `wanted_bytes`. `tell` hears how far all are, and from time to time nothing; its failure ends them.
+/// Runs all writers until `wanted_bytes` are written. `tell` receives the progress, or `None` from time to time. Its
+/// failure stops the writers.
 pub fn run(
     writers: &[Writer],
     shape: Shape,
@@ -120,7 +118,7 @@ pub fn run(
             let seed = seed.child(&format!("f2fs-bandwidth/writer/{number}"));
             handles.push(scope.spawn(move || {
                 let written = shared.write(files, seed, &sender);
-                // What failed for one would come out only when all others are done.
+                // A failure would otherwise be reported only after all other writers are done.
                 shared.is_stopped.fetch_or(written.is_err(), Ordering::Relaxed);
                 written
             }));
@@ -129,7 +127,7 @@ pub fn run(
         let (mut outcome, mut furthest) = (Ok(()), 0);
         loop {
             let course = match receiver.recv_timeout(Duration::from_millis(100)) {
-                // Writers tell in the order in which they get to it.
+                // Progress messages of several writers may arrive out of order.
                 Ok(course) if course.bytes <= furthest => continue,
                 Ok(course) => {
                     furthest = course.bytes;
@@ -186,7 +184,7 @@ impl Shared {
         let before = self.written.fetch_add(blocks, Ordering::Relaxed);
         let now = before + blocks;
         if now / self.stretch > before / self.stretch || now == self.blocks {
-            // Nobody listens any more once the run is over.
+            // The receiver is gone when the run is over.
             let _ = sender.send(Course { seconds: self.begin.elapsed().as_secs_f64(), bytes: now * BLOCK });
         }
     }
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_is_written_and_told_and_none_twice_before_all_are() {
+    fn every_block_is_written_once_per_pass() {
         let folder = tempfile::tempdir().unwrap();
         let shape = Shape { writers: 3, blocks_per_file: 17 };
         let writers = writers(folder.path(), shape);
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_fails_ends_all() {
+    fn failing_writer_stops_all() {
         let folder = tempfile::tempdir().unwrap();
         let shape = Shape { writers: 2, blocks_per_file: 100 };
         let mut writers = writers(folder.path(), shape);
@@ -245,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_who_listens_ends_the_writers() {
+    fn failing_progress_callback_stops_writers() {
         let folder = tempfile::tempdir().unwrap();
         let shape = Shape { writers: 2, blocks_per_file: 100 };
         let writers = writers(folder.path(), shape);

@@ -1,4 +1,4 @@
-//! F2FS made anew, filled, and overwritten; in the guest with a recording of what its drives are given.
+//! Makes F2FS, fills it and overwrites the files. In the guest it records the requests to the drives.
 
 use super::overwriting::{self, Course, Shape};
 use super::{DriveResult, Event, F2fsBandwidth, Recorded, Sample, Spec};
@@ -12,8 +12,8 @@ use senesce_volume::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, Open
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Makes F2FS anew on drives that are empty, or in `ours`: what an earlier step of this very process made. Those that it
-/// takes are added.
+/// Makes F2FS on drives that are empty or listed in `ours`, the drives that this process claimed before. Adds newly
+/// claimed drives to `ours`.
 pub fn write_on(
     (name, repeat): (&str, u32),
     device: &Path,
@@ -29,7 +29,7 @@ pub fn write_on(
     if let Some(zoned) = &claimed {
         options.mkfs_options = format!("-m -c {}", zoned.path().display());
     }
-    // mkfs and mount take the zoned drive themselves.
+    // mkfs and mount open the zoned drive exclusively.
     drop(claimed);
     let target = open(&TargetSpec::Device(device.into()), &options)?;
     ours.extend([Some(device), zoned].into_iter().flatten().map(Path::to_path_buf));
@@ -37,7 +37,7 @@ pub fn write_on(
         Some(zoned) => vec![(Role::Metadata, device.to_path_buf()), (Role::Zoned, zoned.to_path_buf())],
         None => vec![(Role::Conventional, device.to_path_buf())],
     };
-    // Drives of this machine have times of their own.
+    // Only drives of the guest need a recording: the times of real drives are valid.
     let recording = Guest::here().map(|_| Recording::start(&drives)).transpose()?;
     let outcome = overwrite((name, repeat), &target, size, spec, context);
     let outcome = outcome.and_then(|measured| {
@@ -51,8 +51,8 @@ pub fn write_on(
     outcome
 }
 
-/// Lays the files out and has all writers write over them; records bandwidth as they go. Returns when the writing over began and
-/// ended ([`now_ns`]).
+/// Lays out the files, runs all writers and records the bandwidth. Returns the start and end of the overwriting
+/// ([`now_ns`]).
 fn overwrite(
     (name, repeat): (&str, u32),
     target: &MountedTarget,

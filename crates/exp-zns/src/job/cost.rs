@@ -1,17 +1,17 @@
-//! What a job writes and how long it takes, as far as that can be told before.
+//! Estimates how much a job writes and how long it takes.
 
 use senesce_core::Bytes;
 use senesce_core::plan::BY_TIME_ALONE;
 use senesce_zoned::Geometry;
 use senesce_zoned::job::{Activity, CheckedActor, CheckedJob, Span};
 
-/// Bytes per second of a drive, roughly.
+/// Rough bandwidth of a drive, in bytes per second.
 const RATE: f64 = (1 << 30) as f64;
-/// Seconds of a command that is alone, and of a reset, roughly.
+/// Rough latency of a single command and of a reset, in seconds.
 const ALONE: f64 = 15e-6;
 const RESET: f64 = 10e-3;
 
-/// Bytes that a job writes at most, with its preparation, and the seconds that it takes, roughly.
+/// Upper bound of the bytes that a job writes, preparation included, and a rough estimate of its seconds.
 pub(crate) fn of_job(checked: &CheckedJob, geometry: &Geometry) -> (Bytes, f64) {
     let (ramp, prepared) = (checked.job.ramp, checked.preparation_bytes(geometry));
     let most = |actor: &CheckedActor| most_bytes(actor, ramp, geometry);
@@ -20,12 +20,12 @@ pub(crate) fn of_job(checked: &CheckedJob, geometry: &Geometry) -> (Bytes, f64) 
     (Bytes(bytes), prepared as f64 / RATE + seconds)
 }
 
-/// Seconds that single commands take that write so many bytes, one after the other, and resets beside them.
+/// Rough time in seconds of single commands that write `bytes` in total, and of `resets`.
 pub(crate) fn of_singles(commands: u64, bytes: u64, resets: u64) -> f64 {
     (commands as f64 * ALONE).max(bytes as f64 / RATE) + resets as f64 * RESET
 }
 
-/// A writer that has filled its zones resets them and goes on: the zones bound nothing.
+/// A writer resets its zones when they are full and continues, so the zones do not limit it.
 fn most_bytes(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> u64 {
     let of_command = bytes_of_command(actor, geometry);
     let of_worker = most_commands(actor, ramp, geometry).map(|count| count.saturating_mul(of_command));
@@ -44,15 +44,15 @@ fn bytes_of_command(actor: &CheckedActor, geometry: &Geometry) -> u64 {
     }
 }
 
-/// Bytes that a zone is filled with before its command.
+/// Bytes written to prepare a zone before its command.
 fn filled(actor: &CheckedActor, geometry: &Geometry) -> u64 {
     actor.occupancy_blocks.unwrap_or(0) * u64::from(geometry.block_bytes)
 }
 
-/// Commands that one worker begins at most: its count, or what its rate allows in its time.
+/// Upper bound of the commands of one worker: its count, or its rate times its time.
 fn most_commands(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> Option<u64> {
     let spec = &actor.spec;
-    // Those of a ramp are not counted.
+    // Commands of the warm-up are not counted.
     let by_count = spec.count.filter(|_| spec.time.is_none() || ramp.is_zero());
     let by_rate = spec.rate.zip(spec.time).and_then(|(rate, time)| {
         let gap_ns = (spec.command_bytes(geometry) as f64 * 1e9 / rate.0.0 as f64) as u64;
@@ -61,7 +61,8 @@ fn most_commands(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> Optio
     by_count.into_iter().chain(by_rate).min()
 }
 
-/// Its time, or what its commands take: one alone 15 us, a random read 80, a reset 10 ms, a finish what fills the zone.
+/// The actor's time, or an estimate for its commands: 15 us for a single one, 80 us for a random read, 10 ms for a
+/// reset. A finish takes as long as filling the zone.
 fn seconds(actor: &CheckedActor, ramp: Span, geometry: &Geometry) -> f64 {
     let spec = &actor.spec;
     let timed = spec.time.map(|time| ramp.0.as_secs_f64() + time.0.as_secs_f64());
@@ -108,7 +109,7 @@ mod tests {
     const ZONE: u64 = 1077 << 20;
 
     #[test]
-    fn a_time_alone_bounds_no_bytes() {
+    fn time_limit_does_not_bound_bytes() {
         let time = Some(Span::seconds(60.0));
         let writer = ActorSpec { bs: Bytes::kib(128), time, ..ActorSpec::new(Activity::Write) };
         assert_eq!(of(writer.clone()), (BY_TIME_ALONE, 60.0));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_zones_are_filled_with_is_written() {
+    fn preparation_counts_as_written() {
         let half = |op, count| ActorSpec { occupancy: Some(0.5), count: Some(count), ..ActorSpec::new(op) };
         let (bytes, seconds) = of(half(Activity::Reset, 1000));
         assert_eq!(bytes, 1000 * ZONE / 2);

@@ -1,15 +1,15 @@
-//! The single values of a `zns` record, for `compare`, `history` and `export`.
+//! The values of a `zns` record for `compare`, `history` and `export`.
 
 use crate::zns::drives::Used;
 use senesce_core::Better::{Higher, Lower};
 use senesce_core::Measurement;
 use serde_json::Value;
 
-/// Fewer commands have no 95th and no 99th percentile: it would be the greatest.
+/// With fewer commands the 95th and 99th percentiles equal the maximum.
 const COMMANDS_OF_P95: u64 = 20;
 const COMMANDS_OF_P99: u64 = 100;
 
-/// What these actors measured on a drive of this nature. What its model cannot answer for is left out.
+/// Values of these actors on this kind of drive, without those outside the model's validity.
 pub(super) fn of(actors: &[Value], drive: &Used) -> Vec<Measurement> {
     let told = |one: Measurement| match drive.nature.as_str() {
         "simulated" => one.modelled(),
@@ -40,7 +40,7 @@ fn of_actor(actor: &Value) -> Vec<Measurement> {
     made.map(|one| judged(one).under("actor", condition("name")).under("op", condition("op"))).collect()
 }
 
-/// As of `bench`: bandwidth follows from throughput, and the 99th percentile stands for the tail.
+/// As in `bench`: throughput stands for bandwidth, and the 99th percentile for the tail.
 fn judged(one: Measurement) -> Measurement {
     let is_primary = ["throughput", "mean latency", "p99 latency"].contains(&one.metric.as_str());
     if is_primary { one.primary() } else { one }

@@ -25,7 +25,7 @@ fn values(record: &Record) -> Vec<Measurement> {
 }
 
 #[test]
-fn twice_the_rate_is_better_however_long_it_ran() {
+fn double_rate_is_better_at_any_duration() {
     let room = tempfile::tempdir().unwrap();
     let runs = |name: &str, actor: ActorSpec| -> Vec<Record> {
         let of = |seed| run("sim:zn540", actor.clone(), seed, &room.path().join(format!("{name}{seed}")));
@@ -48,7 +48,7 @@ fn twice_the_rate_is_better_however_long_it_ran() {
 }
 
 #[test]
-fn a_drives_nature_tells_what_its_seconds_are() {
+fn kind_of_drive_decides_what_its_seconds_are() {
     let room = tempfile::tempdir().unwrap();
     let seconds = |device: &str| {
         let count = ActorSpec { count: Some(200), ..ActorSpec::new(Activity::Write) };
@@ -75,7 +75,7 @@ fn actor(more: Value) -> Value {
 }
 
 #[test]
-fn nothing_is_measured_by_what_did_nothing_or_what_the_model_does_not_know() {
+fn idle_actors_and_values_outside_the_model_have_no_measurement() {
     let metrics = |more: Value| -> Vec<String> {
         let drive = Used { name: "sim:zn540".into(), nature: "simulated".into(), called: String::new() };
         measurements::of(&[actor(more)], &drive).into_iter().map(|one| one.metric).collect()
@@ -90,7 +90,7 @@ fn nothing_is_measured_by_what_did_nothing_or_what_the_model_does_not_know() {
 }
 
 #[test]
-fn how_long_a_simulation_lasted_is_no_measure() {
+fn duration_of_a_simulation_is_not_a_measurement() {
     let room = tempfile::tempdir().unwrap();
     let finish =
         ActorSpec { occupancy: Some(0.5), time: Some(Span::seconds(0.002)), ..ActorSpec::new(Activity::Finish) };
@@ -99,7 +99,7 @@ fn how_long_a_simulation_lasted_is_no_measure() {
 }
 
 #[test]
-fn of_a_run_that_was_interrupted_the_last_part_counts() {
+fn interrupted_run_counts_its_last_part() {
     let room = tempfile::tempdir().unwrap();
     let out = room.path().join("run");
     let spec = Spec { device: "sim:zn540".into(), job: Job::of(vec![append(1, 0.5)]) };
@@ -114,7 +114,7 @@ fn of_a_run_that_was_interrupted_the_last_part_counts() {
     assert_eq!(record.events.iter().filter(|event| event.kind == "actor").count(), 2, "each part tells of its actor");
     let alone = run("sim:zn540", append(1, 0.5), 1, &room.path().join("alone"));
     assert_eq!(values(&record), values(&alone));
-    // A part that was cut off while it was recorded is not mixed with the one before.
+    // A part that was interrupted while it was recorded is not mixed with the previous one.
     let mut cut = record.clone();
     cut.events.truncate(cut.events.iter().rposition(|event| event.kind == "actor").unwrap() + 1);
     assert_eq!(values(&cut), values(&alone));

@@ -1,4 +1,4 @@
-//! From the block traces of several drives to the commands of the one that is simulated.
+//! Converts the block traces of several drives to the commands of the simulated drive.
 
 use super::recording::{Role, Traced, TracedDrive};
 use senesce_core::{ExitCode, Failure};
@@ -8,24 +8,24 @@ use senesce_zoned::replay::{Recorded, Work};
 use senesce_zoned::{Geometry, Operation};
 use std::collections::BTreeMap;
 
-/// What was recorded, in the order of issue, and what of it the model does not know.
+/// Recorded commands in the order of issue, and requests that the model does not cover.
 #[derive(Debug, Default, PartialEq)]
 pub struct Commands {
     pub list: Vec<Recorded>,
-    /// Which of them stand for the beginning and the end of what is measured.
+    /// Indexes of the two commands that mark the start and the end of the measurement.
     pub measured: (usize, usize),
-    /// Commands of the simulated drive by the operation's word, with their bytes: the second account of what it is given.
+    /// Commands and bytes by operation, as recorded: the cross-check of what the simulated drive receives.
     pub asked: BTreeMap<&'static str, (u64, u64)>,
-    /// Requests to that drive that take no time there: flushes, discards, writing zeroes and the driver's own commands.
+    /// Requests to that drive that take no time on the model: flushes, discards, write-zeroes and commands of the
+    /// driver.
     pub unmodelled: BTreeMap<&'static str, u64>,
-    /// Bytes written to drives that take no time.
+    /// Bytes written to drives that take no time on the model.
     pub elsewhere_bytes: u64,
 }
 
-/// Puts the traces of all drives together. Times count from the earliest start.
+/// Merges the traces of all drives. Times count from the earliest start.
 ///
-/// # Errors
-/// A trace with requests missing, or a command to the zoned drive of which the kind is not known.
+/// # Errors A trace with missing requests, or a command to the zoned drive of unknown kind.
 pub fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> Result<Commands, Failure> {
     let mut all = Commands::default();
     let origin_ns = traced.drives.iter().map(|drive| drive.start_ns).min().unwrap_or(0);
@@ -37,7 +37,7 @@ pub fn commands(traced: &Traced, traces: &[BlockTrace], geometry: &Geometry) -> 
             all.add(drive, &request, geometry, Recorded { issue_ns, completed_ns, work: Work::Nothing })?;
         }
     }
-    // Commands of nothing mark the beginning and the end of what is measured.
+    // Commands of length 0 mark the start and the end of the measurement.
     let [begin, end] = [traced.begin_ns, traced.end_ns].map(|at_ns| at_ns.saturating_sub(origin_ns));
     for at_ns in [begin, end.max(begin)] {
         all.list.push(Recorded { issue_ns: at_ns, completed_ns: Some(at_ns), work: Work::Nothing });
@@ -69,15 +69,15 @@ impl Commands {
             (Asked::Write, Role::Zoned) if request.append => Operation::Append,
             (Asked::Write, _) => Operation::Write,
             (Asked::Zone(action), _) => return self.zone(action, request, geometry, times),
-            // What the driver asks for by itself, such as the report of zones; an action on a zone that the kernel did not tell
-            // shows in what the model refuses, or in the zones at the end.
+            // Commands of the driver itself, such as a zone report. An unrecorded zone action shows up as a refused
+            // command of the model or in the final zones.
             (Asked::Other, Role::Zoned) if request.sectors == 0 => return self.nothing("command", times),
             (Asked::Other, Role::Zoned) => return Err(unknown(request)),
             (Asked::Flush, _) => return self.nothing("flush", times),
             (Asked::Discard, _) => return self.nothing("discard", times),
             (Asked::Other, _) => return self.nothing("other", times),
         };
-        // A flush with a place, as some kernels show it.
+        // Some kernels record a flush with a sector.
         if request.sectors == 0 {
             return self.nothing("flush", times);
         }
@@ -136,8 +136,9 @@ impl Commands {
 
 fn unknown(request: &Request) -> Failure {
     let words = format!(
-        "{} sectors at {} of the zoned drive were neither read nor written but something else that the guest's kernel does not tell; \
-         boot Linux 6.19 or later, or one whose nvme module has the event nvme_setup_cmd",
+        "request of {} sectors at {} to the zoned drive is neither a read nor a write, and the guest's kernel \
+         does not report its operation; boot Linux 6.19 or later, or a kernel whose nvme module has the event \
+         nvme_setup_cmd",
         request.sectors, request.sector
     );
     Failure::new(ExitCode::RunFailed, words)

@@ -1,4 +1,4 @@
-//! A simulated drive of the emulated one's size and zones.
+//! A simulated drive with the size and zones of the emulated one.
 
 use super::recording::{Role, Traced, Zones};
 use super::{CONVENTIONAL_MODEL, ZONED_MODEL};
@@ -7,17 +7,16 @@ use senesce_zoned::sim::model::Model;
 use senesce_zoned::sim::{HostPath, SimDevice, SimOptions};
 use senesce_zoned::{Geometry, ZoneInfo, ZonedDevice};
 
-/// The drive of a recording that is simulated, as the recording began.
+/// The simulated drive of a recording, in the state at the start of the recording.
 ///
-/// # Errors
-/// A recording without such a drive, or one that the model cannot have the shape of.
+/// # Errors A recording without such a drive, or a drive whose shape the model does not support.
 pub fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones>), Failure> {
     let main = traced.drives.iter().find(|drive| drive.role != Role::Metadata);
     let drive = main.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the recording holds no drive to simulate"))?;
     let path = HostPath::None;
     let Some(zones) = &drive.zones else {
         let model = sized(Model::load(CONVENTIONAL_MODEL)?, drive.bytes);
-        // Erased, as mkfs leaves it, which discards all of it.
+        // Erased: mkfs discards the whole drive.
         let device = SimDevice::new(&model.checked()?, SimOptions { block_bytes: Some(512), path }, seed)?;
         return Ok((device, None));
     };
@@ -30,8 +29,8 @@ pub fn simulated(traced: &Traced, seed: Seed) -> Result<(SimDevice, Option<Zones
     Ok((device, Some(zones.clone())))
 }
 
-/// A conventional model of another size. The free space that its collector keeps shrinks likewise, or it would begin or end only once
-/// in the whole recording; at least so much remains that what is in flight does not decide.
+/// A conventional model with another size. Its collector's free space shrinks in proportion; otherwise collection would
+/// start or end only once per recording. A minimum remains so that requests in flight do not matter.
 fn sized(mut model: Model, bytes: u64) -> Model {
     let region = model.geometry.zone_size_mib << 20;
     let share = bytes as f64 / (region * u64::from(model.geometry.zones)) as f64;
@@ -45,11 +44,11 @@ fn sized(mut model: Model, bytes: u64) -> Model {
     model
 }
 
-/// Ten times what the published drive's model has in flight.
+/// Ten times the data in flight of the published drive's model.
 const LEAST_COLLECTED_MIB: f64 = 100.0;
 
-/// A model with the number, size and limits of another drive's zones. What a reset and a finish take whatever is in the zone shrinks with
-/// it: the commands of all zones of a GiB take as long as those of the one that the published drive has there.
+/// A model with the number, size and limits of another drive's zones. The fixed times of a reset and a finish shrink
+/// with the zone: managing all zones of one GiB takes as long as managing one published zone.
 fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
     let mib = |blocks: u64| {
         let bytes = blocks.saturating_mul(geometry.block_bytes.into());
@@ -77,8 +76,8 @@ fn shaped(mut model: Model, geometry: &Geometry) -> Result<Model, Failure> {
     Ok(model.checked()?)
 }
 
-/// Zones of which the model's write pointer is another than the emulated drive's at the end: the second account of every write and
-/// reset. Where the drive was changed between the two looks at its end, the model's is between both.
+/// Zones whose write pointer in the model differs from the emulated drive's at the end: the cross-check of every write
+/// and reset. If a zone changed between the two final readings, any pointer between them is accepted.
 pub fn unequal_zones(device: &mut SimDevice, zones: &Zones) -> Result<Vec<u32>, Failure> {
     let found = device.report(0, zones.geometry.zones)?;
     let is_unequal = |(index, (model, after)): (usize, (&ZoneInfo, &u64))| {

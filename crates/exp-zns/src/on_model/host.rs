@@ -1,4 +1,4 @@
-//! How fast a machine is at what a host does for files besides the drive: the guest is emulated, and its processor slow.
+//! Speed of a machine at file work without its drives. The guest's processor is emulated and slow.
 
 use senesce_core::Failure;
 use senesce_core::failure::failed;
@@ -8,39 +8,37 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-/// Which machine.
+/// The machine that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// The emulated one.
+    /// The emulated guest.
     Guest,
-    /// The one that emulates it.
+    /// The host of the guest.
     Host,
 }
 
-/// Speed at work that needs no drive.
+/// Speed of work that needs no drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostSpeed {
-    /// Where.
+    /// The machine.
     pub place: Place,
-    /// Which work.
+    /// The kind of work.
     pub work: String,
-    /// How much of it in a second, the best of several rounds.
+    /// Amount of work per second, the best of several rounds.
     pub per_second: f64,
 }
 
-/// Writing 4 KiB at a time over a file in memory, in an order that is not that of the file.
 pub const OVERWRITING: &str = "overwriting blocks";
 
-/// Blocks of the file, how many are written in a round, and rounds.
+/// Blocks of the file, blocks written per round, and rounds.
 const FILE_BLOCKS: u64 = 8192;
 const WRITES: u64 = 16_384;
 const ROUNDS: usize = 12;
-/// Odd, so that every block of a power of two comes by.
+/// Odd, so that it visits every block when their number is a power of two.
 const STRIDE: u64 = 5_003;
 
 impl HostSpeed {
-    /// Measures this machine at [`OVERWRITING`], in /dev/shm.
     pub fn of_overwriting(place: Place) -> Result<Self, Failure> {
         let folder = ScratchDirectory::in_memory("host-speed")?;
         let path = folder.path().join("file");
@@ -57,8 +55,8 @@ impl HostSpeed {
         Ok(Self { place, work: OVERWRITING.into(), per_second: WRITES as f64 / best })
     }
 
-    /// How much of the guest's own time a machine like this one would have needed: the share for a replay. `None`: one of both
-    /// was not measured.
+    /// The guest's speed over the host's: the share of the guest's own time to use in a replay. `None` if either is
+    /// unknown.
     pub fn share(speeds: &[Self], work: &str) -> Option<f64> {
         let of = |place| {
             let speeds = speeds.iter().filter(|speed| speed.place == place && speed.work == work);
@@ -73,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_is_that_of_the_best_rounds() {
+    fn share_uses_best_rounds() {
         let speed = |place, per_second| HostSpeed { place, work: "w".into(), per_second };
         let speeds = [speed(Place::Guest, 50.0), speed(Place::Guest, 100.0), speed(Place::Host, 1000.0)];
         assert_eq!(HostSpeed::share(&speeds, "w"), Some(0.1));

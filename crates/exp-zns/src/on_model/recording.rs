@@ -1,4 +1,4 @@
-//! In the guest: the block traces of the drives, with the zones before and after.
+//! Records block traces of the guest's drives, and the zones before and after.
 
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::{BlockDevice, TraceSession};
@@ -7,15 +7,16 @@ use senesce_zoned::{Geometry, ZoneInfo};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What a drive is for.
+/// The use of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// A conventional drive that holds everything.
+    /// A conventional drive that holds all data and metadata.
     Conventional,
     /// A zoned drive.
     Zoned,
-    /// A small conventional drive beside a zoned one. The published runs had it in memory (null_blk): it takes no time.
+    /// A small conventional drive for the metadata of a zoned one. The published runs kept it in memory (null_blk), so
+    /// it takes no time on the model.
     Metadata,
 }
 
@@ -29,48 +30,47 @@ impl Role {
     }
 }
 
-/// The zones of a drive around a recording: blocks up to the write pointer of each.
+/// The zones of a drive around a recording: blocks up to the write pointer of each zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zones {
     /// Number, size and limits.
     pub geometry: Geometry,
-    /// When it began.
+    /// At the start.
     pub before: Vec<u64>,
-    /// When it had ended.
+    /// After the end.
     pub after: Vec<u64>,
-    /// Just before it ended: a file system resets zones when it likes, also between both looks. Empty: not looked at.
+    /// Shortly before the end, because a file system may reset zones between the two readings. Empty: not read.
     #[serde(default)]
     pub shortly_before: Vec<u64>,
 }
 
-/// One drive of a recording. Its requests lie in a file of the record.
+/// One drive of a recording. Its requests are in a file of the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedDrive {
-    /// What it is for.
+    /// Use of the drive.
     pub role: Role,
     /// Name of the file.
     pub file: String,
-    /// The moment that its times count from, in nanoseconds of the clock that all drives share.
+    /// Origin of its times, in nanoseconds of the clock that all drives share.
     pub start_ns: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Of a zoned drive.
+    /// Zones of a zoned drive.
     pub zones: Option<Zones>,
 }
 
 /// All drives of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traced {
-    /// When what is measured began and ended, in nanoseconds of the same clock.
+    /// Start of the measurement, in nanoseconds of the same clock.
     pub begin_ns: u64,
-    /// See there.
+    /// End of the measurement, in nanoseconds of the same clock.
     pub end_ns: u64,
-    /// The drives.
+    /// The drives of the recording.
     pub drives: Vec<TracedDrive>,
 }
 
 impl Traced {
-    /// The folder, of several, that holds the files of its drives.
     pub fn folder(&self, folders: Vec<PathBuf>) -> Result<PathBuf, Failure> {
         let holds =
             |folder: &PathBuf| self.drives.iter().all(|drive| folder.join(&drive.file).symlink_metadata().is_ok());
@@ -87,7 +87,6 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins on drives that are in use.
     pub fn start(drives: &[(Role, PathBuf)]) -> Result<Self, Failure> {
         let start = |(role, path): &(Role, PathBuf)| {
             let device = BlockDevice::open(path)?;
@@ -98,8 +97,8 @@ impl Recording {
         Ok(Self { sessions: drives.iter().map(start).collect::<Result<_, Failure>>()? })
     }
 
-    /// Ends it; the requests go to files `NAME-ROLE.blocks` in a folder. What was written must have been synced. `measured` is when
-    /// what is measured began and ended ([`now_ns`]).
+    /// Stops the recording and writes the requests to files `NAME-ROLE.blocks` in `folder`. Sync all writes first.
+    /// `measured` is the start and end of the measurement ([`now_ns`]).
     pub fn stop(self, folder: &Path, name: &str, measured: (u64, u64)) -> Result<Traced, Failure> {
         let mut drives = Vec::new();
         for (role, device, session, survey_before) in self.sessions {

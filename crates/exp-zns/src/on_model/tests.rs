@@ -27,7 +27,6 @@ fn geometry() -> Geometry {
     }
 }
 
-/// A write of 128 KiB every millisecond, each complete after 100 us.
 fn write(number: u64, block: u64) -> Request {
     request(number, Asked::Write, block, 32)
 }
@@ -48,9 +47,9 @@ fn zoned(after: &[(usize, u64)]) -> TracedDrive {
     drive(Role::Zoned, Some(Zones { geometry: geometry(), before, after: pointers, shortly_before }))
 }
 
-/// The file system resets a zone after the last request that is seen.
+/// The file system resets a zone after the last recorded request.
 #[test]
-fn a_zone_that_changes_between_both_looks_may_be_anything_between() {
+fn zone_that_changes_between_readings_may_have_any_pointer_between() {
     let requests = || vec![write(0, 0), write(1, 32)];
     let problems = |shortly_before: &[(usize, u64)]| {
         let mut drive = zoned(&[]);
@@ -109,7 +108,7 @@ fn every_request_becomes_its_command() {
 }
 
 #[test]
-fn large_requests_are_cut_at_zones_and_at_what_the_model_transfers() {
+fn large_requests_are_split_at_zones_and_transfer_limit() {
     let traced = recording(vec![drive(Role::Conventional, None)]);
     let (device, _) = simulated(&traced, Seed(1)).unwrap();
     let geometry = device.geometry();
@@ -129,7 +128,7 @@ fn large_requests_are_cut_at_zones_and_at_what_the_model_transfers() {
 }
 
 #[test]
-fn what_moves_data_and_is_of_unknown_kind_is_refused() {
+fn data_transfers_of_unknown_kind_are_refused() {
     let of = |blocks| {
         commands(&recording(vec![zoned(&[])]), &[trace(vec![request(0, Asked::Other, 0, blocks)])], &geometry())
     };
@@ -139,14 +138,14 @@ fn what_moves_data_and_is_of_unknown_kind_is_refused() {
 }
 
 #[test]
-fn both_accounts_of_the_zones_are_compared() {
+fn zone_pointers_of_model_and_guest_are_compared() {
     let requests: Vec<Request> = (0..20).map(|number| write(number, number * 32)).collect();
     let hosts = hosts(Some(0.1));
     let found = timed(vec![zoned(&[(0, 640)])], &[trace(requests.clone())], &hosts);
     assert_eq!(found.iter().map(|one| one.host).collect::<Vec<_>>(), [Host::None, Host::Scaled, Host::Guest]);
     assert!(found.iter().all(|one| one.problems.is_empty()), "{found:?}");
     assert_eq!((found[0].bytes("write"), found[0].commands("write")), (20 * 131_072, 20));
-    // Nineteen pauses of 900 us, and from the last one to the end of what is measured.
+    // Nineteen pauses of 900 us, and the pause from the last one to the end of the measurement.
     let host = 60.0 - 20.0 * 100e-6;
     assert!((found[2].host_seconds - host).abs() < 1e-6, "{}", found[2].host_seconds);
     assert!((found[1].host_seconds - host / 10.0).abs() < 1e-6 && found[0].host_seconds == 0.0);
@@ -157,7 +156,7 @@ fn both_accounts_of_the_zones_are_compared() {
     );
     assert!(found[0].seconds < found[1].seconds && found[1].seconds < found[2].seconds);
     assert!(found[0].moments[0] > 0.0 && found[0].moments[0] < found[0].seconds);
-    // One write more than the guest tells, and one that the drive refuses.
+    // One write more than the guest recorded, and one that the drive refuses.
     let told =
         |after, requests| timed(vec![zoned(after)], &[trace(requests)], &[(Host::None, 0.0)])[0].problems.join("; ");
     assert!(told(&[(0, 608)], requests.clone()).contains("the write pointers of 1 zones"));
@@ -167,9 +166,9 @@ fn both_accounts_of_the_zones_are_compared() {
     assert!(problems.contains("refused 10 commands") && problems.contains("20 commands"), "{problems}");
 }
 
-/// A drive that is asked for nothing tells no rate, however long the host takes, and the record of it can be read again.
+/// A drive without requests has no rate, however long the host takes, and its record stays readable.
 #[test]
-fn what_took_no_time_has_no_rate() {
+fn drive_without_requests_has_no_rate() {
     let found = &timed(vec![zoned(&[])], &[trace(Vec::new())], &[(Host::None, 0.0), (Host::Guest, 1.0)]);
     assert_eq!((found[0].seconds, found[0].rate(7.0)), (0.0, None));
     assert!((found[1].seconds - 60.0).abs() < 1e-9 && found[1].rate(7.0).is_none());
@@ -189,7 +188,7 @@ fn metadata_takes_no_time() {
 }
 
 #[test]
-fn a_recording_with_holes_or_without_its_files_is_refused() {
+fn incomplete_recordings_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let traced = recording(vec![zoned(&[])]);
     let failure = |folder: &Path| time(&traced, folder, &[(Host::None, 0.0)], &[], Seed(1)).unwrap_err().to_string();
@@ -198,7 +197,7 @@ fn a_recording_with_holes_or_without_its_files_is_refused() {
     holes.set_account(None, vec![senesce_volume::trace::Problem::Lost { events: 3 }]);
     holes.save(&folder.path().join("Zoned.blocks")).unwrap();
     assert!(failure(folder.path()).contains("lost 3 events"));
-    // What ran in the guest can have put a link there, or have named another place.
+    // A program in the guest may have created a link there or named another file.
     trace(vec![write(0, 0)]).save(&folder.path().join("elsewhere")).unwrap();
     std::fs::remove_file(folder.path().join("Zoned.blocks")).unwrap();
     std::os::unix::fs::symlink("elsewhere", folder.path().join("Zoned.blocks")).unwrap();
@@ -210,9 +209,10 @@ fn a_recording_with_holes_or_without_its_files_is_refused() {
     time(&other, &inner, &[(Host::None, 0.0)], &[], Seed(1)).unwrap_err();
 }
 
-/// Both phases of collection must lie within a recording of a small drive; over both, a small drive is as fast as the whole one.
+/// A recording of a small drive must contain both phases of collection. Over both phases a small drive is as fast as
+/// the full one.
 #[test]
-fn a_small_conventional_drive_collects_as_the_whole_one_does() {
+fn small_conventional_drive_collects_like_the_full_one() {
     let rate = |bytes: u64, written: u64| {
         let traced = recording(vec![TracedDrive { bytes, ..drive(Role::Conventional, None) }]);
         let count = written / 131_072;

@@ -1,4 +1,4 @@
-//! A recording on the models, with its second account.
+//! Replays a recording on the models and cross-checks it.
 
 use super::commands::{Commands, commands};
 use super::drives::{simulated, unequal_zones};
@@ -12,50 +12,50 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What host is thought of.
+/// The host assumed in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Host {
-    /// One that takes no time: the drive alone.
+    /// A host that takes no time: the drive without its host.
     None,
-    /// The guest's own time, as much faster as this machine is.
+    /// The guest's own time divided by how much faster this machine is.
     Scaled,
-    /// The guest as it is.
+    /// The guest's own time, unchanged.
     Guest,
 }
 
-/// A recording on a model.
+/// A recording replayed on a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
-    /// The host.
+    /// The assumed host.
     pub host: Host,
-    /// The share of the guest's own time that it took.
+    /// The factor on the guest's own time.
     pub host_share: f64,
-    /// Seconds of the model from the beginning to the end of what is measured.
+    /// Seconds on the model between start and end of the measurement.
     pub seconds: f64,
-    /// Seconds of the whole recording, which begins before and ends behind that.
+    /// Seconds on the model of the whole recording, which starts earlier and ends later.
     pub recording_seconds: f64,
-    /// Of them, those in which the drive was busy, and those that the host took by itself.
+    /// Seconds of the recording in which the drive was busy.
     pub busy_seconds: f64,
-    /// See there.
+    /// Seconds of the recording spent in the host only.
     pub host_seconds: f64,
     /// Commands, bytes and latencies by operation.
     pub kinds: BTreeMap<String, Kind>,
-    /// Requests to the drive that take no time on the model.
+    /// Requests to the drive that take no time on the model, by kind.
     pub unmodelled: BTreeMap<String, u64>,
-    /// Bytes written to drives that take no time.
+    /// Bytes written to drives that take no time on the model.
     pub elsewhere_bytes: u64,
-    /// Where moments of the recording lie on the model: seconds since the beginning.
+    /// The requested times of the recording on the model, in seconds since the start.
     pub moments: Vec<f64>,
-    /// Why this is not to be believed: what the model refused, and where its account differs from the guest's. Empty: both agree.
+    /// Reasons to reject the result: commands that the model refused, and differences from the guest's counts. Empty if
+    /// both agree.
     pub problems: Vec<String>,
 }
 
-/// Times a recording whose files lie in a folder, once for each host. `moments_ns` are times of the recording's clock: where they
-/// lie on the model is told.
+/// Replays a recording from the files in `folder`, once per host. `moments_ns` are times of the recording's clock to
+/// convert to the model's time.
 ///
-/// # Errors
-/// Files that are missing, damaged or not valid; commands that cannot be told; as [`replay`].
+/// # Errors Files that are missing, damaged or invalid; commands of unknown kind; the errors of [`replay`].
 pub fn time(
     traced: &Traced,
     folder: &Path,
@@ -72,14 +72,13 @@ pub fn time(
     hosts.iter().map(|(host, share)| one(traced, &all, (*host, *share), &moments, seed)).collect()
 }
 
-/// The guest wrote it, and what runs there may have put a link in its place.
+/// The guest wrote the file, and a program there may have replaced it by a link.
 fn load(folder: &Path, file: &str) -> Result<BlockTrace, Failure> {
     let path = folder.join(file);
     let bytes = input::within(folder, file).map_err(failed("read", &path))?;
     Ok(BlockTrace::from_bytes(&bytes, &path)?)
 }
 
-/// The hosts that a recording is timed with, and the share of the guest's own time that each takes.
 pub fn hosts(scaled: Option<f64>) -> Vec<(Host, f64)> {
     let scaled = scaled.map(|share| (Host::Scaled, share));
     [Some((Host::None, 0.0)), scaled, Some((Host::Guest, 1.0))].into_iter().flatten().collect()
@@ -99,7 +98,7 @@ fn one(
         let unequal = unequal_zones(&mut device, zones)?;
         if let Some(first) = unequal.first() {
             problems.push(format!(
-                "the write pointers of {} zones are not the guest's at the end, the first that of zone {first}",
+                "the write pointers of {} zones differ from the guest's at the end, first in zone {first}",
                 unequal.len()
             ));
         }
@@ -123,7 +122,7 @@ fn one(
     })
 }
 
-/// Where a moment of the recording lies on the model: when all was done that was complete by then.
+/// Converts a time of the recording to the model: the time when all commands complete by then are done.
 fn on_model<'a>(all: &'a Commands, replayed: &'a Replayed) -> impl Fn(u64) -> u64 + 'a {
     let pairs = all.list.iter().zip(&replayed.times);
     let mut done: Vec<(u64, u64)> =
@@ -140,7 +139,6 @@ fn on_model<'a>(all: &'a Commands, replayed: &'a Replayed) -> impl Fn(u64) -> u6
     }
 }
 
-/// Both accounts of the commands: what the traces asked for, and what the model did.
 fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some((index, fault)) = replayed.refused.first() {
@@ -160,7 +158,7 @@ fn disagreements(all: &Commands, replayed: &Replayed) -> Vec<String> {
 }
 
 impl Timed {
-    /// Bytes written on all drives for each of `bytes` that were asked for.
+    /// Bytes written on all drives over `bytes` requested.
     pub fn write_amplification(&self, bytes: u64) -> f64 {
         let of = |name: &str| self.kinds.get(name).map_or(0, |kind| kind.bytes);
         (of("write") + of("append") + self.elsewhere_bytes) as f64 / bytes.max(1) as f64
@@ -174,7 +172,7 @@ impl Timed {
         self.kinds.get(operation).map_or(0, |kind| kind.commands)
     }
 
-    /// So much in what is measured, per second. `None`: nothing went to the drive.
+    /// A quantity of the measurement per second. `None`: the drive received no request.
     pub fn rate(&self, quantity: f64) -> Option<f64> {
         (self.seconds > 0.0 && !self.kinds.is_empty()).then(|| quantity / self.seconds)
     }

@@ -1,4 +1,4 @@
-//! Ours against what was published: errors by group, with the bound of each group and the order of its points.
+//! Compares results with published values: errors and order by group, with the bound of each group.
 
 use super::measure::Measured;
 use senesce_core::{Failure, Table, published};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Bounds of the mean absolute relative error of a group. No point may be worse than [`WORST`] times its bound.
+/// Bounds of the mean absolute relative error of each group. No point may exceed [`WORST`] times its bound.
 pub const BOUNDS: &[(&str, f64)] = &[
     ("depth1-mean", 0.05),
     ("controller-iops", 0.08),
@@ -24,61 +24,60 @@ pub const BOUNDS: &[(&str, f64)] = &[
     ("conventional-reads-under-writes-p95", 0.25),
 ];
 
-/// How much worse than its group's bound a single point may be.
+/// Limit of a single point, as a multiple of its group's bound.
 pub const WORST: f64 = 2.5;
 
-/// Points that differ by more than this in the published values must keep their order.
+/// Published points that differ by more than this share must keep their order.
 const ORDERED_BEYOND: f64 = 0.05;
 
-/// One published value beside ours.
+/// A published value and the measured one.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// What was measured.
+    /// Metric.
     pub metric: String,
-    /// Under which condition.
+    /// Condition.
     pub condition: String,
-    /// What was published.
+    /// Published value.
     pub published: f64,
-    /// What came out here.
+    /// Measured value.
     pub ours: f64,
     /// Relative error.
     pub error: f64,
-    /// The group whose error is bounded; empty: none.
+    /// Group with an error bound; empty: none.
     pub group: String,
     /// Whether the model was fitted to this value.
     pub fitted: bool,
-    /// Whether it is of another drive than ours: shown beside, not compared.
+    /// Whether the value is of another drive: shown as context, not compared.
     pub context: bool,
 }
 
 /// A group of points.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// Its name.
+    /// Name.
     pub group: String,
-    /// Points.
+    /// Number of points.
     pub points: usize,
     /// Mean absolute relative error.
     pub mean_error: f64,
-    /// The same over the points the model was not fitted to.
+    /// Mean absolute relative error of the points that the model was not fitted to.
     pub mean_error_held_out: Option<f64>,
-    /// Greatest absolute relative error.
+    /// Maximum absolute relative error.
     pub worst_error: f64,
-    /// Where that is.
+    /// Condition of the maximum error.
     pub worst_at: String,
     /// Bound of the mean.
     pub bound: f64,
     /// Pairs of points that differ by more than 5 % as published.
     pub pairs: usize,
-    /// Those of them in the wrong order here.
+    /// Pairs of them in the wrong order in the measurement.
     pub misordered: usize,
-    /// Greatest published difference among the misordered pairs.
+    /// Largest published difference of a misordered pair.
     pub misordered_by: f64,
-    /// Whether mean and worst point keep their bounds.
+    /// Whether the mean and the worst point are within their bounds.
     pub kept: bool,
 }
 
-/// Joins published values with ours, by metric and condition.
 pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let found = values.into_iter().filter_map(|value| {
@@ -99,7 +98,7 @@ pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failu
     Ok(found.collect())
 }
 
-/// The groups of a comparison, in the order of [`BOUNDS`].
+/// In the order of [`BOUNDS`].
 pub fn groups(comparison: &[Comparison]) -> Vec<Group> {
     let mut members: BTreeMap<&str, Vec<&Comparison>> = BTreeMap::new();
     for point in comparison.iter().filter(|point| !point.group.is_empty()) {
@@ -133,7 +132,7 @@ fn group(name: &str, bound: f64, points: &[&Comparison]) -> Group {
     }
 }
 
-/// Pairs that differ by more than 5 % as published, those in the wrong order here, and by how much at most.
+/// Pairs that differ by more than 5 % as published, the misordered ones, and the largest published difference of those.
 fn order(points: &[&Comparison]) -> (usize, usize, f64) {
     let (mut pairs, mut wrong, mut by) = (0, 0, 0.0f64);
     for (index, a) in points.iter().enumerate() {
@@ -182,7 +181,6 @@ pub fn group_table(groups: &[Group]) -> Table {
     table
 }
 
-/// All values beside the published ones.
 pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
     let context = comparison.iter().any(|point| point.context);
     let last = if context { "difference (%)" } else { "error (%)" };
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_point_breaks_a_group_and_order_is_counted_beyond_five_percent() {
+    fn one_bad_point_fails_its_group_and_small_differences_need_no_order() {
         let good = groups(&[point(100.0, 101.0), point(103.0, 102.0), point(120.0, 119.0)]);
         assert!(good[0].kept);
         assert_eq!((good[0].pairs, good[0].misordered), (2, 0));

@@ -1,4 +1,4 @@
-//! The words that name a point, `op=write,bs=4096,qd=1,...`, in published values and in records alike.
+//! The condition of a point, `op=write,bs=4096,qd=1,...`, in published values and in records.
 
 use super::GridSpec;
 use super::drives::{Drives, zones};
@@ -14,7 +14,6 @@ use std::time::Duration;
 pub struct Condition(BTreeMap<String, String>);
 
 impl Condition {
-    /// Takes `key=value,key=value` apart; `None` when it is words of another kind.
     pub fn parse(text: &str) -> Option<Self> {
         let pairs = text.split(',').map(|pair| pair.split_once('='));
         let pairs = pairs.map(|pair| pair.map(|(key, value)| (key.to_string(), value.to_string())));
@@ -25,28 +24,26 @@ impl Condition {
         self.0
     }
 
-    /// A value as it is written; the empty word when there is none.
     pub fn word(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
     }
 
-    /// A value as number; 0 when there is none.
+    /// The value of `key` as a number; 0 if missing.
     pub fn number(&self, key: &str) -> u64 {
         self.word(key).parse().unwrap_or(0)
     }
 
-    /// Whether all these values are as given.
     pub fn is(&self, expected: &[(&str, &str)]) -> bool {
         expected.iter().all(|(key, value)| self.word(key) == *value)
     }
 }
 
-/// The words of one point of the study's fio grid.
+/// The condition of one point of the study's fio grid.
 pub fn grid_key(op: &str, bs: u64, qd: u64, zones: u64, path: &str, lbaf: u64) -> String {
     format!("op={op},bs={bs},qd={qd},zones={zones},path={path},lbaf={lbaf}")
 }
 
-/// The job of one point of the study's fio grid: as many workers as zones, each with its depth.
+/// The job of one point of the study's fio grid: one worker per zone, each with its own queue depth.
 pub fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Duration) -> Option<Job> {
     let op: Activity = condition.word("op").parse().ok()?;
     let count = condition.number("zones") as u32;
@@ -66,7 +63,7 @@ pub fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Dur
     })
 }
 
-/// The conditions of a published fio grid, each once, in their order.
+/// The distinct conditions of a published fio grid, in order.
 pub fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<String>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let mut keys: Vec<String> = Vec::new();
@@ -79,7 +76,7 @@ pub fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<St
     Ok(keys)
 }
 
-/// One job per condition of the fio grid. Blocks of 4 KiB become the drive's own where it has no such format.
+/// One job per condition of the fio grid. Blocks of 4 KiB become the drive's block size if it has no such format.
 pub fn grid_points(keys: &[String], spec: &GridSpec, drives: &Drives) -> Vec<Point> {
     let (drive, time, ramp) = (&drives.zoned, spec.time.0, spec.ramp.0);
     let sizes = drive.block_sizes();

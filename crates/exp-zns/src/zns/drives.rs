@@ -1,4 +1,4 @@
-//! The drives of an experiment: as they are found before it is planned, and as its record knows them.
+//! The drives of an experiment, as surveyed before planning and as stored in its record.
 
 use super::measure::Point;
 use senesce_core::{Environment, Failure};
@@ -7,9 +7,9 @@ use senesce_zoned::survey::{Nature, Survey};
 use senesce_zoned::{Geometry, ZonedError};
 use std::collections::BTreeMap;
 
-/// What the published zoned drive and its model are called in claims.
+/// Claims' name of the published zoned drive and its model.
 pub const PUBLISHED_ZONED: &str = "WD ZN540";
-/// What the published conventional drive and its model are called in claims.
+/// Claims' name of the published conventional drive and its model.
 pub const PUBLISHED_CONVENTIONAL: &str = "nvme-a";
 
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,6 @@ pub struct Names<'a> {
     pub conventional: Option<&'a str>,
 }
 
-/// The drives of an experiment as they were found.
 #[derive(Debug)]
 pub struct Drives {
     pub zoned: Survey,
@@ -26,10 +25,9 @@ pub struct Drives {
 }
 
 impl Drives {
-    /// Looks at both.
+    /// Surveys both drives.
     ///
-    /// # Errors
-    /// A drive that cannot be read, and two whose times cannot stand beside one another.
+    /// # Errors A drive that cannot be read, and two drives whose times are not comparable.
     pub fn find(names: Names<'_>) -> Result<Self, Failure> {
         let zoned = Survey::of(&names.zoned.parse()?)?;
         let conventional = names.conventional.map(|name| Survey::of(&name.parse()?)).transpose()?;
@@ -79,13 +77,13 @@ pub fn facts<'a>(drives: impl Iterator<Item = &'a Survey>) -> Environment {
     facts
 }
 
-/// Usable zones of a drive: `count` of them from number `from` on.
+/// Usable zones of a drive: `count` zones from number `from`.
 pub fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
     let first = drive.usable().start + from;
     Zones::Range(first, first + count.max(1))
 }
 
-/// Two neighbouring groups of usable zones, `most` each or half of what the drive has.
+/// Two adjacent groups of usable zones, each of `most` zones or half of the drive.
 pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
     let half = most.min(drive.usable().len() as u32 / 2);
     if half == 0 {
@@ -94,18 +92,16 @@ pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure>
     Ok((zones(drive, 0, half), zones(drive, half, half), half))
 }
 
-/// Points that their drives can run, and what the others lack.
+/// Points that their drives can run, and the reasons against the others.
 pub struct Fitting {
     pub points: Vec<Point>,
-    /// Keys of points by the reason why they are left out.
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 
 impl Fitting {
-    /// Judges every point against its drive.
+    /// Checks every point against its drive.
     ///
-    /// # Errors
-    /// What is wrong with a drive or with the parameters, and a grid of which nothing is left.
+    /// # Errors Problems of a drive or of the parameters, and a grid without any runnable point.
     pub fn of(points: Vec<Point>, drives: &Drives) -> Result<Self, Failure> {
         let mut fitting = Self { points: Vec::new(), left_out: BTreeMap::new() };
         for point in points {
@@ -125,14 +121,14 @@ impl Fitting {
         self.left_out.iter().map(|(why, keys)| {
             let first = keys.first().map_or("", String::as_str);
             match keys.len() {
-                1 => format!("one point is left out ({first}): {why}"),
-                count => format!("{count} points are left out ({first}, ...): {why}"),
+                1 => format!("one point is omitted ({first}): {why}"),
+                count => format!("{count} points are omitted ({first}, ...): {why}"),
             }
         })
     }
 }
 
-/// Why a drive cannot run a point.
+/// The reason why a drive cannot run a point, or `None`.
 fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
     let Some(drive) = drives.named(&point.device) else { return Ok(Some(format!("{} not found", point.device))) };
     if !drive.ways.contains(&point.job.path) {
@@ -155,7 +151,7 @@ pub(super) fn checked(point: &Point, drive: &Survey) -> Result<(CheckedJob, Geom
 pub struct Used {
     pub name: String,
     pub nature: String,
-    /// What claims call it; empty: it is in no claim.
+    /// The claims' name; empty: claims do not cover it.
     pub called: String,
 }
 
@@ -177,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_knows_the_drives_again() {
+    fn record_restores_the_drives() {
         let names = Names { zoned: "sim:zn540", conventional: Some("sim:nvme-a") };
         let drives = Drives::find(names).unwrap();
         let used = used(&drives.facts());
@@ -186,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn drives_of_different_nature_do_not_stand_beside_one_another() {
+    fn drives_of_different_kind_are_not_compared() {
         let names = Names { zoned: "null", conventional: Some("sim:nvme-a") };
         assert!(Drives::find(names).unwrap_err().to_string().contains("do not compare"));
         let names = Names { zoned: "sim:nvme-a", conventional: None };
@@ -194,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_side_by_side_and_within_the_drive() {
+    fn halves_are_adjacent_and_within_the_drive() {
         let mut drive = Drives::find(Names { zoned: "null", conventional: None }).unwrap().zoned;
         assert_eq!(halves(&drive, 400).unwrap(), (Zones::Range(0, 400), Zones::Range(400, 800), 400));
         drive.zones.truncate(7);

@@ -1,11 +1,10 @@
-//! Figures of points: one line per set of conditions, published ones beside ours.
+//! Figures of points: one line per set of conditions, with the published lines.
 
 use super::compare::Comparison;
 use super::condition::Condition;
 use super::measure::Measured;
 use senesce_core::{Axis, Better, Figure, FigureKind, Mark, Series};
 
-/// A line of a figure: its name, and which conditions belong to it.
 pub struct Line<'a> {
     pub name: String,
     pub of: Vec<(&'a str, &'a str)>,
@@ -21,10 +20,10 @@ pub struct Chart<'a> {
     pub id: &'a str,
     pub title: &'a str,
     pub caption: &'a str,
-    /// The value on the vertical axis.
+    /// The metric on the vertical axis.
     pub metric: &'a str,
     pub axes: (Axis, Axis),
-    /// The condition on the horizontal axis, and what its numbers are divided by.
+    /// The condition on the horizontal axis, and the divisor of its values.
     pub along: (&'a str, f64),
     pub better: Better,
 }

@@ -1,4 +1,4 @@
-//! Points, and what a record says was measured at them.
+//! Runs points, and reads their values from a record.
 
 use super::drives::{PUBLISHED_CONVENTIONAL, PUBLISHED_ZONED, Used, used};
 use super::values::{Values, parts};
@@ -12,14 +12,13 @@ use senesce_zoned::{Operation, ZonedError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What of a job's result belongs to one key.
 #[derive(Debug, Clone)]
 pub struct Extract {
     pub key: String,
     pub actor: usize,
-    /// The operation whose latency is meant; not given: the actor's own.
+    /// The operation whose latency is used; `None`: the actor's only operation.
     pub operation: Option<Operation>,
-    /// Put before the names of its values.
+    /// Prefix of the names of its values.
     pub prefix: &'static str,
 }
 
@@ -29,25 +28,21 @@ pub struct Point {
     pub device: String,
     pub job: Job,
     pub extracts: Vec<Extract>,
-    /// How the job differs from the published one, because of the drive.
     pub adapted: Vec<String>,
 }
 
 impl Point {
-    /// A point that is about its job's first actor.
     pub fn new(key: impl Into<String>, device: impl Into<String>, job: Job) -> Self {
         let key = key.into();
         let extracts = vec![Extract { key: key.clone(), actor: 0, operation: None, prefix: "" }];
         Self { key, device: device.into(), job, extracts, adapted: Vec::new() }
     }
 
-    /// Keeps something else too.
     pub fn and(mut self, key: &str, actor: usize, operation: Option<Operation>, prefix: &'static str) -> Self {
         self.extracts.push(Extract { key: key.into(), actor, operation, prefix });
         self
     }
 
-    /// Says how the job differs from the published one.
     pub fn adapted(mut self, how: impl IntoIterator<Item = String>) -> Self {
         self.adapted.extend(how);
         self
@@ -76,7 +71,6 @@ fn put_actor(values: &mut Values, extract: &Extract, actor: &ActorResult) {
     }
 }
 
-/// What a result says about each of the point's keys.
 fn values_of(point: &Point, result: &JobResult) -> Vec<Values> {
     let mut found: BTreeMap<&str, Values> = BTreeMap::new();
     for extract in &point.extracts {
@@ -90,12 +84,12 @@ fn values_of(point: &Point, result: &JobResult) -> Vec<Values> {
     found.into_values().collect()
 }
 
-/// An error with the point it came from; the exit code stays.
+/// Adds the point to an error; the exit code stays.
 pub fn at_point(key: &str, error: ZonedError) -> Failure {
     Failure::new(error.exit_code(), format!("point {key}: {error}"))
 }
 
-/// Runs the job of a point on its drive; its values, and what it warned of.
+/// Runs the job of a point on its drive; returns its values and warnings.
 pub fn run_on(
     session: &mut Session,
     point: &Point,
@@ -113,7 +107,7 @@ pub fn run_on(
     Ok((values_of(point, &result), warnings))
 }
 
-/// No point asks for what its drive refuses: somebody else changed the zones, or a zone was lost.
+/// A drive refuses commands of a planned point only if another process changed the zones or a zone failed.
 fn disturbed(key: &str, actor: &ActorResult) -> Failure {
     let words = format!(
         "point {key}: the drive refused {} commands of {} ({}); make sure that no other program uses it, inspect its zones with `senesce zoned list \
@@ -125,7 +119,6 @@ fn disturbed(key: &str, actor: &ActorResult) -> Failure {
     Failure::new(ExitCode::RunFailed, words)
 }
 
-/// Runs the job of a point alone.
 pub fn run_point(
     point: &Point,
     erase: Option<&str>,
@@ -136,7 +129,7 @@ pub fn run_point(
     run_on(&mut Session::new(name, erase, None), point, seed, interrupt)
 }
 
-/// Everything a record holds, the repetitions of a point as one.
+/// All values of a record, with the repetitions of a point combined.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     pub device: String,
@@ -148,7 +141,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What a record holds, complete or partial.
     pub fn of<'a>(
         environment: &Environment,
         points: impl Iterator<Item = &'a Values>,
@@ -189,7 +181,7 @@ impl Measured {
         self.values.values()
     }
 
-    /// Whether a published value was measured on the same drive as this, or on the drive that is modelled here.
+    /// Whether a published value was measured on the drive that is used or modelled here.
     pub fn is_of_published_drive(&self, condition: &str) -> bool {
         let wanted = if condition.contains("drive=conventional") { PUBLISHED_CONVENTIONAL } else { PUBLISHED_ZONED };
         self.drives.iter().any(|drive| drive.called == wanted)
@@ -228,7 +220,7 @@ impl Measured {
     }
 }
 
-/// All repetitions of a point as one; the seconds one behind the other.
+/// Combines all repetitions of a point; the per-second series are concatenated.
 fn together(repetitions: &[&Values]) -> Values {
     let mut whole = Values::of(repetitions.first().map_or("", |values| &values.key));
     let names: BTreeSet<&String> = repetitions.iter().flat_map(|values| values.values.keys()).collect();
@@ -245,7 +237,7 @@ fn together(repetitions: &[&Values]) -> Values {
     whole
 }
 
-/// What is counted is counted over all, the greatest is that of all; rates, means and percentiles have a mean.
+/// Sums counts, takes the largest maximum, and averages rates, means and percentiles.
 fn one_of(name: &str, repetitions: &[f64]) -> f64 {
     let sum: f64 = repetitions.iter().sum();
     match parts(name).1 {
@@ -260,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_actor_that_completed_nothing_has_no_rate_and_no_latency() {
+    fn actor_without_completions_has_no_rate_and_no_latency() {
         let values = |count: f64, mean: f64| {
             let mut values = Values::of("op=read,qd=1");
             let named = [("iops", 9.0 * count), ("lat_mean_us", mean), ("count", count)];
@@ -277,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn over_repetitions_counts_add_up_and_the_greatest_is_that_of_all() {
+    fn repetitions_sum_counts_and_keep_the_maximum() {
         let values = |max: f64, p99: f64, count: f64| {
             let mut values = Values::of("op=finish,blocks=1");
             let named = [("lat_max_us", max), ("lat_p99_us", p99), ("count", count), ("errors", 1.0)];

@@ -1,5 +1,5 @@
-//! What the ten experiments on zoned drives share: points, the record of their values, the comparison with what was
-//! published.
+//! Shared by the ten experiments on zoned drives: points, records of their values, and the comparison with published
+//! values.
 
 pub mod compare;
 pub mod condition;
@@ -23,22 +23,20 @@ use senesce_zoned::{Geometry, ZonedDevice};
 use serde::{Deserialize, Serialize};
 use values::{Derived, Values};
 
-/// The zoned drive unless another is named.
 pub const ZONED: &str = "sim:zn540";
-/// The conventional drive unless another is named.
 pub const CONVENTIONAL: &str = "sim:nvme-a";
 
-/// How many points of a published grid are run.
+/// The share of a published grid to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Grid {
-    /// A handful.
+    /// A few points.
     Few,
-    /// Those of the study's figure.
+    /// The points of the study's figure.
     Figure,
-    /// All that were published.
+    /// All published points.
     Study,
-    /// Beyond them.
+    /// All published points and more.
     Wide,
 }
 
@@ -48,39 +46,34 @@ impl Grid {
     }
 }
 
-/// How long a point is measured at a level.
 pub fn time(level: Level) -> Span {
     Span::from_millis(level.of([50, 2000, 180_000]))
 }
 
-/// How long a point runs before counting begins at a level.
 pub fn ramp(level: Level) -> Span {
     Span::from_millis(level.of([10, 200, 10_000]))
 }
 
-/// One experiment of the study: what differs between the ten.
 pub trait ZnsStudy: 'static {
     const ID: &'static str;
     const TITLE: &'static str;
-    /// A few sentences above the results.
     const SUMMARY: &'static str;
     const PAGE: &'static str;
     const PUBLISHED: &'static str;
     const CLAIMS: &'static str;
     type Spec: Parameters;
 
-    /// What is run on these drives, one job per point. Points that a drive cannot run are left out later.
+    /// One job per point on these drives. Points that a drive cannot run are removed later.
     fn points(spec: &Self::Spec, drives: &Drives) -> Result<Vec<Point>, Failure>;
 
-    /// What is run on the zoned drive that is no job, in a few words.
+    /// Work on the zoned drive outside of jobs, in a few words.
     const SCRIPT: Option<&'static str> = None;
 
-    /// Bytes that this writes and seconds that it takes, on a drive of these zones that is not simulated.
+    /// Bytes that the script writes and its seconds, on a real drive with these zones.
     fn script_cost(_spec: &Self::Spec, _survey: &Survey, _geometry: &Geometry) -> (Bytes, f64) {
         (Bytes(0), 0.0)
     }
 
-    /// Runs what is no job.
     fn run_script(
         _spec: &Self::Spec,
         _survey: &Survey,
@@ -93,7 +86,6 @@ pub trait ZnsStudy: 'static {
         Ok(Vec::new())
     }
 
-    /// What follows from several values, for claims.
     fn derived(_measured: &Measured) -> Vec<Derived> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Parameters that several of the experiments have, and what all of them can be asked.
+//! Parameters that several of the experiments share.
 
 use super::drives::Names;
 use super::{CONVENTIONAL, Grid, ZONED, ramp, time};
@@ -13,11 +13,10 @@ pub trait Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + 
 
     fn drives(&self) -> Names<'_>;
 
-    /// How often every point is measured.
     fn repetitions(&self) -> u32;
 }
 
-/// How often points are measured unless another number is given.
+/// Default number of measurements of a point.
 pub fn once() -> u32 {
     1
 }
@@ -58,7 +57,7 @@ impl Parameters for GridSpec {
     }
 }
 
-/// Parameters of the experiments that load a zoned drive and a conventional one alike.
+/// Parameters of the experiments that apply the same load to a zoned and a conventional drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LoadSpec {

@@ -1,4 +1,4 @@
-//! An experiment of the study as a run: its drives, its points, their repetitions.
+//! Runs an experiment of the study: its drives, points and repetitions.
 
 use super::compare;
 use super::drives::{Drives, Fitting, Used, checked, used};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::path::Path;
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -28,19 +28,19 @@ pub enum Event {
     Warning {
         /// The point.
         point: String,
-        /// In words.
+        /// The text of the warning.
         text: String,
     },
-    /// What was on a real drive before the run wrote to it, then what the run left there: its own when it goes on.
+    /// Data on a real drive before the run wrote to it, then the state that the run left: it may be overwritten when
+    /// the run continues.
     Left {
-        /// The drive as the user calls it.
+        /// The drive as named by the user.
         device: String,
-        /// How far each zone is written.
+        /// Written length of each zone.
         zones: Leftover,
     },
 }
 
-/// An experiment of the study in execution.
 pub struct Zns<S> {
     points: BTreeMap<String, Point>,
     zoned: Survey,
@@ -52,13 +52,12 @@ fn step_words(key: &str, repetition: u32) -> String {
     if repetition == 0 { key.into() } else { format!("{key} #{}", repetition + 1) }
 }
 
-/// Point and repetition of a step's words.
 fn point_of(words: &str) -> (&str, u32) {
     let numbered = words.rsplit_once(" #").and_then(|(key, number)| Some((key, number.parse::<u32>().ok()? - 1)));
     numbered.unwrap_or((words, 0))
 }
 
-/// Bytes that a point writes at most, and seconds that it takes, of a drive that is not simulated.
+/// Upper bound of the bytes that a point writes on a real drive, and an estimate of its seconds.
 fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
     if drive.nature == Nature::Simulated {
         return (Bytes(0), 0.0);
@@ -73,7 +72,7 @@ fn script_cost<S: ZnsStudy>(spec: &S::Spec, drive: &Survey) -> (Bytes, f64) {
     }
 }
 
-/// Blocks of 4 KiB where the drive has such a format, else its own.
+/// Blocks of 4 KiB if the drive has such a format, otherwise its own.
 fn script_block_bytes(drive: &Survey) -> u32 {
     if drive.block_sizes().contains(&4096) { 4096 } else { drive.geometry.block_bytes }
 }
@@ -158,9 +157,10 @@ impl<S: ZnsStudy> Run for Zns<S> {
         found.into_iter().for_each(|values| context.record(Event::Point(Values { repetition, ..values })));
         match self.leftovers() {
             Ok(left) => left.into_iter().for_each(|(device, zones)| context.record(Event::Left { device, zones })),
-            // What was measured stays measured; a later part of the run asks before it writes.
+            // Measured values stay valid; a later part of the run asks before it writes.
             Err(failure) => context.caveat(format!(
-                "after point {key} the drive did not report what is left on it, so this run needs --erase to continue: {failure}"
+                "after point {key} the drive did not report its contents, so this run needs --erase to continue: \
+                 {failure}"
             )),
         }
         Ok(())
@@ -215,7 +215,7 @@ fn points<S: ZnsStudy>(recorded: &Recorded<Zns<S>>) -> impl Iterator<Item = &Val
     })
 }
 
-/// Every value of a record and what follows from those of each repetition, for claims, comparisons and exports.
+/// All values of a record, and those derived from each repetition, for claims, comparisons and exports.
 pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<Measurement> {
     let is_simulated = !drives.is_empty() && drives.iter().all(|drive| drive.nature == "simulated");
     let mut found: Vec<Measurement> = points.iter().flat_map(Values::measurements).collect();
@@ -227,14 +227,13 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
         found.extend(
             derived
                 .filter_map(|one| measurement(&one.key, one.metric, one.unit, one.better, one.value, repetition))
-                // A share of rates is a clock's as they are, though its unit does not tell.
+                // A ratio of rates is a timing like the rates, which its unit does not show.
                 .map(|one| if is_simulated { one } else { one.timing(true) }),
         );
     }
     if is_simulated { found.into_iter().map(Measurement::modelled).collect() } else { found }
 }
 
-/// What claims must know of the drives of a run.
 pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
     let simulated = |drive: &&Used| drive.nature == "simulated";
     let model = |own: bool| drives.iter().filter(simulated).find(|drive| drive.called.is_empty() == own);
@@ -249,7 +248,7 @@ pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
     }
 }
 
-/// Records what a drive held that was just claimed, so that the run knows it for its own if it is cut off.
+/// Records the data of a newly claimed drive, so that an interrupted run recognizes it.
 fn record_held<S: ZnsStudy>(
     device: &str,
     held: Option<Leftover>,
@@ -315,24 +314,24 @@ mod tests {
     const REGISTRY: Registry = Registry { experiments: &[crate::EXPERIMENTS], verbs: &[crate::VERBS] };
 
     #[test]
-    fn a_step_knows_its_point_and_repetition() {
+    fn step_name_has_point_and_repetition() {
         for (key, repetition) in [("op=write,qd=1", 0), ("write with resets", 4)] {
             assert_eq!(point_of(&step_words(key, repetition)), (key, repetition));
         }
     }
 
     #[test]
-    fn a_model_that_is_not_the_published_one_is_the_users_own() {
+    fn unpublished_model_belongs_to_the_user() {
         let drive =
             |name: &str, called: &str| Used { name: name.into(), nature: "simulated".into(), called: called.into() };
         let published = drive("sim:nvme-a", "nvme-a");
         let facts = facts_of(&[published, drive("sim:./mine.toml", "")], Facts::of(Level::Quick));
         assert_eq!(facts.own_model.as_deref(), Some("sim:./mine.toml"));
-        assert_eq!(facts.model.as_deref(), Some("sim:nvme-a"), "claims about it are still told it");
+        assert_eq!(facts.model.as_deref(), Some("sim:nvme-a"), "claims still name it");
     }
 
     #[test]
-    fn what_a_drive_of_this_machine_costs_is_told_before() {
+    fn cost_on_a_real_drive_is_estimated_in_advance() {
         let plan = |spec: &FillSpec| Zns::<ZnsReset>::plan(spec, Seed(1)).unwrap();
         let spec = FillSpec { device: "null".into(), ..FillSpec::defaults(Level::Smoke) };
         let zone = Drives::find(spec.drives()).unwrap().zoned.geometry.capacity_bytes();
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn how_busy_the_machine_was_is_no_matter_to_a_simulation() {
+    fn machine_load_does_not_matter_to_a_simulation() {
         let room = tempfile::tempdir().unwrap();
         let run = |seed: u64| {
             let (spec, out) = (OpenCloseSpec::defaults(Level::Smoke), room.path().join(seed.to_string()));
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_simulator_is_deterministic_and_only_emulated_times_are_not_judged() {
+    fn simulator_is_deterministic_and_emulated_times_are_not_compared() {
         let drive =
             |nature: &str, called: &str| Used { name: "x".into(), nature: nature.into(), called: called.into() };
         let facts = |drives: &[Used]| facts_of(drives, Facts::of(Level::Quick));
@@ -386,7 +385,7 @@ mod tests {
         let emulated = facts(&[drive("emulated", "")]);
         assert!(emulated.emulated && !emulated.deterministic && emulated.model.is_none() && emulated.drives.is_empty());
         assert!(!facts(&[drive("real", "")]).emulated);
-        // A simulator computes the same numbers on an emulated processor.
+        // A simulator computes the same values on an emulated processor.
         let within = facts_of(&[drive("simulated", "")], Facts { emulated: true, ..Facts::of(Level::Quick) });
         assert!(!within.emulated);
     }

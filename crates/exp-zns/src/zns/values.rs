@@ -1,4 +1,4 @@
-//! Values of points: as they are recorded, and as claims, tables and exports see them.
+//! Values of points, as recorded and as claims, tables and exports see them.
 
 use super::condition::Condition;
 use senesce_core::{Better, Measurement};
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 /// The values of one key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Values {
-    /// The words of the point.
+    /// The condition of the point.
     pub key: String,
-    /// Which repetition of the point, from 0.
+    /// Repetition of the point, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repetition: u32,
-    /// In an import of several devices: the one that it was measured on.
+    /// In an import of several devices: the device of the measurement.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
     /// Numbers by name: iops, bw_mib, lat_mean_us ...
     pub values: BTreeMap<String, f64>,
-    /// Beginnings of the names of values that a simulator's model cannot answer for.
+    /// Prefixes of the names of values outside the validity of the simulator's model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<String>,
     /// Bandwidth of each second, MiB/s.
@@ -27,7 +27,7 @@ pub struct Values {
     pub by_second: Vec<f64>,
 }
 
-// Serde wants a reference.
+// Serde passes a reference.
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -44,27 +44,28 @@ impl Values {
         }
     }
 
-    /// A value, unless it is one that the model cannot answer for, or a rate or latency of an actor that completed nothing.
+    /// The value, unless it is outside the model's validity, or a rate or latency of an actor without completed
+    /// commands.
     pub fn inside(&self, name: &str) -> Option<f64> {
         let is_outside = self.outside.iter().any(|beginning| name.starts_with(beginning));
         self.of_something(name).filter(|_| !is_outside)
     }
 
-    /// A value, unless it is a rate or latency of an actor that completed nothing: that is no zero.
+    /// The value, unless it is a rate or latency of an actor without completed commands, which is unknown rather than
+    /// 0.
     pub fn of_something(&self, name: &str) -> Option<f64> {
         let (prefix, own) = parts(name);
         let nothing = || self.values.get(&format!("{prefix}count")).is_some_and(|count| *count == 0.0);
         self.values.get(name).copied().filter(|_| unit(own).is_none() || !nothing())
     }
 
-    /// The latency of something that was timed by itself.
     pub fn of_latency(key: &str, latency: &Latency) -> Self {
         let mut values = Self::of(key);
         values.put_latency("", latency);
         values
     }
 
-    /// Adds a latency, its names behind `prefix`.
+    /// Adds a latency with names that start with `prefix`.
     pub fn put_latency(&mut self, prefix: &str, latency: &Latency) {
         for (name, value) in [
             ("lat_mean_us", latency.mean_us()),
@@ -87,15 +88,14 @@ impl Values {
     }
 }
 
-/// The name of a value behind the word for its actor.
 pub(super) fn parts(name: &str) -> (&str, &str) {
     name.split_at(if name.starts_with(WRITER) { WRITER.len() } else { 0 })
 }
 
-/// What stands before the values of a writer beside readers.
+/// Prefix of the values of a writer that runs with readers.
 const WRITER: &str = "writer_";
 
-/// Unit and better direction of a value; `None`: it is a count that no claim is about.
+/// Unit and better direction of a value; `None` for counts without claims.
 fn unit(name: &str) -> Option<(&'static str, Better)> {
     Some(match name {
         "iops" => ("1/s", Better::Higher),
@@ -105,7 +105,8 @@ fn unit(name: &str) -> Option<(&'static str, Better)> {
     })
 }
 
-/// One value under the parts of its key; a key in plain words is one condition. `None` for what is no number.
+/// One value with the conditions of its key; a key in plain words is a single condition. `None` if the value is not a
+/// number.
 pub fn measurement(
     key: &str,
     metric: &str,
@@ -123,7 +124,6 @@ pub fn measurement(
     Some(one)
 }
 
-/// What an experiment makes of several values: a share, a rate of padding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Derived {
     pub key: String,
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_come_from_the_key_and_nothing_from_nothing() {
+    fn conditions_come_from_the_key() {
         let mut values = Values::of("op=write,qd=4");
         values.values.extend([("iops".to_string(), 5.0), ("count".to_string(), 9.0)]);
         let found = values.measurements();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(
             (values.inside("iops"), values.inside("count")),
             (None, Some(0.0)),
-            "nor a value beside the published"
+            "not compared with published values"
         );
         let plain = measurement("close after open", "lat_mean_us", "us", Better::Lower, 3.0, 2).unwrap();
         assert_eq!((plain.condition["condition"].as_str(), plain.repetition), ("close after open", 2));

@@ -1,4 +1,4 @@
-//! Rates, latencies, write amplification and space beside the published values.
+//! Rates, latencies, write amplification and space, with the published values.
 
 use super::ZnsRocksdb;
 use super::bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
@@ -48,7 +48,6 @@ fn setups(measured: &[Measured]) -> Vec<&str> {
     names
 }
 
-/// The mean rate over the repeats.
 fn rate_of(measured: &[Measured], setup: &str, benchmark: &str) -> Option<f64> {
     let of_it = measured.iter().filter(|one| one.setup == setup && one.benchmark == benchmark);
     let rates: Vec<f64> = of_it.map(|one| one.ops_per_second).collect();
@@ -59,7 +58,7 @@ fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a 
     measured.iter().find(|one| one.setup == setup && one.benchmark == benchmark)
 }
 
-/// The mean of what was published for a setup and a benchmark: the read benchmarks were run twice.
+/// The mean of the published values of a setup and a benchmark. The study ran the read benchmarks twice.
 pub fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
     let condition = format!("{setup} {benchmark}");
     let found: Vec<f64> = values
@@ -73,17 +72,17 @@ pub fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -
 #[derive(Debug, Clone, serde::Serialize)]
 struct Amplification {
     setup: String,
-    /// Bytes that RocksDB wrote over bytes of keys and values.
+    /// Bytes written by RocksDB over bytes of keys and values.
     database: Option<f64>,
-    /// Bytes that the drives were given over bytes that RocksDB wrote.
+    /// Bytes written to the drives over bytes written by RocksDB.
     file_system: Option<f64>,
-    /// Bytes that the drives were given over bytes of keys and values.
+    /// Bytes written to the drives over bytes of keys and values.
     total: f64,
-    /// Space in use after the last of them over bytes of live keys and values.
+    /// Space in use after the overwrite over bytes of live keys and values.
     space: Option<f64>,
 }
 
-/// Over the fill and the overwrite, which write a given number of keys.
+/// For the fill and the overwrite, which write a known number of keys.
 fn amplifications(measured: &[Measured], keys: u64) -> Vec<Amplification> {
     setups(measured)
         .into_iter()
@@ -255,7 +254,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_last_attempt_of_a_repeat_counts_and_a_figure_shows_the_mean() {
+    fn last_attempt_counts_and_figure_shows_the_mean() {
         let all = last_of_each(vec![
             measured("f2fs-zns", "overwrite", 1.0),
             Measured { repeat: 1, ..measured("f2fs-zns", "overwrite", 5.0) },

@@ -1,4 +1,4 @@
-//! One setup after the other: db_bench's benchmarks in the published order, each with what the drive was given to write.
+//! Runs db_bench's benchmarks on a setup in the published order, and records the bytes written to the drives.
 
 use super::output::{self, Percentiles};
 use super::setup::Database;
@@ -16,30 +16,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The published order. The last one limits the rate of its writer.
+/// In the published order. The last one limits the rate of its writer.
 pub const BENCHMARKS: [&str; 5] =
     ["fillrandom", "overwrite", "readrandom", "readwhilewriting", "readwhilewriting-limited"];
 
-/// Sizes of keys and values of the study, in bytes.
+/// Sizes of the study.
 pub const KEY_BYTES: u64 = 20;
-/// See [`KEY_BYTES`].
 pub const VALUE_BYTES: u64 = 800;
 
 /// One benchmark on one setup.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
-    /// Where the database lay.
+    /// The setup with the database.
     pub setup: String,
     /// One of [`BENCHMARKS`].
     pub benchmark: String,
-    /// Which time, from 0.
+    /// Repetition, from 0.
     #[serde(default)]
     pub repeat: u32,
-    /// Operations per second; of the readers where there are readers.
+    /// Operations per second; of the readers if there are readers.
     pub ops_per_second: f64,
-    /// Seconds.
+    /// Duration.
     pub seconds: f64,
-    /// Operations done.
+    /// Completed operations.
     pub operations: u64,
     /// Latency of reads.
     pub reads: Option<Percentiles>,
@@ -47,23 +46,21 @@ pub struct Measured {
     pub writes: Option<Percentiles>,
     /// Keys and values written by the user, in bytes.
     pub user_bytes: u64,
-    /// What RocksDB wrote into its files: log, flushes and compactions, in bytes.
+    /// Bytes written by RocksDB to its files: log, flushes and compactions.
     pub database_bytes: Option<u64>,
-    /// What the drives were given to write, in bytes.
+    /// Bytes written to the drives.
     pub drive_bytes: u64,
-    /// Space in use after it, in bytes.
+    /// Bytes of space in use afterwards.
     pub used_bytes: Option<u64>,
 }
 
-/// Those that are asked for, in the published order.
 pub fn chosen(spec: &Spec) -> Vec<&'static str> {
     BENCHMARKS.into_iter().filter(|benchmark| spec.benchmarks.iter().any(|name| name == benchmark)).collect()
 }
 
-/// Runs every chosen benchmark on one setup, made anew.
+/// Makes a setup and runs every selected benchmark on it.
 ///
-/// # Errors
-/// When the setup cannot be made, a benchmark fails, or the user stops it.
+/// # Errors The setup cannot be made, a benchmark fails, or the user interrupts the run.
 pub fn run_setup(
     (setup, repeat): (&str, u32),
     spec: &Spec,
@@ -88,7 +85,7 @@ fn measure(
     context: &mut Context<'_, ZnsRocksdb>,
 ) -> Result<(), Failure> {
     place.drop_caches()?;
-    // Drives of this machine have times of their own.
+    // Only drives of the guest need a recording: the times of real drives are valid.
     let recording = Guest::here().map(|_| Recording::start(&place.roles())).transpose()?;
     let before = place.bytes_written()?;
     let folder = context.path().join("db_bench");
@@ -104,7 +101,7 @@ fn measure(
     let Output { text, told_ns } = run_program(&spec.db_bench, &words, benchmark, &report, context)?;
     let used_bytes = place.bytes_used()?;
     let throughput = output::throughput(&text, benchmark).ok_or_else(|| unreadable(&text, &report))?;
-    // Without the opening of the database before and its statistics after it.
+    // Excludes opening the database before the benchmark and the statistics after it.
     let measured = (told_ns.saturating_sub((throughput.seconds * 1e9) as u64), told_ns);
     let file = format!("{setup}-{name}-{repeat}");
     let traced = recording.map(|recording| recording.stop(context.path(), &file, measured)).transpose()?;
@@ -134,7 +131,6 @@ fn measure(
     Ok(())
 }
 
-/// How fast this machine is at writing and at reading a small database in memory.
 pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
     let folder = ScratchDirectory::in_memory("host-speed")?;
     let report = folder.path().join("report.txt");
@@ -152,7 +148,6 @@ pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> R
 }
 
 const SMALL_KEYS: u64 = 50_000;
-/// The work by which a machine's speed at a benchmark is told.
 const WRITING: &str = "fillrandom";
 const READING: &str = "readrandom";
 
@@ -160,7 +155,7 @@ pub fn work_of(benchmark: &str) -> &'static str {
     if benchmark.starts_with("read") { READING } else { WRITING }
 }
 
-/// The study's options; sizes and durations are parameters because they must shrink with the drive.
+/// The study's options. Sizes and durations are parameters because they must shrink with the drive.
 fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
     let buffer = spec.write_buffer.bytes();
     let file = if zoned { spec.zoned_file_size } else { spec.file_size }.bytes();
@@ -192,12 +187,12 @@ fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
     words
 }
 
-/// db_bench takes a signed number, and the clock's time for 0.
+/// db_bench takes a signed number, and 0 means the current time.
 fn seed_of(seed: Seed) -> u64 {
     (seed.0 & i64::MAX as u64).max(1)
 }
 
-/// What db_bench printed on both streams, and when it told the result of a benchmark ([`now_ns`]); 0: never.
+/// The output of db_bench, and when it printed the result of a benchmark ([`now_ns`]); 0 if it did not.
 #[derive(Debug, Default)]
 struct Output {
     text: String,
@@ -205,7 +200,7 @@ struct Output {
 }
 
 impl Output {
-    /// Takes what comes until the program has closed its streams.
+    /// Reads until the program has closed its streams.
     fn read(from: impl Read, benchmark: &str) -> io::Result<Self> {
         let mut output = Self::default();
         let (mut from, mut line) = (BufReader::new(from), Vec::new());
@@ -221,7 +216,7 @@ impl Output {
     }
 }
 
-/// Runs db_bench and keeps what it printed in a file, whatever that held before.
+/// Runs db_bench and saves its output to a file, which is replaced.
 fn run_program(
     program: &str,
     words: &[String],
@@ -233,10 +228,10 @@ fn run_program(
     let errors = writer.try_clone().map_err(failed("make a pipe for", Path::new(program)))?;
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(writer).stderr(errors);
-    // It would continue to write when this process is killed.
+    // The program would otherwise continue to write when this process is killed.
     let group = CommandGroup::marked()?;
     let mut child = group.start(&mut command).map_err(|error| missing(program, &error))?;
-    // Its ends of the pipe.
+    // Closes this process's copies of the write end of the pipe.
     drop(command);
     let (output, ended) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| Output::read(reader, benchmark));
@@ -244,7 +239,7 @@ fn run_program(
         (reading.join(), ended)
     });
     let output = output.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-    let output = output.map_err(failed("read what was printed by", Path::new(program)))?;
+    let output = output.map_err(failed("read the output of", Path::new(program)))?;
     fs::write(report, &output.text).map_err(failed("write", report))?;
     match ended? {
         status if status.success() => Ok(output),
@@ -255,7 +250,7 @@ fn run_program(
     }
 }
 
-/// Waits for its end; ends it where the user stops.
+/// Waits for the program's end; stops it when the user interrupts.
 fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>) -> Result<ExitStatus, Failure> {
     loop {
         if let Some(status) = child.try_wait().map_err(failed("wait for", Path::new(program)))? {
@@ -270,7 +265,9 @@ fn wait_for(child: &mut Child, program: &str, context: &Context<'_, ZnsRocksdb>)
     }
 }
 
-/// Where the program is, or what to do.
+/// The path of the program.
+///
+/// # Errors The program was not found; the message names its package.
 pub fn find_program(name: &str) -> Result<PathBuf, Failure> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&folders).map(|folder| folder.join(name));
@@ -302,7 +299,7 @@ mod tests {
     use senesce_runner::Experiment;
 
     #[test]
-    fn paper_level_gives_the_published_options() {
+    fn paper_level_has_the_published_options() {
         let spec = ZnsRocksdb::defaults(Level::Paper);
         let words = arguments("readwhilewriting-limited", true, &spec, Seed(42)).join(" ");
         for word in [
@@ -322,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn every_seed_is_one_that_db_bench_takes() {
+    fn every_seed_is_valid_for_db_bench() {
         let seeds =
             [0, 1, 42, i64::MAX as u64, 1 << 63, 15_094_097_559_966_215_333, u64::MAX].map(|seed| seed_of(Seed(seed)));
         assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok_and(|seed| seed > 0)), "{seeds:?}");
@@ -330,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_moment_of_the_result_is_told_once() {
+    fn time_of_the_result_is_recorded_once() {
         let line =
             |rate: u32| format!("overwrite : 9.6 micros/op {rate} ops/sec 1.0 seconds {rate} operations; 81.3 MB/s\n");
         let printed = format!("Set seed to 42\n... finished 100 ops\r{}Statistics:\n{}", line(100), line(200));

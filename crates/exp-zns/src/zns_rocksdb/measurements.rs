@@ -1,4 +1,4 @@
-//! The single values of a benchmark, each under the conditions that its claims name.
+//! The values of a benchmark under the conditions that its claims name.
 
 use super::Event;
 use super::bench::Measured;
@@ -7,8 +7,8 @@ use senesce_core::{Better, Measurement};
 
 const RATE: &str = "operations per second";
 
-/// The values of an event. Those of emulated drives have names of their own, so that claims are decided by what was measured on
-/// drives or told by models.
+/// The values of an event. Values of emulated drives have their own metric names, so that only real drives and models
+/// decide claims.
 pub fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
     match event {
         Event::Measured(measured) if emulated => {
@@ -27,7 +27,7 @@ pub fn of(event: &Event, emulated: bool) -> Vec<Measurement> {
 }
 
 impl Measured {
-    /// Rate and latencies; of what was not done there are none.
+    /// Rate and latencies; nothing for operations that did not run.
     pub fn measurements(&self) -> Vec<Measurement> {
         let rate = (self.operations > 0).then_some((RATE, "operations/s", self.ops_per_second));
         let reads = self
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_claim_finds_the_values_that_it_needs() {
+    fn every_claim_finds_its_values() {
         assert_eq!(untested(&set(), &values(1)), Vec::<String>::new());
     }
 
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_against_one_decides_nothing_and_emulated_drives_never_do() {
+    fn single_values_and_emulated_drives_decide_nothing() {
         let real = Facts::of(Level::Paper);
         assert_eq!(verdict(1, &real), Verdict::Undecided);
         assert_eq!(verdict(5, &real), Verdict::Supported);

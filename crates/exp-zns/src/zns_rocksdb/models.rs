@@ -1,4 +1,4 @@
-//! The recordings of the guest on simulated drives.
+//! Replays the guest's recordings on simulated drives.
 
 use super::analysis::published_rate;
 use super::{Event, OnModel, Recorded, Spec, ZnsRocksdb, bench};
@@ -9,7 +9,6 @@ use senesce_guest::carry::guest_records;
 use senesce_runner::{Context, Run};
 use serde_json::json;
 
-/// Times what the guest recorded of a setup, for each host.
 pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<(), Failure> {
     let events: Vec<Event> = context.recorded().events().cloned().collect();
     let recordings = events.iter().filter_map(|event| match event {
@@ -18,7 +17,7 @@ pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'
     });
     let recordings: Vec<&Recorded> = recordings.collect();
     if recordings.is_empty() {
-        let words = format!("the guest recorded nothing of {setup}, so its drives cannot be timed");
+        let words = format!("the guest recorded no requests of {setup}, so its drives cannot be timed");
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     let speeds = speeds(&events, spec, context)?;
@@ -29,7 +28,6 @@ pub fn time_setup(setup: &str, repeat: u32, spec: &Spec, context: &mut Context<'
     Ok(())
 }
 
-/// Those that are known; this machine's is measured once.
 fn speeds(events: &[Event], spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
     let known = events.iter().filter_map(|event| match event {
         Event::Speed(speed) => Some(speed.clone()),
@@ -76,7 +74,6 @@ fn time_one(
     Ok(())
 }
 
-/// Adds what the simulated drives came to, where there is any.
 pub fn show(recorded: &senesce_runner::Recorded<ZnsRocksdb>, analysis: &mut Analysis) {
     let found = recorded.events().filter_map(|event| match event {
         Event::OnModel(found) => Some(found),
@@ -131,7 +128,6 @@ fn table(found: &[&OnModel]) -> Table {
     table
 }
 
-/// The rates with this machine's time, the mean over the repeats.
 fn figure(found: &[&OnModel]) -> Figure {
     let scaled: Vec<&&OnModel> = found.iter().filter(|one| one.timed.host == Host::Scaled).collect();
     let mut setups: Vec<&str> = scaled.iter().map(|one| one.setup.as_str()).collect();

@@ -1,17 +1,17 @@
-//! What db_bench prints: one line of results per benchmark, then RocksDB's statistics.
+//! Parses the output of db_bench: one line of results per benchmark, then RocksDB's statistics.
 
 use serde::{Deserialize, Serialize};
 
 /// The result of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Its name (`fillrandom`).
+    /// Name, such as `fillrandom`.
     pub benchmark: String,
     /// Operations per second over all threads.
     pub ops_per_second: f64,
-    /// Seconds that it took.
+    /// Duration.
     pub seconds: f64,
-    /// Operations done.
+    /// Completed operations.
     pub operations: u64,
 }
 
@@ -24,14 +24,14 @@ pub struct Percentiles {
     pub p95_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
-    /// Largest.
+    /// Maximum.
     pub max_us: f64,
-    /// How many values.
+    /// Number of values.
     pub count: u64,
 }
 
-/// `fillrandom   :   9.622 micros/op 103926 ops/sec 12508.842 seconds 1300000000 operations;   81.3 MB/s`; older versions
-/// print no seconds and operations and are not read.
+/// Parses `fillrandom   :   9.622 micros/op 103926 ops/sec 12508.842 seconds 1300000000 operations;   81.3 MB/s`. Older
+/// versions print neither seconds nor operations and are not supported.
 pub fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
     text.lines().find_map(|line| {
         let (name, rest) = line.split_once(':')?;
@@ -41,7 +41,7 @@ pub fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
             words.get(at.checked_sub(1)?).copied()
         };
         let number = |unit| before(unit)?.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-        // How far it is stands before it on the same line, each time over the last one.
+        // Progress messages precede the name on the same line, separated by carriage returns.
         (name.rsplit('\r').next()?.trim() == benchmark).then_some(())?;
         Some(Throughput {
             benchmark: benchmark.into(),
@@ -52,8 +52,8 @@ pub fn throughput(text: &str, benchmark: &str) -> Option<Throughput> {
     })
 }
 
-/// `rocksdb.db.get.micros P50 : 234.2 P95 : 560.8 P99 : 850.9 P100 : 40191.0 COUNT : 220223968 SUM : ...`. `None`: it is not
-/// there, or counted nothing.
+/// Parses `rocksdb.db.get.micros P50 : 234.2 P95 : 560.8 P99 : 850.9 P100 : 40191.0 COUNT : 220223968 SUM : ...`.
+/// `None` if the line is missing or its count is 0.
 pub fn percentiles(text: &str, histogram: &str) -> Option<Percentiles> {
     let words = words_after(text, histogram)?;
     let value = |name: &str| -> Option<f64> {
@@ -70,7 +70,7 @@ pub fn percentiles(text: &str, histogram: &str) -> Option<Percentiles> {
     })
 }
 
-/// `rocksdb.flush.write.bytes COUNT : 2508000`.
+/// Parses `rocksdb.flush.write.bytes COUNT : 2508000`.
 pub fn ticker(text: &str, name: &str) -> Option<u64> {
     let words = words_after(text, name)?;
     (words.first() == Some(&"COUNT")).then(|| words.get(2)?.parse().ok())?
@@ -83,7 +83,6 @@ fn words_after<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
     })
 }
 
-/// Everything at once, for the fuzz target.
 pub fn check(text: &str) {
     for name in ["fillrandom", "readwhilewriting"] {
         let _ = throughput(text, name);
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_version_7_8_prints_is_read() {
+    fn output_of_version_7_8_is_read() {
         let found = throughput(PRINTED, "readwhilewriting").unwrap();
         assert!(found.operations > 0 && found.ops_per_second > 0.0 && found.seconds >= 1.0, "{found:?}");
         let reads = percentiles(PRINTED, "rocksdb.db.get.micros").unwrap();

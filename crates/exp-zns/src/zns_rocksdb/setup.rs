@@ -1,4 +1,4 @@
-//! Where the database lies: a file system made for the run, or the drive itself through ZenFS.
+//! Storage of the database: a file system made for the run, or the drive itself through ZenFS.
 
 use super::Spec;
 use crate::on_model::Role;
@@ -10,13 +10,12 @@ use senesce_volume::{
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What can be compared. ZenFS comes in by `db-bench` alone.
+/// The setups without ZenFS, which is added by `db-bench`.
 pub const SETUPS: [&str; 4] = ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "btrfs-zns"];
 
 /// The setup of a db_bench that has the ZenFS plugin.
 pub const ZENFS: &str = "zenfs-zns";
 
-/// A place for a database, with the drives below it.
 pub struct Database {
     kind: Store,
     drives: Vec<BlockDevice>,
@@ -29,11 +28,10 @@ enum Store {
 }
 
 impl Database {
-    /// Makes it anew on the drives that are named. They must be empty, or in `ours`: what an earlier setup of this
-    /// very process made. Those that it takes are added.
+    /// Makes the setup on its drives. They must be empty or listed in `ours`, the drives that this process claimed
+    /// before. Adds newly claimed drives to `ours`.
     ///
-    /// # Errors
-    /// When a drive is not empty, or its file system cannot be made or mounted.
+    /// # Errors A drive is not empty, or its file system cannot be made or mounted.
     pub fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         let zoned = || find(&spec.zoned, Wanted::Zoned);
         let conventional = || find(&spec.conventional, Wanted::Largest);
@@ -50,7 +48,6 @@ impl Database {
         }
     }
 
-    /// The words that tell db_bench where the database is.
     pub fn arguments(&self) -> Vec<String> {
         match &self.kind {
             Store::Mounted(target) => vec![format!("--db={}", target.mount_point().join("db").display())],
@@ -71,28 +68,24 @@ impl Database {
         self.drives.iter().map(|drive| (role(drive), drive.path().to_path_buf())).collect()
     }
 
-    /// Bytes that its drives were given to write since they appeared: sectors written of `/sys/block/*/stat`
+    /// Bytes written to its drives since they appeared: sectors written in `/sys/block/*/stat`
     /// (Documentation/block/stat.rst of the kernel).
     pub fn bytes_written(&self) -> Result<u64, Failure> {
         self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
-            Failure::new(
-                ExitCode::RunFailed,
-                "the kernel does not count what is written to the drive (/sys/block/*/stat)",
-            )
+            Failure::new(ExitCode::RunFailed, "the kernel does not count writes to the drive (/sys/block/*/stat)")
         })
     }
 
-    /// Bytes in use beyond those of the empty file system, everything written back. `None`: ZenFS does not tell.
+    /// Bytes in use beyond those of the empty file system, after write-back. `None` for ZenFS, which does not report
+    /// them.
     ///
-    /// # Errors
-    /// When nothing can be written back, or the file system does not tell what it uses.
+    /// # Errors Write-back fails, or the file system does not report its use.
     pub fn bytes_used(&self) -> Result<Option<u64>, Failure> {
         let Store::Mounted(target) = &self.kind else { return Ok(None) };
         target.sync()?;
         Ok(Some(used(target.mount_point())?.saturating_sub(self.used_when_new)))
     }
 
-    /// Drops what is cached of it, so that reads reach the drive.
     pub fn drop_caches(&self) -> Result<(), Failure> {
         match &self.kind {
             Store::Mounted(target) => Ok(target.drop_caches()?),
@@ -100,7 +93,6 @@ impl Database {
         }
     }
 
-    /// Unmounts it.
     pub fn close(self) -> Result<(), Failure> {
         match self.kind {
             Store::Mounted(target) => Ok(target.close()?),
@@ -109,7 +101,7 @@ impl Database {
     }
 }
 
-/// Asks whether a drive may be used: it is empty, or what it holds is ours. From then on it is ours.
+/// Claims a drive that is empty or listed in `ours`, and adds it to `ours`.
 fn claim(drive: &Path, ours: &mut Vec<PathBuf>) -> Result<ClaimedDevice, Failure> {
     let known = ours.iter().any(|path| path == drive);
     let claimed = ClaimedDevice::claim(drive, known.then(|| drive.to_string_lossy()).as_deref())?;
@@ -121,8 +113,8 @@ fn claim(drive: &Path, ours: &mut Vec<PathBuf>) -> Result<ClaimedDevice, Failure
 
 fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<PathBuf>) -> Result<Database, Failure> {
     let drives = devices.iter().map(|path| BlockDevice::open(path)).collect::<Result<_, _>>()?;
-    // mkfs and mount take the drives themselves: all of them are asked for before the first is written, and the first once
-    // more when it is opened.
+    // mkfs and mount open the drives exclusively. All drives are checked before the first write, and the first one
+    // again when it is opened.
     let known = ours.contains(&devices[0]);
     for device in devices {
         claim(device, ours)?;
@@ -135,7 +127,7 @@ fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<Pa
     Ok(Database { kind: Store::Mounted(Box::new(target)), drives, used_when_new })
 }
 
-/// Prepares the drive with the `zenfs` program that the plugin builds beside db_bench.
+/// Prepares the drive with the `zenfs` program that the plugin installs next to db_bench.
 fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Database, Failure> {
     let claimed = claim(device, ours)?;
     let program = Path::new(db_bench).parent().unwrap_or(Path::new("")).join("zenfs");
@@ -182,7 +174,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn a_drive_that_was_refused_is_not_ours_the_next_time() {
+    fn refused_drive_is_not_ours_later() {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(64 << 20).unwrap();
         let drive = LoopDevice::attach(image.as_file(), "precious", false).unwrap();
@@ -197,7 +189,7 @@ mod tests {
         assert!(ours.is_empty());
         content.write_all_at(&[0; 5], 4096).unwrap();
         drop(content);
-        // A file system that cannot be made leaves a drive that was found empty.
+        // A failed mkfs leaves a drive that was empty before.
         mounted(FileSystem::Ext4, &devices, "-O no_such_feature", &mut ours).err().unwrap();
         mounted(FileSystem::Ext4, &devices, "", &mut ours).unwrap().close().unwrap();
         mounted(FileSystem::Ext4, &devices, "", &mut ours).unwrap().close().unwrap();

@@ -1,15 +1,15 @@
-//! Whether a result is of the point that its path names, and can have been measured.
+//! Checks that a result belongs to the point that its path names, and is plausible.
 
 use super::keys::{Holds, PublishedFile, Told};
 use senesce_runs::import::fio::format::{Direction, Job, Output};
 use senesce_runs::import::fio::impossible;
 
-/// Operations that were begun are not always complete at the end, so that they have a little less or more than their size.
+/// Operations in flight at the end make the transferred bytes differ a little from the request size.
 const SIZE_TOLERANCE: f64 = 0.25;
-/// Of the requests in flight, as for results of fio elsewhere.
+/// Tolerance for requests in flight, as for other fio results.
 const DEPTH_TOLERANCE: f64 = 1.2;
 
-/// Refuses a result whose options are not those that its path names, or which no drive can have given.
+/// Refuses a result whose options differ from its path, or whose values are impossible.
 pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
     impossible(output).map_or(Ok(()), Err)?;
     let Some(told) = place.told else { return Ok(()) };
@@ -23,7 +23,7 @@ pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
     option(output, "iodepth", told.depth, is_alone, |text| text.parse().ok())
 }
 
-/// Refuses numbers of the only operation that are not those of its point.
+/// Refuses values of a single operation that contradict its point.
 pub fn check_alone(told: Told, directions: &[&Direction]) -> Result<(), String> {
     let sum = |of: fn(&Direction) -> f64| directions.iter().map(|direction| of(direction)).sum::<f64>();
     let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
@@ -39,7 +39,7 @@ pub fn check_alone(told: Told, directions: &[&Direction]) -> Result<(), String> 
     Ok(())
 }
 
-/// Of mixed operations the path tells the options of one job; the others have their own.
+/// For mixed operations the path names the options of one job; the other jobs have their own.
 fn option(
     output: &Output,
     name: &str,
@@ -54,7 +54,7 @@ fn option(
     if fits { Ok(()) } else { Err(format!("its path says {name} {wanted}, its options say {}", said.join(", "))) }
 }
 
-/// A size as fio writes it; none: of a form that is not compared, such as one with a size for each direction.
+/// A size in fio's notation; `None` for forms that are not compared, such as one size per direction.
 fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[end..].to_ascii_lowercase().as_str() {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_of_the_point_that_its_path_names() {
+    fn result_must_match_its_path() {
         let path = |bs: &str, zones: u32, depth: u32| format!("spdk/zns-a/lbaf2/write/{bs}bs/{zones}zone/{depth}.json");
         for (path, options) in [
             (path("4096", 1, 1), ("4096", "1")),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn of_mixed_operations_one_job_is_what_the_path_names() {
+    fn one_job_of_mixed_operations_matches_the_path() {
         let path = "spdk/zns-a/lbaf2/write_read_5_95/16384bs/1zone/8.json";
         assert_eq!(checked(path, &[("4096", "1"), ("16384", "8")]), Ok(()));
         let refused = checked(path, &[("4096", "8"), ("8192", "8")]).unwrap_err();

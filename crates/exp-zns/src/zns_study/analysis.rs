@@ -1,4 +1,4 @@
-//! Imported points in the analysis of our own experiments: each device by itself.
+//! Analyses imported points like our own experiments, each device separately.
 
 use super::{Event, ZnsStudyImport};
 use crate::zns::compare::{Comparison, compare, group_table, groups, table};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an experiment makes of points, whoever measured them.
+/// The analysis of an experiment, independent of the source of its points.
 struct Study {
     id: &'static str,
     published: &'static str,
@@ -32,7 +32,7 @@ const fn study<S: ZnsStudy>() -> Study {
     }
 }
 
-/// The experiments whose points an import may hold.
+/// The experiments whose points an import may contain.
 const STUDIES: [Study; 10] = [
     study::<crate::zns_request_size::ZnsRequestSize>(),
     study::<crate::zns_intra_zone::ZnsIntraZone>(),
@@ -46,10 +46,9 @@ const STUDIES: [Study; 10] = [
     study::<crate::zns_reset_interference::ZnsResetInterference>(),
 ];
 
-/// What the study's folders call its zoned drive, beside which it measured its conventional one.
+/// The study's folder name of its zoned drive; the conventional drive was measured with it.
 const ZONED_FOLDER: &str = "zns-a";
 
-/// The analysis of all devices of an import.
 pub fn analyse(recorded: &Recorded<ZnsStudyImport>) -> Result<Analysis, Failure> {
     let points: Vec<&Values> = recorded
         .events()
@@ -58,7 +57,7 @@ pub fn analyse(recorded: &Recorded<ZnsStudyImport>) -> Result<Analysis, Failure>
     let devices: BTreeSet<&str> = points.iter().map(|values| values.device.as_str()).collect();
     let mut analysis = Analysis {
         title: "Imported results of the ZNS study".into(),
-        summary: "Raw files brought into the form of our own experiments, beside the published values.".into(),
+        summary: "Raw files converted to the form of our own experiments, with the published values.".into(),
         ..Analysis::default()
     };
     let mut result = Vec::new();
@@ -79,7 +78,7 @@ fn drives_of(device: &str) -> Vec<Used> {
     }
 }
 
-/// Adds what one device's points say; its part of the result.
+/// Adds the analysis of one device; returns its part of the result.
 fn add_device(device: &str, points: &[Values], analysis: &mut Analysis) -> Result<Value, Failure> {
     let drives = drives_of(device);
     let measured = Measured::on(drives.clone(), points.iter(), std::iter::empty());
@@ -115,7 +114,7 @@ fn add_device(device: &str, points: &[Values], analysis: &mut Analysis) -> Resul
     Ok(json!({"device": device, "points": measured.to_json(), "groups": groups, "comparison": all}))
 }
 
-/// Each published value once: experiments that have points in common compare these with the same values.
+/// Removes duplicate published values, which occur when experiments share points.
 fn once(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut kept: Vec<Comparison> = Vec::new();
     let mut places: BTreeMap<(String, String, u64), usize> = BTreeMap::new();
@@ -125,7 +124,7 @@ fn once(all: Vec<Comparison>) -> Vec<Comparison> {
                 place.insert(kept.len());
                 kept.push(one);
             }
-            // Not every experiment says to which group it belongs.
+            // Not every experiment assigns a group.
             Entry::Occupied(place) if kept[*place.get()].group.is_empty() => kept[*place.get()] = one,
             Entry::Occupied(_) => {}
         }
@@ -155,7 +154,7 @@ fn own_values(measured: &Measured) -> Table {
 }
 
 fn skipped(recorded: &Recorded<ZnsStudyImport>) -> Table {
-    let mut table = Table::new("skipped", "Files that are no results of the study", &["file", "why"]);
+    let mut table = Table::new("skipped", "Files that are not results of the study", &["file", "why"]);
     for event in recorded.events() {
         if let Event::Skipped { path, why } = event {
             table.row(vec![json!(path), json!(why)]);

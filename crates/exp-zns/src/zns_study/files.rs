@@ -1,4 +1,4 @@
-//! All files of a tree, also those inside zip archives, one after the other.
+//! Walks all files of a tree, including those in zip archives.
 
 use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure};
@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A file with its path inside the tree; an archive counts as a folder of its name.
+/// A file and its path in the tree; an archive counts as a folder.
 pub struct Found {
-    /// Components joined by `/`.
     pub path: String,
-    /// Its content, or why it could not be read.
+    /// The content, or the reason why it could not be read.
     pub content: Result<Vec<u8>, String>,
 }
 
-/// Folders of the artifacts below which paths say what files hold.
+/// Folders of the artifacts whose subpaths name the contents of files.
 const MEANING: [&str; 4] = ["spdk", "io_uring", "custom", "zbdbench"];
 
-/// What of the path to the tree itself says what its files hold, with a `/` behind it; empty for whole artifacts.
+/// The meaningful part of the path to the tree, with a trailing `/`; empty for whole artifacts.
 pub fn above(root: &Path) -> String {
     let Ok(full) = root.canonicalize() else { return String::new() };
     let folder = if full.is_dir() { full.as_path() } else { full.parent().unwrap_or(&full) };
@@ -32,7 +31,7 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(ExitCode::Usage, format!("{operation} {}: {}; check the path", path.display(), errno_message(error)))
 }
 
-/// Calls `take` with every file below `root`, in the order of their names.
+/// Calls `take` with every file below `root`, sorted by name.
 pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
     let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
     let mut paths = Vec::new();
@@ -57,14 +56,14 @@ pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> 
     Ok(())
 }
 
-/// Why a file below `root` is not opened. A link may lead out of the tree or in a circle, a pipe would never end.
+/// The reason to skip a file below `root`. A link may leave the tree or form a loop, and a pipe never ends.
 fn unread(root: &Path, path: &Path) -> Option<String> {
     if path == root {
         return None;
     }
     match path.symlink_metadata() {
         Ok(metadata) if metadata.is_symlink() => Some("a symbolic link, which is not followed".into()),
-        Ok(metadata) if !metadata.is_file() => Some("no regular file".into()),
+        Ok(metadata) if !metadata.is_file() => Some("not a regular file".into()),
         Ok(_) => None,
         Err(error) => Some(errno_message(&error)),
     }

@@ -1,4 +1,4 @@
-//! What the files of a tree hold, gathered by device and point.
+//! Gathers the contents of a tree's files by device and point.
 
 use super::Event;
 use super::agreement::{check, check_alone};
@@ -17,10 +17,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Length and hash of a text.
 type Digest = (usize, u64);
 
-/// Device, words and repetition.
+/// Device, condition and repetition.
 type Key = (String, String, u32);
 
-/// One run of a point: files of one folder, a result and the logs of its jobs, either of which may be missing.
+/// One run of a point: the files of one folder, a result and the logs of its jobs. Either may be missing.
 struct Run {
     folder: String,
     result: Option<String>,
@@ -33,23 +33,23 @@ pub struct Gathered {
     operations: BTreeMap<Key, Latency>,
     /// Bandwidth logs of each point, one per job: reads and writes.
     logs: BTreeMap<Key, Vec<[BySecond; 2]>>,
-    /// Where the repetitions of a point come from, by device and words.
+    /// The runs of a point, by device and condition.
     runs: BTreeMap<(String, String), Vec<Run>>,
-    /// What was read, by device, words and bytes, and where.
+    /// Paths of the files read, by device, condition and content.
     known: BTreeMap<(String, String, Digest), String>,
     zeros: usize,
-    /// Lines of readable files that hold no operation.
+    /// Lines of readable files without an operation.
     other_lines: usize,
-    /// Files that are no results, with the reason.
+    /// Files that are not results, with the reason.
     pub skipped: Vec<(String, String)>,
     read: Vec<String>,
-    /// Results of fio and of db_bench, also those that are of no use.
+    /// Results of fio and db_bench, including unusable ones.
     pub results: usize,
     pub checksum: u32,
 }
 
 impl Gathered {
-    /// Takes one file: reads it, or keeps why not.
+    /// Reads one file, or records why it was skipped.
     pub fn take(&mut self, found: Found) {
         let found = Found { path: printable(&found.path), ..found };
         let content = match found.content {
@@ -101,10 +101,10 @@ impl Gathered {
         Ok(())
     }
 
-    /// The artifacts hold some files twice, also unpacked beside their archive: the same run is no repetition.
+    /// The artifacts contain some files twice, also unpacked next to their archive. A copy is not a repetition.
     fn refuse_copy(&mut self, path: &str, place: &PublishedFile, text: &str) -> Result<(), String> {
         let name = path.rsplit('/').next().unwrap_or(path);
-        // Where the path is the key, the folder must not keep copies apart.
+        // If the path is the key, copies in different folders must still be recognized.
         let key = if place.key.starts_with("file=") { "" } else { place.key.as_str() };
         let words = format!("{key}/{name}");
         let mut hasher = DefaultHasher::new();
@@ -133,7 +133,7 @@ impl Gathered {
             self.skipped.push((path.to_string(), why));
         }
         check(place, output)?;
-        // A mixed one is neither.
+        // A mixed job is neither.
         let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Direction> {
             let all = sound().flat_map(|job| &job.directions);
             all.filter(|direction| direction.name != "mixed" && wanted(direction.name)).collect()
@@ -206,7 +206,7 @@ impl Gathered {
         self.points.entry(key).or_insert(values)
     }
 
-    /// The run that a file belongs to: the first of its folder that `takes` it, or a further repetition.
+    /// The run of a file: the first run of its folder that `takes` it, or a new repetition.
     fn run_of(&mut self, path: &str, place: &PublishedFile, more: &str, takes: impl Fn(&mut Run) -> bool) -> Key {
         let words = format!("{}{more}", place.key);
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -243,8 +243,8 @@ impl Gathered {
     }
 }
 
-/// One log per job: together they are the bandwidth of all writers, or of all readers where nobody writes, in the seconds of
-/// which every one says something.
+/// Combines one log per job: the bandwidth of all writers, or of all readers if nothing is written, in the seconds that
+/// every log covers.
 fn together(logs: &[[BySecond; 2]]) -> Vec<f64> {
     let of = |direction: usize| logs.iter().map(move |log| &log[direction]).filter(|log| !log.is_empty());
     let direction = usize::from(of(1).next().is_some());
@@ -255,15 +255,15 @@ fn together(logs: &[[BySecond; 2]]) -> Vec<f64> {
     first.iter().filter_map(sum).collect()
 }
 
-/// Why a text is no result, as far as can be told.
+/// The reason why a text is not a result.
 fn what_it_is(path: &str, text: &str) -> String {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let known = match ending {
         "py" | "sh" | "c" | "h" | "bt" | "ipynb" => "a program, no result",
         "md" | "rst" => "documentation",
-        "fio" => "a job file of fio, no result",
+        "fio" => "a job file of fio, not a result",
         _ if text.contains("[global]") || text.trim_start().starts_with('[') && text.contains("\nrw=") => {
-            "a job file of fio, no result"
+            "a job file of fio, not a result"
         }
         _ if text.contains("clat") || path.contains("lat.") => {
             "a log of single latencies; the result of the same run has their distribution"
@@ -274,7 +274,8 @@ fn what_it_is(path: &str, text: &str) -> String {
     known.into()
 }
 
-/// Jobs of one file are one point: rates add up, latencies are weighted by operations; a percentile is that of the slowest job.
+/// Combines the jobs of one file: rates add up, latencies are weighted by operations, and a percentile is that of the
+/// slowest job.
 fn put(entry: &mut Values, prefix: &str, directions: &[&Direction]) -> Option<()> {
     let iops: f64 = directions.iter().map(|direction| direction.iops).sum();
     if directions.is_empty() || iops <= 0.0 {
@@ -307,13 +308,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_in_which_one_job_says_nothing_is_left_out() {
+    fn second_missing_in_one_job_is_omitted() {
         let log = |seconds: &[u64]| seconds.iter().map(|second| (*second, 2.0)).collect::<BySecond>();
         let writes = |seconds: &[u64]| [BySecond::new(), log(seconds)];
         let reads = |seconds: &[u64]| [log(seconds), BySecond::new()];
         assert_eq!(together(&[writes(&[0, 1, 2]), writes(&[0, 2, 3])]), [4.0, 4.0]);
         assert_eq!(together(&[writes(&[0, 2])]), [2.0, 2.0]);
-        assert_eq!(together(&[writes(&[0, 1]), reads(&[0, 1])]), [2.0, 2.0], "what is read is not written");
+        assert_eq!(together(&[writes(&[0, 1]), reads(&[0, 1])]), [2.0, 2.0], "reads are not added to writes");
         assert_eq!(together(&[reads(&[0])]), [2.0]);
     }
 }

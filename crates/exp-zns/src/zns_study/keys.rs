@@ -1,42 +1,42 @@
-//! Where a file lies says what it holds: paths of the study's artifacts become the words of their points.
+//! Derives conditions from paths of the study's artifacts.
 
 use crate::zns::condition::grid_key;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedFile {
-    /// The folder of the device that it was measured on; empty: the path names none.
+    /// The folder of the measured device; empty if the path names none.
     pub device: String,
-    /// The words of its point, or how they begin.
+    /// The condition of the point, or its start.
     pub key: String,
     pub kind: Holds,
-    /// What the path of a point of the grid says of it.
+    /// Parameters in the path of a point of the grid.
     pub told: Option<Told>,
 }
 
-/// What a path tells of its point.
+/// Parameters of a point that its path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// Bytes of a request.
     pub bs: u64,
-    /// Requests in flight, of each job.
+    /// Requests in flight per job.
     pub depth: u64,
     pub zones: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// A point of the fio grid: all jobs together.
+    /// A point of the fio grid: all jobs combined.
     Grid,
-    /// Reads beside writes, at a rate or without limit.
+    /// Reads with writes, at a rate or without limit.
     Beside,
-    /// What db_bench printed, so many-th run.
+    /// Output of db_bench, with the number of the run.
     Database(u32),
-    /// Jobs whose names tell them apart.
+    /// Jobs that are distinguished by name.
     Named,
 }
 
-/// `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`; below `custom/<device>` the folders of rate interference
-/// (in the artifact's spelling), `heavy` and `long`; `zbdbench/<file system>`; all others keep the words of their path.
+/// Parses `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`; below `custom/<device>` the folders of
+/// rate interference (in the artifact's spelling), `heavy` and `long`; `zbdbench/<file system>`. Other files keep their
+/// path as the condition.
 pub fn place(path: &str) -> PublishedFile {
     let parts: Vec<&str> = path.split('/').collect();
     if let Some(place) = grid(&parts) {
@@ -44,7 +44,7 @@ pub fn place(path: &str) -> PublishedFile {
     }
     let named = |word: &str| parts.iter().position(|part| part.to_ascii_lowercase().contains(word));
     let device = parts.iter().position(|part| *part == "custom").and_then(|at| {
-        // The file itself is no device.
+        // The file itself is not a device.
         parts.get(at + 1).filter(|_| at + 2 < parts.len()).map(|part| (*part).to_string())
     });
     let device = device.unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn word(text: &str) -> String {
     printable(text.strip_suffix(".json").unwrap_or(text)).replace([',', '='], ";")
 }
 
-/// Control characters, which a terminal would obey, in words.
+/// Replaces control characters, which a terminal would interpret, by words.
 pub fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()
@@ -101,7 +101,8 @@ fn grid(parts: &[&str]) -> Option<PublishedFile> {
     Some(PublishedFile { device: (*device).into(), key, kind, told: Some(Told { bs, depth, zones }) })
 }
 
-/// `zns_append_250_16`: the drive, what writes, MiB/s, depth of the reader. Without a name it is a drive that was not labelled.
+/// Parses `zns_append_250_16`: drive, kind of write, MiB/s, depth of the reader. Without a drive the result was not
+/// labelled.
 fn rate(parts: &[&str]) -> Option<String> {
     parts.iter().find_map(|part| {
         let stem = part.split('.').next()?;
@@ -119,7 +120,7 @@ fn rate(parts: &[&str]) -> Option<String> {
     })
 }
 
-/// The first number in a name is the rate of each writer; without one they are not limited.
+/// The first number in a name is the rate of each writer; without one it is unlimited.
 fn heavy(parts: &[&str]) -> String {
     let whole = parts.join("/").to_ascii_lowercase();
     let drive = if whole.contains("nvme") || whole.contains("conv") { "conventional" } else { "zoned" };
@@ -129,8 +130,9 @@ fn heavy(parts: &[&str]) -> String {
     format!("drive={drive},rate={rate}")
 }
 
-/// Folders `long`, `long2`, `long3`: results `zns_append_<qd>[_<rate>]`, `nvme_<qd>[_<rate>]`, `<qd>`, and bandwidth logs
-/// `log_[zns_]<qd>_<rate>_bw.<job>`, `finally[zns][_<qd>]_bw.<job>`. Rate 0 in a name: nobody writes; no rate: without limit.
+/// Folders `long`, `long2`, `long3`: results `zns_append_<qd>[_<rate>]`, `nvme_<qd>[_<rate>]`, `<qd>`, and bandwidth
+/// logs `log_[zns_]<qd>_<rate>_bw.<job>`, `finally[zns][_<qd>]_bw.<job>`. Rate 0 means no writer; without a rate it is
+/// unlimited.
 fn long(parts: &[&str]) -> Option<String> {
     let [.., folder, file] = parts else { return None };
     let folder_is = folder.strip_prefix("long")?;
@@ -157,7 +159,7 @@ fn long(parts: &[&str]) -> Option<String> {
     })
 }
 
-/// `<file system>/<benchmark>[_<run>].txt`, as the published values name it, and the run from 0.
+/// `<file system>/<benchmark>[_<run>].txt` as in the published values, and the run from 0.
 fn database(parts: &[&str]) -> Option<(String, u32)> {
     let [setup, file] = parts else { return None };
     let setup = match *setup {
@@ -173,8 +175,8 @@ fn database(parts: &[&str]) -> Option<(String, u32)> {
     Some((format!("{setup} {}", benchmark.replace("_writelimit", "-limited")), run))
 }
 
-/// The words of a timed operation. State-machine programs name operations by themselves (`reset_137856`) or by the file they
-/// lie in; the same operation of several runs counts as one.
+/// The condition of a timed operation. State-machine programs name operations directly (`reset_137856`) or by the file;
+/// the same operation in several runs counts as one.
 pub fn operation_key(path: &str, op: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.split('.').next().unwrap_or(file);
@@ -198,7 +200,7 @@ pub fn operation_key(path: &str, op: &str) -> String {
     })
 }
 
-/// Files of resets beside others, `<who>_reset_inteference_<what>`: what they hold is in their name.
+/// Files of resets with other operations, `<who>_reset_inteference_<what>`: the name gives the contents.
 fn interference(stem: &str) -> Option<&'static str> {
     let (who, what) = stem.split_once("_reset_inteference_")?;
     Some(match (who, what) {
@@ -214,7 +216,7 @@ fn interference(stem: &str) -> Option<&'static str> {
     })
 }
 
-/// Operations of the open and close programs, by the words of `data/zns/t06`.
+/// Operations of the open and close programs, with the names in `data/zns/t06`.
 fn operation_name(op: &str) -> Option<&'static str> {
     Some(match op {
         "open" | "explicit_open" | "empty_open" => "open",
@@ -239,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_the_artifacts_are_understood() {
+    fn artifact_paths_are_parsed() {
         let of = |path: &str| {
             let PublishedFile { device, key, kind, .. } = place(path);
             (device, key, kind)
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_named_by_themselves_or_by_their_file() {
+    fn operations_are_named_directly_or_by_file() {
         assert_eq!(operation_key("partial_reset/run1", "reset_137856"), "op=reset,blocks=137856");
         assert_eq!(operation_key("run2/finish_17232.txt", "finish"), "op=finish,blocks=17232");
         assert_eq!(operation_key("x", "finish_reset_1"), "op=reset-of-finished,blocks=1");

@@ -1,4 +1,4 @@
-//! The raw files of the CLUSTER 2023 study on zoned drives, so that they go through the same analysis as our own runs.
+//! Imports the raw files of the CLUSTER 2023 study on zoned drives for the same analysis as our own runs.
 
 mod agreement;
 mod analysis;
@@ -20,26 +20,26 @@ pub use text::{BySecond, Operations, bandwidth_log, operations};
 
 pub struct ZnsStudyImport;
 
-/// What was found.
+/// An imported item.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The values of one key.
     Point(Values),
-    /// A file that is no result of the study.
+    /// A file that is not a result of the study.
     Skipped {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// What was read.
+    /// Totals of the import.
     Imported {
-        /// Files.
+        /// Number of files.
         files: usize,
-        /// Operations without a duration, which were dropped.
+        /// Dropped operations without a duration.
         zeros_dropped: usize,
-        /// Lines of these files that hold no operation.
+        /// Lines of these files without an operation.
         #[serde(default)]
         other_lines: usize,
     },
@@ -79,7 +79,7 @@ impl Importer for ZnsStudyImport {
         match is_empty {
             true => Err(Failure::new(
                 ExitCode::RunFailed,
-                format!("{}: no result of it counts; the record {} says why", source.display(), out.display()),
+                format!("{}: no valid result; see the reasons in the record {}", source.display(), out.display()),
             )),
             false => Ok(()),
         }

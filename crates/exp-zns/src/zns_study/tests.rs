@@ -19,7 +19,7 @@ fn write(root: &Path, path: &str, text: &str) {
 }
 
 #[test]
-fn a_tree_with_archives_becomes_points_beside_the_published_values() {
+fn tree_with_archives_becomes_points_with_published_values() {
     let temporary = tempfile::tempdir().unwrap();
     let tree = temporary.path().join("artifact");
     write(&tree, "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json", &fio("write", 65679.7, 14334.0, 15000));
@@ -55,9 +55,9 @@ fn a_tree_with_archives_becomes_points_beside_the_published_values() {
     assert!(record.summary.is_some());
 }
 
-/// The same operating point of two devices is two points, and every file is read or named.
+/// The same condition on two devices is two points, and every file is read or listed.
 #[test]
-fn devices_are_kept_apart_and_every_file_is_accounted_for() {
+fn devices_are_separate_and_every_file_is_listed() {
     let temporary = tempfile::tempdir().unwrap();
     let tree = temporary.path().join("artifact");
     for (device, iops) in [("zns-a", 100.0), ("nvme-a", 200.0), ("nvme-b", 300.0)] {
@@ -110,9 +110,9 @@ fn devices_are_kept_apart_and_every_file_is_accounted_for() {
     assert_eq!(files, Some(7), "of ten");
 }
 
-/// What is published in the tables of several experiments is one value.
+/// A value published in the tables of several experiments is compared once.
 #[test]
-fn a_point_is_compared_once() {
+fn shared_point_is_compared_once() {
     let temporary = tempfile::tempdir().unwrap();
     let path = "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json";
     write(temporary.path(), path, &fio("write", 65679.7, 14334.0, 15000));
@@ -128,7 +128,7 @@ fn a_point_is_compared_once() {
 }
 
 #[test]
-fn results_of_which_none_counts_are_kept_and_fail() {
+fn import_without_valid_results_is_kept_and_fails() {
     let temporary = tempfile::tempdir().unwrap();
     let path = "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json";
     let five_at_depth_one = fio("write", 99_999.0, 49_700.0, 50_000);
@@ -145,7 +145,7 @@ fn results_of_which_none_counts_are_kept_and_fail() {
 }
 
 #[test]
-fn a_line_that_is_cut_off_is_named_and_does_not_count() {
+fn truncated_line_is_reported_and_ignored() {
     let temporary = tempfile::tempdir().unwrap();
     write(temporary.path(), "custom/zns-a/partial_finish/run1", "finish_1,900\nfinish_1,8");
     let out = temporary.path().join("run");
@@ -160,14 +160,14 @@ fn a_line_that_is_cut_off_is_named_and_does_not_count() {
 }
 
 #[test]
-fn a_tree_without_results_is_refused() {
+fn tree_without_results_is_refused() {
     let temporary = tempfile::tempdir().unwrap();
     write(temporary.path(), "notes.txt", "nothing here\n");
     let error = ZnsStudyImport.import(temporary.path(), &temporary.path().join("run")).unwrap_err();
     assert!(error.to_string().contains("none of its 1 files"), "{error}");
 }
 
-/// The same point measured twice is two repetitions; logs of two runs are not added up, nor what is read to what is written.
+/// A point measured twice is two repetitions. Logs of two runs, and of reads and writes, are not added up.
 #[test]
 fn runs_of_one_point_are_repetitions() {
     let temporary = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn runs_of_one_point_are_repetitions() {
     let read = "1000, 512, 0, 4096\n2000, 512, 0, 4096\n";
     for (at, run) in ["long/finally_b", "long/finally_bw", "long2/finally_bw"].iter().enumerate() {
         for (job, log) in [written, written, read].iter().enumerate() {
-            // Runs never write the same bytes.
+            // Two runs never write the same bytes.
             let differs = "\n".repeat(3 * at + job);
             write(&tree, &format!("custom/zns-a/{run}.{}.log", job + 1), &format!("{log}{differs}"));
         }
@@ -202,14 +202,14 @@ fn runs_of_one_point_are_repetitions() {
     assert_eq!(logged, [(0, vec![2.0, 4.0]), (1, vec![2.0, 4.0]), (2, vec![2.0, 4.0])]);
     let rates: Vec<f64> = of("drive=zoned,rate=250,qd=8").iter().map(|values| values.values["iops"]).collect();
     assert_eq!(rates, [5.0, 7.0]);
-    assert_eq!(of("op=finish,blocks=1")[0].values["count"], 2.0, "the copy of a run is no second one");
+    assert_eq!(of("op=finish,blocks=1")[0].values["count"], 2.0, "a copy of a run is not a repetition");
     let copies =
         recorded.events().filter(|event| matches!(event, Event::Skipped { why, .. } if why.contains("a copy of")));
     assert_eq!(copies.count(), 2);
 }
 
 #[test]
-fn links_pipes_and_failed_jobs_are_named() {
+fn links_pipes_and_failed_jobs_are_reported() {
     let temporary = tempfile::tempdir().unwrap();
     let tree = temporary.path().join("artifact");
     let one = fio("read", 5.0, 9000.0, 9500);
@@ -232,12 +232,12 @@ fn links_pipes_and_failed_jobs_are_named() {
     assert!(why("link.json").unwrap().contains("symbolic link"));
     assert!(why("circle").unwrap().contains("symbolic link"));
     assert!(why("\\u{1b}[31m\\n.txt").unwrap().contains("neither"), "control characters are words");
-    assert_eq!(why("socket").unwrap(), "no regular file");
+    assert_eq!(why("socket").unwrap(), "not a regular file");
 }
 
-/// A folder of an artifact says the same alone as within it.
+/// A folder of an artifact has the same meaning on its own.
 #[test]
-fn folders_alone_mean_what_they_mean_within_the_artifact() {
+fn single_folders_mean_the_same_as_in_the_artifact() {
     let temporary = tempfile::tempdir().unwrap();
     let tree = temporary.path().join("data");
     write(&tree, "spdk/nvme-a/lbaf0/write/4096bs/1zone/1.json", &fio("write", 5.0, 9000.0, 9500));

@@ -1,23 +1,23 @@
-//! The study's plain formats: `op,ns[,index]` lines of its state-machine programs, and fio's bandwidth logs.
+//! Parses the study's plain formats: `op,ns[,index]` lines of its state-machine programs, and fio's bandwidth logs.
 
 use std::collections::BTreeMap;
 
-/// Fewer good lines than this share make a file something else: the programs print up to one message for two results.
+/// Minimum share of valid lines; the programs print up to one message per two results.
 const GOOD_SHARE: f64 = 0.5;
 
-/// What a state-machine program timed.
+/// Operations timed by a state-machine program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operations<'a> {
-    /// Names and ns.
+    /// Names and times in nanoseconds.
     pub timed: Vec<(&'a str, u64)>,
-    /// Lines with 0 ns, which the programs wrote for commands that failed.
+    /// Lines with 0 ns, which the programs print for failed commands.
     pub zeros: usize,
     pub other_lines: usize,
-    /// Whether the text ends within a line, which is not read: its number may be the beginning of one.
+    /// Whether the text ends within a line. That line is ignored because its number may be incomplete.
     pub is_cut: bool,
 }
 
-/// Reads `op,ns[,index]`. `None`: the text is of another kind. Lines with 0 ns and of another form are dropped and counted.
+/// Reads `op,ns[,index]`; `None` for another format. Lines with 0 ns and malformed lines are dropped and counted.
 pub fn operations(text: &str) -> Option<Operations<'_>> {
     let (mut timed, mut zeros, mut other_lines) = (Vec::new(), 0, 0);
     let (whole, cut) = text.rsplit_once('\n').unwrap_or(("", text));
@@ -43,11 +43,12 @@ fn operation(line: &str) -> Option<(&str, u64)> {
     (word && index_fits && fields.next().is_none()).then_some((op, ns as u64))
 }
 
-/// Seconds from 0, each with its MiB/s.
+/// MiB/s by second, from 0.
 pub type BySecond = BTreeMap<u64, f64>;
 
-/// Reads a fio bandwidth log (`msec, KiB/s, direction, block size, ...`): MiB/s by second, reads and writes apart. fio stamps
-/// its samples a little late, so that a second may have none: nothing is known of it. `None`: the text is of another kind.
+/// Reads a fio bandwidth log (`msec, KiB/s, direction, block size, ...`) into MiB/s by second, separately for reads and
+/// writes. `None` for another format. fio's time stamps are slightly late, so a second may be missing: its bandwidth is
+/// unknown.
 pub fn bandwidth_log(text: &str) -> Option<[BySecond; 2]> {
     let mut sums: [BTreeMap<u64, (f64, u32)>; 2] = [BTreeMap::new(), BTreeMap::new()];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -57,7 +58,7 @@ pub fn bandwidth_log(text: &str) -> Option<[BySecond; 2]> {
         let direction: usize = fields.next()?.parse().ok()?;
         fields.next()?.parse::<u64>().ok()?;
         let second = ms.saturating_sub(1) / 1000;
-        // A day at most: more is a damaged time stamp.
+        // More than a day is a damaged time stamp.
         if direction > 1 || second > 86_400 || !kib.is_finite() {
             return None;
         }
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_line_that_is_cut_off_is_no_time() {
+    fn truncated_line_has_no_time() {
         let timed = vec![("reset", 1_600_000)];
         let found = Some(Operations { timed, zeros: 0, other_lines: 0, is_cut: true });
         assert_eq!(operations("reset,1600000\nreset,1"), found);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_without_a_sample_is_not_one_without_bandwidth() {
+    fn second_without_sample_is_unknown_not_zero() {
         let text = "1000, 1024, 1, 4096, 0\n2001, 1024, 1, 4096, 0\n";
         assert_eq!(bandwidth_log(text), Some([BySecond::new(), BySecond::from([(0, 1.0), (2, 1.0)])]));
     }

@@ -1,4 +1,4 @@
-//! What a record says of a model: its constants with their uncertainty, and its error where nothing was fitted.
+//! Reports a fitted model: its constants with their uncertainty, and its error on values that were not fitted.
 
 use super::{Event, Spec, ZonedModel, file, model_so_far};
 use senesce_core::analysis::Table;
@@ -33,12 +33,12 @@ impl Constant<'_> {
         match self.deviation {
             None => "kept: no measured value depends on it",
             Some(_) if self.is_determined() => "fitted",
-            Some(_) => "not told apart from others by what was measured",
+            Some(_) => "not distinguished from others by the measurements",
         }
     }
 }
 
-/// A value that nothing was fitted to.
+/// A value that no constant was fitted to.
 struct Check<'a> {
     point: &'a str,
     value: &'a str,
@@ -51,7 +51,7 @@ impl Check<'_> {
         self.modelled / self.measured - 1.0
     }
 
-    /// Operation, alone or beside another, and what is compared.
+    /// Operation, single or concurrent, and the compared quantity.
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
         let beside = if self.point.contains(" beside ") { " beside others" } else { "" };
@@ -66,7 +66,7 @@ impl Check<'_> {
     }
 }
 
-/// Tables and the model file, from the record alone.
+/// Tables and the model file, from the record only.
 pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis, Failure> {
     let mut constants: BTreeMap<&str, Constant<'_>> = BTreeMap::new();
     let (mut checks, mut points) = (Vec::new(), BTreeSet::new());
@@ -88,7 +88,7 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
             Event::Start(_) | Event::Left(_) => {}
         }
     }
-    // What nothing was fitted to was measured as well.
+    // The values that were not fitted were measured too.
     points.retain(|point| checks.iter().all(|check| check.point != *point));
     let fitted_to = match spec.tables.is_empty() {
         true => format!("{} points", points.len()),
@@ -99,8 +99,8 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
     let summary = match overall {
         None => format!("{} points measured; the model is not checked yet.", points.len()),
         Some(error) => format!(
-            "{fitted} constants fitted to {fitted_to}. Where nothing was fitted ({} values) the model is off by {:.1} % in the median, \
-             {:.1} % at the 90th percentile, {:.1} % at worst.",
+            "{fitted} constants fitted to {fitted_to}. On the {} values that were not fitted, the error of the \
+             model is {:.1} % in the median, {:.1} % at the 90th percentile and {:.1} % at worst.",
             error.count,
             error.median * 100.0,
             error.p90 * 100.0,
@@ -153,7 +153,7 @@ pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis,
     })
 }
 
-/// The drive's model name, and what the user calls it.
+/// The drive's model name, and the user's name of it.
 fn device_words(spec: &Spec, recorded: &Recorded<ZonedModel>) -> String {
     if !spec.tables.is_empty() {
         let names: Vec<String> = spec.tables.iter().map(|table| table.path.display().to_string()).collect();
@@ -168,7 +168,7 @@ fn caveats(constants: &BTreeMap<&str, Constant<'_>>, unsettled: &[&str]) -> Vec<
     let left: Vec<&str> =
         constants.iter().filter(|(_, constant)| !constant.is_determined()).map(|(name, _)| *name).collect();
     let left = (!left.is_empty())
-        .then(|| format!("{} constants are not determined by what was measured: {}", left.len(), left.join(", ")));
+        .then(|| format!("{} constants are not determined by the measurements: {}", left.len(), left.join(", ")));
     left.into_iter().chain(file::unsettled_words(unsettled)).collect()
 }
 
@@ -214,7 +214,7 @@ fn errors(checks: &[Check<'_>]) -> Vec<Value> {
 
 fn error_table(checks: &[Check<'_>]) -> Table {
     let columns = ["what", "values", "median error (%)", "90th percentile (%)", "worst (%)"];
-    let mut table = Table::new("errors", "Errors of the model where nothing was fitted", &columns);
+    let mut table = Table::new("errors", "Errors of the model on values that were not fitted", &columns);
     for (group, error) in groups(checks) {
         let numbers = [error.median, error.p90, error.worst].map(percent);
         table.row([json!(group), json!(error.count)].into_iter().chain(numbers).collect());
@@ -228,7 +228,7 @@ fn check_json(check: &Check<'_>) -> Value {
 
 fn check_table(checks: &[Check<'_>]) -> Table {
     let columns = ["point", "value", "measured (1/s or us)", "modelled (1/s or us)", "error (%)"];
-    let mut table = Table::new("checks", "Points that nothing was fitted to", &columns);
+    let mut table = Table::new("checks", "Points that were not fitted", &columns);
     for check in checks {
         let (measured, modelled) = (json!(rounded(check.measured)), json!(rounded(check.modelled)));
         table.row(vec![json!(check.point), json!(check.value), measured, modelled, percent(check.error())]);

@@ -1,13 +1,11 @@
-//! The model file of a fit.
-
 use senesce_core::Failure;
 use senesce_zoned::sim::model::Model;
 use serde_json::Value;
 
-/// Bytes of a line of a comment, about.
+/// Approximate bytes per comment line.
 const LINE: usize = 120;
 
-/// The file of the model in a result, under this name; `None`: the fit has not come to one.
+/// The model file of a result, under this name; `None` if the fit is not complete.
 pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure> {
     let Some(text) = result["model"].as_str() else { return Ok(None) };
     let mut text = Model { name: name.into(), ..Model::parse(text)? }.to_toml()?;
@@ -19,13 +17,13 @@ pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure>
     Ok(Some(text))
 }
 
-/// What a search means that did not come to rest, and what to do.
+/// A warning and advice for searches that did not converge.
 pub(super) fn unsettled_words(blocks: &[&str]) -> Option<String> {
     (!blocks.is_empty()).then(|| {
         format!(
-            "the search for these constants did not come to rest, and they may be off by more than their deviations say: {}. Fit again with \
-             --start and the model file of this run, from which the search begins nearer, and another --out; if that does not settle them \
-             either, measure more (--commands, --seconds, --rounds)",
+            "the search for these constants did not converge, and their errors may be larger than their \
+             deviations: {}. Fit again with --start and the model file of this run, which gives a closer start, \
+             and another --out; if that does not converge either, measure more (--commands, --seconds, --rounds)",
             blocks.join("; ")
         )
     })
@@ -48,7 +46,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_search_that_did_not_settle_is_told_in_the_file() {
+    fn unsettled_search_is_noted_in_the_file() {
         let model = Model::load("zn540").unwrap().to_toml().unwrap();
         let file =
             |unsettled: &[&str]| model_file(&json!({"model": model, "unsettled": unsettled}), "mine").unwrap().unwrap();

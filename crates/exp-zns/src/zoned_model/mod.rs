@@ -1,4 +1,4 @@
-//! A model of a zoned drive: what is measured on it, which constants follow, and how wrong the model is where nothing was fitted.
+//! Fits a model of a zoned drive: measurements, constants, and the error on values that were not fitted.
 
 mod analysis;
 mod file;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub use file::model_file;
 pub use source::{Spec, TableFile};
 
-/// How often all constants are looked for: the second time with what the first time found of the others.
+/// Passes over all constants; the second pass uses the constants that the first one found.
 const SWEEPS: u32 = 2;
 
 /// One unit of work.
@@ -35,70 +35,72 @@ pub enum Step {
     Measure {
         /// The point.
         point: String,
-        /// Which time, from 0.
+        /// Repetition, from 0.
         repetition: u32,
     },
-    /// Find constants from what was measured.
+    /// Fit constants to the measurements.
     Fit {
-        /// What they are about.
+        /// The group of constants.
         block: String,
-        /// Which time, from 0.
+        /// Pass over all groups, from 0.
         sweep: u32,
     },
-    /// Compare the model with what nothing was fitted to.
+    /// Compare the model with values that were not fitted.
     Check,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// What the search for constants starts from: the start model with the zones of this drive, as a model file.
+    /// The start of the search: the start model with the zones of this drive, as a model file.
     Start(String),
     /// A point was measured.
     Measured {
         /// The point.
         point: String,
-        /// Which time, from 0.
+        /// Repetition, from 0.
         repetition: u32,
-        /// Number of the actor, a point and `iops` (1/s), `mean`, `p50`, `p95` (us); or the mean latency (us) of a single command.
+        /// Number of the actor, a point and `iops` (1/s), `mean`, `p50`, `p95` (us); or the mean latency (us) of a
+        /// single command.
         values: Values,
     },
-    /// A constant was looked for; the last one of each name counts.
+    /// A constant was fitted; the last event of each name counts.
     Constant {
         /// Its name.
         name: String,
-        /// What it is about.
+        /// Its group.
         block: String,
-        /// In the start model, or what was found before.
+        /// Value in the start model, or of the previous pass.
         start: f64,
-        /// Now.
+        /// Fitted value.
         value: f64,
-        /// Relative standard deviation; none: no measured value depends on it.
+        /// Relative standard deviation; none: no measured value depends on the constant.
         deviation: Option<f64>,
-        /// How its error goes with those of other constants that are about the same: correlations.
+        /// Correlations of its error with those of other constants in the group.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         correlations: BTreeMap<String, f64>,
     },
-    /// A search for constants ended; the last one about each thing counts.
+    /// A search for constants ended; the last event of each group counts.
     Searched {
-        /// What they are about.
+        /// The group of constants.
         block: String,
-        /// Whether it came to rest.
+        /// Whether it converged.
         settled: bool,
     },
-    /// A measured value beside that of the model, which was not fitted to it.
+    /// A measured value that was not fitted, with the model's value.
     Checked {
         /// The point.
         point: String,
         /// The value.
         value: String,
-        /// As measured.
+        /// Measured.
         measured: f64,
-        /// As the model has it.
+        /// Modelled.
         modelled: f64,
     },
-    /// What was on a real drive before the run wrote to it, then what the run left there: its own when it goes on.
+    /// Data on a real drive before the run wrote to it, then the state that the run left: it may be overwritten when
+    /// the run continues.
     Left(Leftover),
 }
 
@@ -129,7 +131,7 @@ impl Run for ZonedModel {
                 steps.push(Planned::new(step, format!("fit {}", block.name), "-"));
             }
         }
-        steps.push(Planned::new(Step::Check, "compare with what nothing was fitted to", "-"));
+        steps.push(Planned::new(Step::Check, "compare with values that were not fitted", "-"));
         Ok(steps)
     }
 
@@ -192,7 +194,7 @@ fn facts(survey: &Survey) -> Environment {
 }
 
 impl ZonedModel {
-    /// Records what all else goes by, with the first step: what is refused before leaves nothing behind.
+    /// Records the common inputs with the first step, so that a refused run leaves no record.
     fn introduce(&self, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         if analysis::start(context.recorded()).is_some() {
             return Ok(());
@@ -215,11 +217,13 @@ impl ZonedModel {
     fn measure(&mut self, point: &str, repetition: u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let probe = self.source.design.probes().find(|probe| probe.key == point);
         let (Some(probe), Some(session)) = (probe, &mut self.session) else {
-            let words =
-                format!("point {point}: the drive cannot run it any more; look at its zones with `senesce zoned list`");
+            let words = format!(
+                "point {point}: the drive cannot run it any more; inspect its zones with `senesce zoned \
+                    list`"
+            );
             return Err(Failure::new(ExitCode::RunFailed, words));
         };
-        // So that the run knows it for its own if it is cut off.
+        // So that an interrupted run recognizes its own data.
         if let Some(held) = session.claim(probe.job()).map_err(|error| at(point, &error))? {
             context.record_now(Event::Left(held))?;
         }
@@ -229,9 +233,10 @@ impl ZonedModel {
         context.record(Event::Measured { point: point.into(), repetition, values });
         match session.leftover() {
             Ok(left) => left.into_iter().for_each(|left| context.record(Event::Left(left))),
-            // What was measured stays measured; a later part of the run asks before it writes.
+            // Measured values stay valid; a later part of the run asks before it writes.
             Err(error) => context.caveat(format!(
-                "after {point} the drive did not tell what is left on it, so that this run cannot go on there without --erase: {error}"
+                "after {point} the drive did not report its contents, so this run needs --erase to continue: \
+                 {error}"
             )),
         }
         Ok(())
@@ -242,12 +247,12 @@ impl ZonedModel {
         context.progress.phase(&format!("fit {name}"), 0, "constants");
         let model = model_so_far(&self.source.start, context.recorded())?;
         let observations = self.observations(context);
-        // Constants that another drive's structure has and this model's has not are none to be found.
+        // Constants of another drive's structure that this model lacks cannot be fitted.
         let constants = Constants::of(&model)?;
         let own = block.constants.iter().filter(|key| constants.get(key).is_some()).cloned().collect();
         let block = Block { constants: own, ..block.clone() };
         let seed = context.seed.child(&format!("fit/{sweep}"));
-        // What the first sweep leaves open, the second one may tell.
+        // The second pass may determine constants that the first one leaves open.
         let known = known(context.recorded());
         let pass = if sweep + 1 == SWEEPS { Pass::Last(&known) } else { Pass::First };
         let Fitted { constants, settled } = block::fit(&model, &block, &observations, pass, seed)?;
@@ -258,7 +263,7 @@ impl ZonedModel {
         Ok(())
     }
 
-    /// What was measured here, or what tables say.
+    /// Values measured here, or from tables.
     fn observations(&self, context: &Context<'_, Self>) -> Observations {
         let mut all = block::observations(measured(context.recorded()));
         all.extend(self.source.given.clone());
@@ -266,7 +271,7 @@ impl ZonedModel {
     }
 
     fn check(&mut self, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        context.progress.phase("compare the model with what nothing was fitted to", 0, "points");
+        context.progress.phase("compare the model with values that were not fitted", 0, "points");
         let model = model_so_far(&self.source.start, context.recorded())?;
         let observations = self.observations(context);
         let checks = &self.source.design.checks;
@@ -297,7 +302,7 @@ fn measured(recorded: &Recorded<ZonedModel>) -> impl Iterator<Item = (&str, &Val
     })
 }
 
-/// How certain all constants are that were found until now.
+/// The uncertainty of all constants fitted so far.
 fn known(recorded: &Recorded<ZonedModel>) -> Known {
     let mut known = Known::default();
     for event in recorded.events() {
@@ -308,7 +313,7 @@ fn known(recorded: &Recorded<ZonedModel>) -> Known {
     known
 }
 
-/// The start model with all constants that were found until now.
+/// The start model with all constants fitted so far.
 fn model_so_far(start: &Model, recorded: &Recorded<ZonedModel>) -> Result<Model, Failure> {
     let mut constants = Constants::of(start)?;
     for event in recorded.events() {

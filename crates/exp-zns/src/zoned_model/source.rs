@@ -1,4 +1,4 @@
-//! What a model is fitted to: a drive that is measured, or tables of what others measured.
+//! The data that a model is fitted to: measurements of a drive, or tables of published values.
 
 use crate::job::cost::of_job;
 use senesce_core::failure::failed;
@@ -13,36 +13,34 @@ use senesce_zoned::survey::{Nature, Survey};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What shapes the result.
+/// The parameters that determine the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// The drive: `sim:MODEL` or a device; what was measured by others is called `tables`.
+    /// The drive: `sim:MODEL`, a device, or `tables` for published values.
     pub device: String,
-    /// Tables of what was measured by others, instead of a drive.
+    /// Tables of published values, instead of a drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableFile>,
-    /// The model whose structure is kept, and whose constants are where nothing is measured.
+    /// The model that supplies the structure, and the constants that are not measured.
     pub start: String,
-    /// How often each point is measured, at least 2.
+    /// Measurements of each point, at least 2.
     pub repetitions: u32,
-    /// Commands of an actor alone.
+    /// Commands of an actor that runs on its own.
     pub commands: u64,
-    /// Seconds of actors beside one another.
+    /// Seconds of concurrent actors.
     pub seconds: f64,
     /// Rounds of single commands.
     pub rounds: u32,
 }
 
 impl Spec {
-    /// The usual effort for a drive of this name.
     pub fn of(device: &str, start: &str) -> Self {
         let Effort { commands, seconds, rounds } = Effort::usual(device.starts_with("sim:"));
         let (device, start, tables) = (device.into(), start.into(), Vec::new());
         Self { device, tables, start, repetitions: 3, commands, seconds, rounds }
     }
 
-    /// A fit to tables.
     pub fn of_tables(files: &[PathBuf], start: &str) -> Result<Self, Failure> {
         let tables = files.iter().map(|file| TableFile::of(file)).collect::<Result<_, _>>()?;
         Ok(Self { tables, ..Self::of("tables", start) })
@@ -64,11 +62,11 @@ impl Spec {
     }
 }
 
-/// A file with a table. What is in it is part of what was asked.
+/// A file with a table, identified by its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TableFile {
-    /// Where it is.
+    /// Path.
     pub path: PathBuf,
     /// CRC-32 of its text, hexadecimal.
     pub crc32: String,
@@ -81,13 +79,13 @@ impl TableFile {
         Ok(Self { path, crc32 })
     }
 
-    /// Its text, if it is the same as when the run was asked for.
+    /// Reads the text and checks that it is unchanged since the run began.
     fn text(&self) -> Result<String, Failure> {
         let text = text_of(&self.path)?;
         match checksum(&text) == self.crc32 {
             true => Ok(text),
             false => Err(Failure::usage(format!(
-                "the table {} is not the one that this run began with; begin another run",
+                "the table {} has changed since this run began; begin another run",
                 self.path.display()
             ))),
         }
@@ -103,7 +101,6 @@ fn checksum(text: &str) -> String {
 }
 
 pub(super) struct Source {
-    /// The drive; none: tables.
     pub survey: Option<Survey>,
     pub design: Design,
     pub start: Model,
@@ -135,7 +132,7 @@ impl Source {
     }
 }
 
-/// Bytes that a point writes at most and seconds that it takes, roughly.
+/// Upper bound of the bytes that a point writes, and a rough estimate of its seconds.
 pub(super) fn cost(probe: &Probe, survey: &Survey) -> (Bytes, f64) {
     let (Work::Job(job), false) = (&probe.work, survey.nature == Nature::Simulated) else { return (Bytes(0), 0.1) };
     let checked = check(job, &survey.geometry, &survey.zones);

@@ -1,3 +1,1 @@
-//! Tests of the crate over its whole surface, in one binary.
-
 mod zns_bounds;

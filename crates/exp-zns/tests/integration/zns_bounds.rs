@@ -1,4 +1,5 @@
-//! `sim:zn540` and `sim:nvme-a` against the published tables: every group within its bound, no point beyond 2.5 times of it.
+//! Compares `sim:zn540` and `sim:nvme-a` with the published tables: every group within its bound, no point beyond 2.5
+//! times of it.
 
 use senesce_claims::{ClaimSet, Facts, decide};
 use senesce_core::interrupt::Interrupt;
@@ -21,8 +22,8 @@ use senesce_exp_zns::zns_reset_interference::ZnsResetInterference;
 use senesce_runner::{Conduct, Recorded, State, conduct};
 use senesce_zoned::job::{Activity, Span};
 
-/// All published points of one experiment, each for so long that its numbers stand; slow tails of the grid are cheap and need
-/// several fillings of a zone, reads need no more than some ten thousand commands: at low depth they need more time for them.
+/// All published points of one experiment, each long enough for stable values. Slow tails of the grid are cheap and
+/// need several fillings of a zone. Reads need only some ten thousand commands, which take longer at low depth.
 fn defaults<S: ZnsStudy>(level: Level) -> S::Spec {
     S::Spec::defaults(level)
 }
@@ -58,7 +59,7 @@ fn hold<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64, expec
     check::<S>(&environment, &values, expected)
 }
 
-/// How the claims come out, decided as the runner does.
+/// Decides the claims as the runner does.
 fn findings<S: ZnsStudy>(environment: &Environment, values: &[Values]) -> Vec<Finding> {
     let set = ClaimSet::parse(S::CLAIMS, S::PUBLISHED).unwrap();
     let facts = facts_of(&used(environment), Facts::of(Level::Quick));
@@ -73,7 +74,7 @@ fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[
     let names: Vec<&str> = found.iter().map(|group| group.group.as_str()).collect();
     assert_eq!(names, expected);
     assert!(found.iter().all(|group| group.kept), "{}", report.join("\n"));
-    // Published values that differ by more than 5 % are in the same order here, but for a few reads under writes.
+    // Published values that differ by more than 5 % keep their order, except for a few reads under writes.
     let in_order = |group: &Group| match group.group.as_str() {
         "reads-under-writes-mean" => group.misordered <= 2 && group.misordered_by < 0.07,
         _ => group.misordered == 0,
@@ -94,16 +95,16 @@ fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[
 
 /// Claims that do not hold on the model.
 const NOT_SEEN: [(&str, &str); 6] = [
-    // Four writes of 8 KiB over 2 zones are 2.2 % off on average, where the claim allows 2 %.
+    // Four writes of 8 KiB over 2 zones are 2.2 % off on average; the claim allows 2 %.
     ("zns-bandwidth", "held-out-plateau"),
-    // The study's grid has five such points: their correlation of 0.99 has too wide an interval.
+    // The study's grid has five such points: the interval of their correlation of 0.99 is too wide.
     ("zns-reset", "linear-in-blocks"),
     // Artefacts of the study's host, whose two polling threads shared a core.
     ("zns-reset-interference", "reset-p95-with-reads"),
     ("zns-reset-interference", "reset-p95-with-writes"),
     ("zns-reset-interference", "reset-p95-with-appends"),
-    // Erases delay one read in six, as the rates of reads beside resets at all depths have it; the published percentile,
-    // from a host whose reads and resets took turns on one core, does not show it.
+    // Erases delay one read in six, consistent with the rates of reads next to resets at all depths. The published
+    // percentile does not show it: on that host reads and resets took turns on one core.
     ("zns-reset-interference", "reads-p95-unmoved"),
 ];
 
@@ -198,7 +199,8 @@ fn read_interference() {
     hold::<ZnsReadInterference>(defaults::<ZnsReadInterference>(Level::Quick), 2.0, 8.0, &expected);
 }
 
-/// Unlimited writers are held to the published levels; the conventional drive's comes from whole cycles of its collector.
+/// Unlimited writers must match the published levels. The conventional drive's level comes from whole cycles of its
+/// collector.
 #[test]
 fn heavy() {
     let measured = hold::<ZnsHeavy>(defaults::<ZnsHeavy>(Level::Quick), 60.0, 60.0, &[]);
@@ -224,7 +226,7 @@ fn smoke<S: ZnsStudy>() {
 }
 
 #[test]
-fn the_smoke_level_of_every_experiment_completes() {
+fn smoke_level_of_every_experiment_completes() {
     smoke::<ZnsRequestSize>();
     smoke::<ZnsReadInterference>();
     smoke::<ZnsOpenClose>();
@@ -232,7 +234,7 @@ fn the_smoke_level_of_every_experiment_completes() {
 
 /// The null drive stands for any drive that is not the published one and whose times are not its own.
 #[test]
-fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
+fn other_drives_decide_shapes_and_show_published_values_as_context() {
     let text = include_str!("../../../../data/zoned/zn540.toml");
     let text = text.replace("name = \"zn540\"", "name = \"small\"").replace("zones = 904", "zones = 24");
     let text = text
@@ -261,7 +263,7 @@ fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
     assert!(null.caveats.iter().any(|words| words.contains("not judged")));
 }
 
-/// Every experiment on a drive with few small zones and low limits.
+/// Runs every experiment on a drive with few small zones and low limits.
 #[test]
 fn every_experiment_runs_on_a_small_drive() {
     let text = include_str!("../../../../data/zoned/zn540.toml").replace("zones = 904", "zones = 10");
