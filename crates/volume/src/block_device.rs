@@ -1,4 +1,4 @@
-//! Block devices as sysfs shows them: relatives, identity, queue settings.
+//! Block devices in sysfs: relatives, identity and queue settings.
 
 use crate::error::TargetError;
 use crate::witness::Silent;
@@ -18,11 +18,7 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// The device behind a path such as `/dev/sdb1`.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] for what is no block device, [`TargetError::Missing`] where /sys does not know it (any more);
-    /// those of stat(2).
+    /// Opens a device such as `/dev/sdb1`. [`TargetError::Missing`] if /sys does not list it.
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let found = path.metadata().map_err(TargetError::io("look at", path))?;
         if !found.file_type().is_block_device() {
@@ -39,16 +35,15 @@ impl BlockDevice {
         Ok(device)
     }
 
-    /// Whether /sys is the kernel's, and the folder of the device in it is the device's own.
+    /// Checks that /sys is a real sysfs and that the folder belongs to this device.
     fn check_listed(number: (u32, u32)) -> Result<(), Silent> {
         let (sys, path) = (Tree::sys()?, format!("dev/block/{}:{}/dev", number.0, number.1));
         match parse_number(&sys.certain(&path)?) == Some(number) {
             true => Ok(()),
-            false => Err(Silent(format!("/sys/{path}: it is of another device"))),
+            false => Err(Silent(format!("/sys/{path}: it belongs to another device"))),
         }
     }
 
-    /// The device with these numbers, if it exists.
     pub fn from_number(number: (u32, u32)) -> Option<Self> {
         let folder = fs::canonicalize(format!("/sys/dev/block/{}:{}", number.0, number.1)).ok()?;
         let name = folder.file_name()?.to_string_lossy().into_owned();
@@ -56,7 +51,7 @@ impl BlockDevice {
         Some(Self { path: Path::new("/dev").join(name.replace('!', "/")), name, number })
     }
 
-    /// The drives of this machine: whole disks with a size, without those that lie in files or memory (loop, ram, zram).
+    /// The whole disks of this machine that have a size, without loop, ram and zram devices.
     pub fn drives() -> Vec<Self> {
         let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
@@ -67,8 +62,8 @@ impl BlockDevice {
         drives
     }
 
-    /// The device below a file or directory; of what is seen through an overlay, that of its layer. `None`: its file system has
-    /// no single block device, or the layer cannot be seen from here.
+    /// The device below a file or directory; for a path in an overlay, the device of its layer. `None` if the file
+    /// system has no single block device or the layer is not accessible.
     pub fn below(path: &Path) -> Option<Self> {
         let layer = crate::overlay::layer_below(path);
         let number = split(layer.as_deref().unwrap_or(path).metadata().ok()?.dev());
@@ -80,8 +75,8 @@ impl BlockDevice {
         Self::open(&line.source).ok()
     }
 
-    /// All devices of the btrfs that `path` lies in. A path of btrfs has the number of its subvolume, which is that of no device.
-    /// Empty: it lies in another file system, or sysfs does not show the devices.
+    /// All devices of the btrfs that contains `path`. Files of btrfs report the anonymous device number of their
+    /// subvolume. Empty for other file systems, or if sysfs does not list the devices.
     pub fn of_btrfs(path: &Path) -> Vec<Self> {
         let found = fs::File::open(path).ok().and_then(|file| senesce_sys::btrfs::file_system(&file).ok());
         let Some(file_system) = found else { return Vec::new() };
@@ -93,18 +88,16 @@ impl BlockDevice {
         devices
     }
 
-    /// Major and minor number of the block device at `path`.
     pub fn number_of(path: &Path) -> Option<(u32, u32)> {
         let found = path.metadata().ok()?;
         found.file_type().is_block_device().then(|| split(found.rdev()))
     }
 
-    /// Its path in `/dev`.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The kernel's name ("sdb1").
+    /// The kernel's name, for example "sdb1".
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -118,12 +111,12 @@ impl BlockDevice {
         fs::canonicalize(&link).unwrap_or_else(|_| link.into())
     }
 
-    /// Its size; `/sys` counts in units of 512 bytes for every device (Documentation/ABI/stable/sysfs-block).
+    /// Bytes; `/sys` counts in units of 512 bytes for every device (Documentation/ABI/stable/sysfs-block).
     pub fn size(&self) -> Bytes {
         Bytes(self.attribute("size").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 512)
     }
 
-    /// A file of its sysfs folder, trimmed. `None`: the kernel does not say.
+    /// A file of its sysfs folder, trimmed.
     pub fn attribute(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder().join(name)).ok()?;
         Some(text.trim().to_string())
@@ -141,13 +134,11 @@ impl BlockDevice {
         }
     }
 
-    /// Itself, its partitions, and the disk it is a partition of.
-    ///
-    /// # Errors
-    /// Where its folder in /sys cannot be listed, as after it was detached, or something is mounted over it.
+    /// The device itself, its partitions, and the disk that contains it. Fails if its sysfs folder cannot be listed,
+    /// for example after a detach or below another mount.
     pub fn relatives(&self) -> Result<Vec<Self>, TargetError> {
         let folder = self.folder();
-        self.check_whole(&folder).map_err(|silent| silent.refusal(&self.path, "a part of it is in use"))?;
+        self.check_whole(&folder).map_err(|silent| silent.refusal(&self.path, "a partition or its disk is in use"))?;
         let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
         let partitions = entries.flatten().filter(|entry| entry.path().join("partition").exists());
         let numbers = partitions.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
@@ -159,7 +150,7 @@ impl BlockDevice {
         Ok(found)
     }
 
-    /// Whether nothing is mounted over what lies in its folder: its partitions, `holders` and `slaves`.
+    /// Checks that no other mount hides its partitions, `holders` and `slaves` in sysfs.
     fn check_whole(&self, folder: &Path) -> Result<(), Silent> {
         let (sys, below) = (Tree::sys()?, folder.strip_prefix("/sys").unwrap_or(folder).to_string_lossy().into_owned());
         for folder in [below.clone(), format!("{below}/queue")] {
@@ -175,13 +166,11 @@ impl BlockDevice {
         sys.certain(&format!("{below}/dev")).map(drop)
     }
 
-    /// Names of the devices built on it (device mapper, md).
     pub fn holders(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder().join("holders")).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
-    /// The devices that it is made of (device mapper, md).
     pub fn made_of(&self) -> Vec<Self> {
         let entries = fs::read_dir(self.folder().join("slaves")).into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
@@ -192,15 +181,15 @@ impl BlockDevice {
         file.metadata().is_ok_and(|found| found.file_type().is_block_device() && split(found.rdev()) == self.number)
     }
 
-    /// The words that name it in `--erase`: its path, and its serial number where it has one.
+    /// The words that name it in `--erase`: its path, and its serial number if it has one.
     pub fn identities(&self) -> Vec<String> {
         let mut words = vec![self.path.display().to_string()];
         words.extend(self.serial());
         words
     }
 
-    /// The word that tells it from all others of this machine, whatever they are called: the serial number of its disk (its name
-    /// where it has none), with the NVMe namespace unless that is the first (`-ns2`), and the first sector of a partition
+    /// An identifier that is unique on this machine and does not depend on /dev names: the serial number of its disk
+    /// (or its name), the NVMe namespace unless it is the first (`-ns2`), and the first sector of a partition
     /// (`-at2048`).
     pub fn word(&self) -> String {
         let disk = self.disk();
@@ -208,7 +197,7 @@ impl BlockDevice {
         word_of(&self.serial().unwrap_or_else(|| disk.name.clone()), namespace, self.start())
     }
 
-    /// The first sector of a partition, in units of 512 bytes. `None`: it is a whole disk.
+    /// The first sector of a partition, in units of 512 bytes; `None` for a whole disk.
     pub(crate) fn start(&self) -> Option<u64> {
         self.attribute("start").filter(|_| self.is_partition())?.parse().ok()
     }
@@ -222,52 +211,46 @@ impl BlockDevice {
             .find(|text| !text.is_empty())
     }
 
-    /// A file of its disk's `queue` folder.
     pub fn queue(&self, name: &str) -> Option<String> {
         self.disk().attribute(&format!("queue/{name}"))
     }
 
-    /// The size of its zones, if they must be written in order (Documentation/ABI/stable/sysfs-block, queue/chunk_sectors).
+    /// The zone size of a device with sequential zones (Documentation/ABI/stable/sysfs-block, queue/chunk_sectors).
     pub fn zone_bytes(&self) -> Option<u64> {
         let sectors: u64 = self.queue("chunk_sectors").filter(|_| self.is_zoned())?.parse().ok()?;
         Some(sectors * 512)
     }
 
-    /// Whether its zones must be written in order (Documentation/ABI/stable/sysfs-block, queue/zoned).
+    /// Whether its zones must be written sequentially (Documentation/ABI/stable/sysfs-block, queue/zoned).
     pub fn is_zoned(&self) -> bool {
         self.queue("zoned").is_some_and(|kind| kind == "host-managed")
     }
 
-    /// Sets a file of its disk's `queue` folder; returns what was there before.
+    /// Sets a file of its disk's `queue` folder and returns the previous value.
     pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
         exchange(&self.queue_file(name), value)
     }
 
-    /// The path of a file of its disk's `queue` folder.
     pub fn queue_file(&self, name: &str) -> PathBuf {
         self.disk().folder().join("queue").join(name)
     }
 
-    /// The read-ahead setting of the btrfs that is mounted from this device: btrfs reads ahead by a backing device of
-    /// its own, not by the queue's (fs/btrfs/sysfs.c, since Linux 5.9). `None`: no btrfs is mounted from it.
+    /// The read-ahead setting of the btrfs that is mounted from this device; `None` if there is not one. btrfs reads
+    /// ahead by its own backing device, not by the queue's setting (fs/btrfs/sysfs.c, since Linux 5.9).
     pub fn btrfs_read_ahead(&self) -> Option<PathBuf> {
         let mounted = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());
         let own = mounted.filter(|folder| folder.join("devices").join(&self.name).exists());
         own.map(|folder| folder.join("bdi/read_ahead_kb")).find(|path| path.exists())
     }
 
-    /// Drops what the kernel caches of the device itself.
     pub fn flush_buffers(&self) -> Result<(), TargetError> {
         let file = fs::File::open(&self.path).map_err(TargetError::io("open", &self.path))?;
         senesce_sys::block::flush_buffers(&file).map_err(TargetError::errno("flush the buffers of", &self.path))
     }
 }
 
-/// Writes a setting of the kernel and returns what was there before.
-///
-/// # Errors
-/// Where the file cannot be read (ENOENT: this kernel or device has no such setting) or written (EACCES without root, EINVAL
-/// for a value that the kernel does not take).
+/// Writes a kernel setting and returns the previous value. ENOENT if this kernel or device does not have it, EINVAL if
+/// the kernel rejects the value.
 pub fn exchange(path: &Path, value: &str) -> Result<String, TargetError> {
     let before = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
     fs::write(path, value).map_err(TargetError::io(&format!("write {value} to"), path))?;
@@ -279,10 +262,9 @@ pub fn chosen(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word)
 }
 
-/// Writes back dirty pages and drops the page, dentry and inode caches of the machine (Documentation/admin-guide/sysctl/vm.rst).
-///
-/// # Errors
-/// [`TargetError::Missing`] without root, and where /proc is read-only, as in many containers; those of writing there.
+/// Writes back dirty pages and drops the machine's page, dentry and inode caches
+/// (Documentation/admin-guide/sysctl/vm.rst). [`TargetError::Missing`] without root or if /proc is read-only, as in
+/// many containers.
 pub fn drop_caches() -> Result<(), TargetError> {
     rustix::fs::sync();
     let path = Path::new("/proc/sys/vm/drop_caches");
@@ -292,7 +274,7 @@ pub fn drop_caches() -> Result<(), TargetError> {
 fn not_dropped(error: io::Error, path: &Path) -> TargetError {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => TargetError::missing(
-            format!("the right to drop the caches of the machine ({}: {})", path.display(), errno_message(&error)),
+            format!("the right to drop the machine's caches ({}: {})", path.display(), errno_message(&error)),
             "run as root, outside of a container that has /proc read-only",
         ),
         _ => TargetError::io("write 3 to", path)(error),

@@ -1,4 +1,4 @@
-//! Claims: proof that the guard found a directory or device to be ours. Destructive functions take one.
+//! Claims: proof that the guard checked a directory or device. Destructive functions require one.
 
 mod beneath;
 
@@ -19,27 +19,24 @@ pub const MARKER: &str = ".senesce";
 
 const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
 
-/// The root directory of a mounted target: claimed for writing or only visited.
+/// The root directory of a mounted target: either claimed for writing or only visited.
 pub trait Rooted: Sized {
-    /// Whether it is ours while we hold it, so that no other run may have it.
+    /// Whether the directory is locked against other runs.
     const OURS: bool;
 
-    /// Takes the directory after the target was mounted.
-    ///
-    /// # Errors
-    /// As [`ClaimedDirectory::claim`] where it is to be ours; none where it is visited.
+    /// Takes the directory after the target is mounted.
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
 
     fn path(&self) -> &Path;
 
-    /// Gives up the descriptor, so that the file system can be unmounted.
+    /// Closes the descriptor, so that the file system can be unmounted.
     fn release(&mut self) -> Result<(), TargetError>;
 
-    /// Takes the same directory again after a remount.
+    /// Opens the same directory again after a remount.
     fn retake(&mut self) -> Result<(), TargetError>;
 }
 
-/// A directory that the guard found to be ours: new, empty, carrying our marker, or named in `--erase`.
+/// A directory that senesce may write: new, empty, with our marker, or named in `--erase`.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     path: PathBuf,
@@ -47,13 +44,10 @@ pub struct ClaimedDirectory {
 }
 
 impl ClaimedDirectory {
-    /// Claims `path`, making it if it does not exist. A non-empty directory without the marker is refused unless
-    /// `erase` repeats its path exactly.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] for foreign content that `erase` does not name, where another file system is mounted inside, and
-    /// for a marker that is a link, no regular file or another user's; those of making and opening the directory and of writing
-    /// the marker.
+    /// Claims `path` and creates it if it does not exist. Refuses:
+    /// * a non-empty directory without the marker, unless `erase` repeats its path exactly,
+    /// * a directory with another file system mounted inside,
+    /// * a marker that is a link, not a regular file, or owned by another user.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         guard::create_directory(path)?;
         let (handle, marked) = Self::look(path, erase)?;
@@ -63,12 +57,12 @@ impl ClaimedDirectory {
         Ok(Self { path: path.into(), handle })
     }
 
-    /// Refuses what [`Self::claim`] would refuse, and alters nothing.
+    /// Applies the checks of [`Self::claim`] and changes nothing.
     pub(crate) fn check(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
         Self::look(path, erase).map(|_| ())
     }
 
-    /// Opens the directory; whether it carries the marker.
+    /// Opens the directory and returns whether it has the marker.
     fn look(path: &Path, erase: Option<&str>) -> Result<(File, bool), TargetError> {
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
         check_nothing_mounted_inside(path)?;
@@ -79,7 +73,7 @@ impl ClaimedDirectory {
             return Err(TargetError::refused(
                 path.display(),
                 format!("its marker {MARKER} {found}"),
-                format!("look who made it and remove {}; no flag allows it", path.join(MARKER).display()),
+                format!("check who made it and remove {}; no flag allows it", path.join(MARKER).display()),
             ));
         }
         let own = path.to_string_lossy();
@@ -105,24 +99,21 @@ impl ClaimedDirectory {
         &self.path
     }
 
-    /// Whether what has this path, if anything, is in it: no directory above it is a link or the root of another file system.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] where one is; those of openat2(2) or, where that may not be asked, of openat(2).
+    /// Refuses `path` unless it resolves inside the directory, without links and without crossing into another file
+    /// system.
     pub fn check_beneath(&self, path: &Path) -> Result<(), TargetError> {
         let below = path.strip_prefix(&self.path).unwrap_or(path);
         match beneath::above(&self.handle, below) {
             Ok(()) => Ok(()),
             Err((above, Errno::LOOP | Errno::XDEV)) => {
                 let reason = format!("{} leads out of it, by a link or onto another file system", above.display());
-                let remedy = "name the directory that it leads to as the target; no flag allows it";
+                let remedy = "name that directory as the target; no flag allows it";
                 Err(TargetError::refused(self.path.display(), reason, remedy))
             }
             Err((above, errno)) => Err(TargetError::errno("look at", &self.path.join(above))(errno)),
         }
     }
 
-    /// Its descriptor, for `openat` and its relatives.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
@@ -139,7 +130,7 @@ impl Rooted for ClaimedDirectory {
         &self.path
     }
 
-    /// While unmounted the descriptor is /dev/null, so that a stray operation relative to it fails with ENOTDIR.
+    /// While unmounted the descriptor is /dev/null, so that a relative operation fails with ENOTDIR.
     fn release(&mut self) -> Result<(), TargetError> {
         let null = Path::new("/dev/null");
         self.handle = File::open(null).map_err(TargetError::io("open", null))?;
@@ -152,11 +143,11 @@ impl Rooted for ClaimedDirectory {
     }
 }
 
-/// What is mounted inside a directory of ours is not: removing an old tree would empty it, and the marker says nothing of it.
+/// A file system mounted inside is not covered by the marker, and removing an old tree would empty it.
 fn check_nothing_mounted_inside(path: &Path) -> Result<(), TargetError> {
     let whole = path.canonicalize().map_err(TargetError::io("resolve", path))?;
     let is_inside = |point: &Path| point != whole && point.starts_with(&whole);
-    // One that lies hidden below a later mount has no name.
+    // A mount that is hidden below a later one has no name.
     let is_seen = |point: &Path| point.symlink_metadata().is_ok();
     match guard::mounts()?.into_iter().find(|mount| is_inside(&mount.mount_point) && is_seen(&mount.mount_point)) {
         None => Ok(()),
@@ -168,7 +159,8 @@ fn check_nothing_mounted_inside(path: &Path) -> Result<(), TargetError> {
     }
 }
 
-/// How many entries of an open directory are neither the marker nor made by mkfs. A listing that fails says nothing of emptiness.
+/// Counts the entries of an open directory that are neither the marker nor created by mkfs. A listing that fails is an
+/// error, never an empty directory.
 fn count_foreign(directory: &File, path: &Path) -> Result<usize, TargetError> {
     let failed = |errno| TargetError::errno("list", path)(errno);
     let own = [".", "..", MARKER, "lost+found"];
@@ -180,44 +172,45 @@ fn count_foreign(directory: &File, path: &Path) -> Result<usize, TargetError> {
     Ok(count)
 }
 
-/// What has the marker's name in a directory.
+/// The file with the marker's name in a directory.
 #[derive(Debug, PartialEq)]
 enum Marker {
     Missing,
     Ours,
-    /// What it is instead: it would be followed, or it was put there by somebody who must not give this away.
+    /// Not a trustworthy marker: we would follow a link, or another user made it and could grant permission for this
+    /// directory.
     Foreign(String),
 }
 
 impl Marker {
-    /// Ours is a regular file of this user or of root.
+    /// Accepts a regular file of this user or of root.
     fn of(directory: &File, path: &Path) -> Result<Self, TargetError> {
         let found = match rustix::fs::statat(directory, MARKER, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(Self::Missing),
-            found => found.map_err(TargetError::errno("look at the marker in", path))?,
+            found => found.map_err(TargetError::errno("check the marker in ", path))?,
         };
         let own = [rustix::process::geteuid().as_raw(), 0];
         Ok(match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile if own.contains(&found.st_uid) => Self::Ours,
             FileType::RegularFile => Self::Foreign(format!("belongs to user {}", found.st_uid)),
             FileType::Symlink => Self::Foreign("is a symbolic link".into()),
-            _ => Self::Foreign("is no regular file".into()),
+            _ => Self::Foreign("is not a regular file".into()),
         })
     }
 }
 
-/// Writes the marker into blocks that are allocated before. Otherwise ext4 allocates them when some thread of the kernel writes
-/// back, with 2 MiB more that it keeps for small files on the processor where that thread ran (fs/ext4/mballoc.c, "locality
-/// group preallocation"): where the files of a run lie would depend on it.
+/// Writes the marker into preallocated blocks. With delayed allocation, ext4 preallocates 2 MiB for small files on the
+/// CPU of the writeback thread (fs/ext4/mballoc.c, "locality group preallocation"), and the layout of a run would
+/// depend on that CPU.
 fn write_marker(directory: &File) -> std::io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(directory, MARKER, flags, Mode::from_raw_mode(0o644))?);
-    // Where a file system cannot do it nothing is kept either.
+    // A file system without fallocate does not preallocate either.
     let _ = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, MARKER_TEXT.len() as u64);
     file.write_all(MARKER_TEXT.as_bytes())
 }
 
-/// A directory of somebody else: to be read, or to be handed to a command of the user's.
+/// A directory owned by others: to read, or to pass to a user's command.
 #[derive(Debug)]
 pub struct VisitedDirectory(PathBuf);
 
@@ -241,31 +234,27 @@ impl Rooted for VisitedDirectory {
     }
 }
 
-/// A block device that nobody uses and that holds nothing, or whose loss was allowed. It is locked against other runs
-/// while the claim lives.
+/// A block device that is unused and either empty or allowed to be erased. It is locked against other runs while the
+/// claim lives.
 #[derive(Debug)]
 pub struct ClaimedDevice {
     device: BlockDevice,
     handle: File,
     lock: File,
     erase: Option<String>,
-    /// A loop device that this process attached to an image that it guarded.
+    /// A loop device that this process attached to a guarded image.
     is_own: bool,
 }
 
 impl ClaimedDevice {
-    /// Claims a block device: refused when it is in use, when another run has it, and when it holds something unless
-    /// `erase` repeats its path or serial number.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] when it is in use, when another run has it, when others may exchange its node, and when it
-    /// holds something that `erase` does not name; as [`BlockDevice::open`]; those of opening and reading it.
+    /// Claims a block device. Refuses a device that is in use, locked by another run, whose node others may replace, or
+    /// that holds data unless `erase` repeats its path or serial number.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         Self::take(path, |file, device| guard::check_content(file, device, erase), erase, false)
     }
 
-    /// As [`Self::claim`], of a device that may hold what the caller wrote itself: `is_ours` looks, with the lock held, and what
-    /// it knows is not refused.
+    /// As [`Self::claim`], for a device that may hold data that the caller wrote. `is_ours` inspects it with the lock
+    /// held; content it recognises is not refused.
     pub fn claim_again<E: From<TargetError>>(
         path: &Path,
         erase: Option<&str>,
@@ -278,15 +267,12 @@ impl ClaimedDevice {
         Self::take(path, look, erase, false)
     }
 
-    /// Claims a device whose content is kept, or was guarded as an image file: refused only when it is in use.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] when it is in use or another run has it.
+    /// Claims a device whose content is kept, or was guarded as an image file. Refuses only a device that is in use or
+    /// locked.
     pub fn claim_unused(path: &Path) -> Result<Self, TargetError> {
         Self::take(path, |_, _| Ok(()), None, false)
     }
 
-    /// Claims a loop device of this process, whose image it guarded.
     pub(crate) fn claim_own(device: &LoopDevice) -> Result<Self, TargetError> {
         Self::take(device.path(), |_, _| Ok(()), None, true)
     }
@@ -297,7 +283,7 @@ impl ClaimedDevice {
         erase: Option<&str>,
         is_own: bool,
     ) -> Result<Self, E> {
-        // What a killed process left on it goes first.
+        // Clean up after killed processes first.
         guardian::sweep();
         let device = BlockDevice::open(path)?;
         guard::check_node(&device)?;
@@ -313,33 +299,27 @@ impl ClaimedDevice {
         Ok(claimed)
     }
 
-    /// What was opened must be what was looked at: a node can be exchanged between two system calls.
+    /// The opened device must be the one that was checked: its node can be replaced between two system calls.
     fn is_still_it(&self) -> Result<(), TargetError> {
         let by_name = BlockDevice::number_of(self.path()) == Some(self.device.number());
         match by_name && self.device.is(&self.lock) && self.device.is(&self.handle) {
             true => Ok(()),
             false => Err(TargetError::refused(
                 self.path().display(),
-                "another device took its name while it was looked at",
-                "look what it is now, and run again",
+                "another device took its name during the check",
+                "check which device it is now, and run again",
             )),
         }
     }
 
-    /// Asks once more, on the open descriptor, just before the first destructive write: nobody has begun to use it, and it
-    /// holds nothing that its claim did not allow.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] as for [`Self::claim`].
+    /// Checks once more, on the open descriptor just before the first destructive write, that the device is unused and
+    /// holds only what the claim allowed.
     pub fn check_again(&self) -> Result<(), TargetError> {
         self.check_unused_again()?;
         guard::check_signatures(&self.handle, &self.device, self.erase.as_deref())
     }
 
-    /// The same where its content was known when it was claimed: only that nobody has begun to use it.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] when somebody has.
+    /// As [`Self::check_again`], without the check of its content.
     pub fn check_unused_again(&self) -> Result<(), TargetError> {
         self.is_still_it()?;
         check_device(&self.device, self.is_own)
@@ -349,7 +329,6 @@ impl ClaimedDevice {
         self.device.path()
     }
 
-    /// What sysfs knows about it.
     pub fn device(&self) -> &BlockDevice {
         &self.device
     }
@@ -363,7 +342,6 @@ impl ClaimedDevice {
         self.lock.try_clone().ok()
     }
 
-    /// Open for reading and writing.
     pub fn file(&self) -> &File {
         &self.handle
     }

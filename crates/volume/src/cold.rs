@@ -1,4 +1,4 @@
-//! What makes a file system cold: the proof that it has ended, and nothing left in the cache of its device.
+//! Cold file systems: proof that a file system has ended and that the cache of its device is empty.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -11,16 +11,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a file system may live on after its unmount: others may look around in it, or hold it for a moment.
+/// How long a file system may stay alive after its unmount, for example while another process scans it.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Between two looks. No event tells the end of a file system.
+/// Polling interval: the kernel reports no event when a file system ends.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until the unmounted file system has ended. Copies of our mounts in other mount namespaces are unmounted there; who
-/// else holds it is named in a refusal.
+/// Waits until the unmounted file system has ended. Copies of our mounts in other mount namespaces are unmounted; other
+/// holders are named in the refusal.
 ///
-/// The kernel's own account is the proof: a file system holds its device exclusively from mount to end, so an exclusive open
-/// fails while it lives anywhere (open(2), `O_EXCL` on block devices; true for ext4, xfs, btrfs, f2fs and nilfs2).
+/// The proof is an exclusive open, which fails while a file system holds its device anywhere (open(2), `O_EXCL` on
+/// block devices; true for ext4, xfs, btrfs, f2fs and nilfs2).
 pub(crate) fn wait_for_end(identity: &Identity) -> Result<(), TargetError> {
     let deadline = Instant::now() + LIMIT;
     while !has_ended(&identity.source)? {
@@ -31,7 +31,7 @@ pub(crate) fn wait_for_end(identity: &Identity) -> Result<(), TargetError> {
             break;
         }
         if Instant::now() > deadline {
-            let found = "its file system lives on after the unmount, with all that it caches";
+            let found = "its file system stays alive after the unmount, with all its caches";
             return Err(in_use(identity, found, &holders(identity)));
         }
         std::thread::sleep(PAUSE);
@@ -39,34 +39,31 @@ pub(crate) fn wait_for_end(identity: &Identity) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Whether no file system lives on the device, in any mount namespace.
+/// Whether no file system uses the device, in any mount namespace.
 pub(crate) fn has_ended(device: &Path) -> Result<bool, TargetError> {
     match File::options().read(true).custom_flags(libc::O_EXCL).open(device) {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(false),
-        Err(error) => Err(TargetError::io("open for itself alone", device)(error)),
+        Err(error) => Err(TargetError::io("open exclusively", device)(error)),
     }
 }
 
-/// Refuses a mounted device for `found`, naming who uses it.
 pub(crate) fn in_use(identity: &Identity, found: &str, holders: &[Holder]) -> TargetError {
-    let remedy = "then do the same again";
+    let remedy = "then repeat the command";
     let (who, remedy) = match holders.first() {
         Some(first) => {
             let all: Vec<String> = holders.iter().map(ToString::to_string).collect();
             (all.join("; "), format!("{}, {remedy}", first.remedy))
         }
         None => (
-            "nobody who can be seen from here has it: a mount namespace without a process, or one of another container"
-                .into(),
-            format!("end what was started while it was mounted, {remedy}"),
+            "no visible process has it: a mount namespace without a process, or one of another container".into(),
+            format!("end the programs that were started while it was mounted, {remedy}"),
         ),
     };
     TargetError::refused(identity.source.display(), format!("{found}: {who}"), remedy)
 }
 
-/// Empties the cache of a device on which no file system is mounted, and proves it where the kernel tells (cachestat(2), since
-/// Linux 6.5).
+/// Drops the cache of an unmounted device. Where cachestat(2) exists (Linux 6.5), verifies that no page is left.
 pub(crate) fn drop_device_cache(device: &BlockDevice) -> Result<(), TargetError> {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -75,20 +72,20 @@ pub(crate) fn drop_device_cache(device: &BlockDevice) -> Result<(), TargetError>
         let pages = cached_pages(&file).map_err(TargetError::errno("ask for the cached pages of", device.path()))?;
         match pages {
             None | Some(0) => return Ok(()),
-            // Whoever looks for signatures on every device that changes reads its first and last blocks.
+            // udev reads the first and last blocks of every device that changes.
             Some(_) if Instant::now() < deadline => std::thread::sleep(PAUSE),
             Some(pages) => {
                 return Err(TargetError::refused(
                     device.path().display(),
                     format!("{pages} pages of it stay in memory after its cache was dropped"),
-                    "a program reads or maps the device: end it, then do the same again",
+                    "a program reads or maps the device: end it, then repeat the command",
                 ));
             }
         }
     }
 }
 
-/// Bytes of the file below a loop device that are in memory.
+/// Cached bytes of the file below a loop device.
 pub(crate) fn cached_of_backing(device: &BlockDevice) -> Option<Bytes> {
     let file = loop_device::backing_file_of(device)?;
     let in_memory =

@@ -1,8 +1,8 @@
-//! Commands on a mount of ours, and all that they start: they end before the mount goes away, also after `kill -9`.
+//! Commands on our mounts, with all processes they start. They end before the unmount, also after `kill -9`.
 //!
-//! Root runs them in a control group of their own (cgroups(7)): version 2, else the freezer of version 1. A program can leave it
-//! with root's help (systemd-run, pam_systemd), an ordinary user and some containers have none. So each of them also has a mark in
-//! its environment, which its children inherit. Without a control group, processes that started later and use the mount
+//! Root runs them in a control group (cgroups(7)): version 2, else the freezer of version 1. A program can leave the
+//! group through a root service (systemd-run, pam_systemd), and ordinary users and some containers have no group. So
+//! every process also inherits a mark in its environment. Without a control group, later processes that use the mount
 //! are ended too.
 
 use crate::error::TargetError;
@@ -23,41 +23,39 @@ use std::time::{Duration, Instant};
 
 const MARK: &str = "SENESCE_COMMAND_GROUP";
 
-/// How the names of control groups begin.
 const PREFIX: &str = "senesce-commands-";
 
 /// Hierarchies in which a group may be made, each with its controller in /proc/PID/cgroup.
 const HIERARCHIES: [(&str, &str); 3] =
     [("/sys/fs/cgroup", ""), ("/sys/fs/cgroup/unified", ""), ("/sys/fs/cgroup/freezer", "freezer")];
 
-/// How long killed processes may take to end.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a command may take to end by itself after SIGTERM.
+/// Time for a command to end after SIGTERM.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How often the wish to stop is read; the end of a command wakes at once.
+/// Polling interval for the user's interrupt; the end of a command is noticed at once.
 const BETWEEN_READS: Duration = Duration::from_millis(100);
 
-/// Clock ticks in a second (USER_HZ, 100 on all architectures of Linux but alpha and ia64).
+/// USER_HZ: 100 on all Linux architectures except alpha and ia64.
 const TICKS_PER_SECOND: u128 = 100;
 
-/// By what the processes of a group are found.
+/// The criteria by which the processes of a group are found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Members {
     control_group: Option<PathBuf>,
     mark: String,
-    /// What they work on; without a control group its users count too. `None`: only those with the mark do.
+    /// The directory they work on. Without a control group its users count too. `None`: only marked processes count.
     place: Option<PathBuf>,
-    /// They started at or after this time, in clock ticks since boot.
+    /// Processes that started at or after this time, in clock ticks since boot.
     since_ticks: u64,
 }
 
 #[derive(Debug)]
 pub struct CommandGroup {
     members: Members,
-    /// Let what is left running continue, such as the server of a mount.
+    /// Lets remaining processes run, such as the server of a mount.
     spares: bool,
     guardian: Guardian,
 }
@@ -84,7 +82,8 @@ impl CommandGroup {
         Self::new(None, Some(place.into()))
     }
 
-    /// For commands whose start is measured, or which may leave servers behind: they are only marked, which takes no time.
+    /// For commands whose start is measured, or that may leave servers running. They are only marked, which takes no
+    /// time.
     pub fn marked() -> Result<Self, TargetError> {
         let mut group = Self::new(None, None)?;
         group.spares = true;
@@ -92,7 +91,7 @@ impl CommandGroup {
     }
 
     fn new(control_group: Option<PathBuf>, place: Option<PathBuf>) -> Result<Self, TargetError> {
-        // Of a directory of the user's, others than the commands are users too.
+        // Unrelated programs use a directory of the user's too.
         let is_ours = |place: &PathBuf| runtime::folder().is_ok_and(|folder| place.starts_with(folder));
         let place = place.filter(is_ours);
         let since_ticks = (senesce_sys::clock::since_boot().as_millis() * TICKS_PER_SECOND / 1000) as u64;
@@ -100,7 +99,6 @@ impl CommandGroup {
         Ok(Self { guardian: Guardian::of_commands(members.clone())?, members, spares: false })
     }
 
-    /// Starts a command as a member.
     pub fn start(&self, command: &mut Command) -> io::Result<Child> {
         command.env(MARK, &self.members.mark);
         if let Some(group) = &self.members.control_group {
@@ -109,14 +107,14 @@ impl CommandGroup {
         command.spawn()
     }
 
-    /// Runs a command to its end, or until the user stops this process.
+    /// Runs a command until it ends or the user interrupts senesce.
     pub fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
         let mut child = self.start(command)?;
         self.wait(&child)?;
         child.wait()
     }
 
-    /// The same, and collects the outputs that are piped.
+    /// The same, and collects piped output.
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
         let child = self.start(command)?;
         let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
@@ -130,7 +128,7 @@ impl CommandGroup {
         self.wait_for(&pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
     }
 
-    /// Waits for the end of a member; when the user stops this process all members get SIGTERM, then SIGKILL.
+    /// Waits for a member to end. On an interrupt, all members get SIGTERM, then SIGKILL.
     fn wait_for(&self, handle: &impl std::os::fd::AsFd) -> io::Result<()> {
         while !ends_within(handle, BETWEEN_READS)? {
             if interrupt::requested() {
@@ -144,7 +142,7 @@ impl CommandGroup {
         Ok(())
     }
 
-    /// Ends what the commands left running, with a warning.
+    /// Ends remaining processes, with a warning.
     pub fn end(mut self) -> io::Result<()> {
         for process in self.members.list() {
             tracing::warn!("ended {}, which a command left running", name_of(process));
@@ -152,7 +150,6 @@ impl CommandGroup {
         self.guardian.undo()
     }
 
-    /// Lets what the commands left running continue.
     pub fn release(mut self) -> io::Result<()> {
         if let Some(group) = &self.members.control_group
             && let Some(parent) = group.parent()
@@ -164,8 +161,8 @@ impl CommandGroup {
     }
 }
 
-/// The program is a member before it begins. A group that was removed meanwhile takes no member, and nothing may start
-/// that its guardian has missed.
+/// Adds the program to the group before exec. Entering fails if the group was removed meanwhile, because the guardian
+/// would miss the process.
 fn enter(command: &mut Command, members: File) {
     // SAFETY: write may be called between fork and exec (signal-safety(7)).
     unsafe {
@@ -176,7 +173,7 @@ fn enter(command: &mut Command, members: File) {
     }
 }
 
-/// Takes a command out of the groups of a program that runs this one: it serves or watches longer.
+/// Takes a command out of all groups: it serves or watches longer than they live.
 pub fn exempt(command: &mut Command) {
     command.env_remove(MARK);
     for outer in HIERARCHIES.iter().filter_map(|(root, controller)| own_group(root, controller)) {
@@ -195,7 +192,6 @@ fn unique_name() -> String {
     format!("{PREFIX}{}-{}", Owner::current(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The control group of this process in a hierarchy that is there.
 fn own_group(root: &str, controller: &str) -> Option<PathBuf> {
     let root = Path::new(root);
     let marker = if controller.is_empty() { "cgroup.controllers" } else { "cgroup.procs" };
@@ -213,7 +209,7 @@ impl std::fmt::Display for Members {
 }
 
 impl Members {
-    /// Ends all of them and removes their control group; `false`: there were none.
+    /// Ends all members and removes their control group. Returns `false` if the group was empty.
     pub(crate) fn end(&self) -> io::Result<bool> {
         let deadline = Instant::now() + END_LIMIT;
         let mut found = match &self.control_group {
@@ -277,13 +273,14 @@ fn has_mark(process: u32, mark: &str) -> bool {
     text.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
-/// The device of the file system that is mounted on a place itself: of a directory in another file system every user would count.
+/// The device number of the file system whose root is `place`; `None` for other directories, which unrelated programs
+/// use too.
 fn mounted_device(place: &Path) -> Option<u64> {
     let line = guard::mounts().ok()?.into_iter().rfind(|line| line.mount_point == place)?;
     Some(rustix::fs::makedev(line.device.0, line.device.1))
 }
 
-/// Whether a process has its working directory, its root, its program or an open file there.
+/// Whether the process has its working directory, root, program or an open file there.
 fn uses(process: u32, device: u64) -> bool {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let open = numbers(&folder.join("fd")).into_iter().map(|number| folder.join("fd").join(number.to_string()));
@@ -296,7 +293,7 @@ fn numbers(folder: &Path) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// `sleep 600 (process 4711)`
+/// For example `sleep 600 (process 4711)`.
 fn name_of(process: u32) -> String {
     let read = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
     let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
@@ -310,14 +307,14 @@ fn below(group: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// Those of the groups below it included.
+/// Includes members of nested groups.
 fn members_of(group: &Path) -> Vec<u32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     let own = text.lines().filter_map(|line| line.parse().ok()).filter(|process| *process > 0);
     own.chain(below(group).iter().flat_map(|group| members_of(group))).collect()
 }
 
-/// A group can be removed when nobody is in it: then nobody can come into it any more either.
+/// rmdir succeeds only on an empty group, and a removed group accepts no process.
 fn end_control_group(group: &Path, deadline: Instant) -> io::Result<bool> {
     let mut found = false;
     loop {
@@ -343,8 +340,8 @@ fn remove(group: &Path) -> Result<bool, Errno> {
     }
 }
 
-/// cgroup.kill is of Linux 5.14 (Documentation/admin-guide/cgroup-v2.rst). Without it the members are frozen, so that none starts
-/// another, and killed one by one.
+/// Uses cgroup.kill (Linux 5.14, Documentation/admin-guide/cgroup-v2.rst). Without it, freezes the members, so that
+/// none can fork, and kills them one by one.
 fn kill_all(group: &Path) {
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;

@@ -1,4 +1,4 @@
-//! A file system that senesce does not know, by the commands of whoever does: bcachefs, ZFS, one that is being written.
+//! A file system that the user defines by commands, such as bcachefs or ZFS.
 
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
@@ -7,28 +7,28 @@ use crate::file_system::programs::{Ended, run};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Commands for the shell. `$DEVICE` is the device, `$MNT` the directory on which it is mounted.
+/// Shell commands. `$DEVICE` is the device, `$MNT` the mount point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomFileSystem {
-    /// Makes it on `$DEVICE`.
+    /// Makes the file system on `$DEVICE`.
     pub mkfs: String,
     /// Mounts `$DEVICE` on `$MNT`.
     pub mount: String,
-    /// Unmounts `$MNT`, so that `$DEVICE` is free; empty: umount(2) does.
+    /// Unmounts `$MNT` and releases `$DEVICE`; empty: umount(2).
     pub unmount: String,
-    /// Checks `$DEVICE`, which is not mounted, and changes nothing; empty: there is no checker.
+    /// Checks the unmounted `$DEVICE` without changing it; empty: not checked.
     pub check: String,
 }
 
 impl CustomFileSystem {
-    /// Makes it on a claimed device. Returns the command.
+    /// Makes the file system on a claimed device and returns the command.
     pub fn make(&self, device: &ClaimedDevice) -> Result<String, TargetError> {
         device.check_again()?;
         done(shell(&self.mkfs, device.path(), None)?)?;
         Ok(self.mkfs.clone())
     }
 
-    /// Mounts it; that something is mounted then is looked at, and not believed. Returns what lay on the point before.
+    /// Mounts it, checks that the mount exists, and returns the file system that was below the mount point before.
     pub(crate) fn mount(&self, device: &Path, point: &Path) -> Result<Beneath, TargetError> {
         let beneath = Beneath(device_of(point)?);
         done(shell(&self.mount, device, Some(point))?)?;
@@ -37,12 +37,13 @@ impl CustomFileSystem {
             true => Err(TargetError::Program {
                 command: self.mount.clone(),
                 status: "exit status: 0".into(),
-                output: format!("nothing is mounted on $MNT ({}) after it", point.display()),
+                output: format!("$MNT ({}) is not mounted after it", point.display()),
             }),
         }
     }
 
-    /// Unmounts it by its command. `false`: it has none, or something is still mounted, whatever the command said.
+    /// Unmounts it by its command. Returns `false` without such a command, or if something is still mounted, whatever
+    /// its exit status.
     pub(crate) fn unmount(&self, device: &Path, point: &Path, beneath: Beneath) -> Result<bool, TargetError> {
         if self.unmount.trim().is_empty() {
             return Ok(false);
@@ -51,7 +52,7 @@ impl CustomFileSystem {
         beneath.is_bare(point)
     }
 
-    /// Runs its checker. `None`: it has none.
+    /// `None` without a check command.
     pub(crate) fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         if self.check.trim().is_empty() {
             return Ok(None);
@@ -61,12 +62,12 @@ impl CustomFileSystem {
     }
 }
 
-/// The file system that a mount point is a directory of: its device number.
+/// The device number of the file system that contains the mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beneath(u64);
 
 impl Beneath {
-    /// Whether nothing is mounted on the point any more. Some programs remove it with the mount.
+    /// Whether nothing is mounted on the point any more. Some programs remove the directory when they unmount.
     fn is_bare(self, point: &Path) -> Result<bool, TargetError> {
         match rustix::fs::stat(point) {
             Ok(found) => Ok(found.st_dev == self.0),
@@ -76,7 +77,7 @@ impl Beneath {
     }
 }
 
-/// The same command after the end of the process that mounted, within a minute: who sweeps must not wait for ever.
+/// Unmounts after the end of the process that mounted, within a minute: the clean-up must not wait for ever.
 pub(crate) fn unmount_for(command: &str, device: &Path, point: &Path) -> Result<(), TargetError> {
     done(in_shell(&["timeout", "--kill-after=5", "60", "sh", "-c"], command, device, Some(point))?)
 }
@@ -110,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_mounts_nothing_is_not_believed() {
+    fn mount_command_without_mount_fails() {
         let directory = tempfile::tempdir().unwrap();
         let refused =
             |mount: &str| custom(mount).mount(Path::new("/dev/null"), directory.path()).unwrap_err().to_string();
-        assert!(refused("true").contains("nothing is mounted"), "{}", refused("true"));
+        assert!(refused("true").contains("is not mounted"), "{}", refused("true"));
         assert!(refused("echo no module >&2; exit 1").contains("no module"));
     }
 

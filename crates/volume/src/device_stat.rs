@@ -1,11 +1,11 @@
-//! What a block device counted itself: the second account of every trace and of every cold read.
+//! I/O counters of a block device, the cross-check of every trace and cold read.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use serde::{Deserialize, Serialize};
 
-/// Requests that a block device completed, and their bytes (Documentation/block/stat.rst): since it came into being, or
-/// between two looks. An image that is attached anew may get a device that counted before.
+/// Completed requests of a block device and their bytes (Documentation/block/stat.rst), as totals or as a difference.
+/// An image that is attached again may get a device whose counters are not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceStat {
     /// Read requests.
@@ -24,34 +24,31 @@ pub struct DeviceStat {
     pub flushes: u64,
 }
 
-/// The unit of sectors there, whatever the device's own.
+/// The unit of the sector counters, independent of the device.
 const SECTOR: u64 = 512;
 
 impl DeviceStat {
-    /// What `device` counted until now.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] when the device is gone, when its counting is turned off (`queue/iostats`), and before Linux
-    /// 5.5, which counted no flushes.
+    /// Reads the counters of `device`. [`TargetError::Missing`] if the device is gone, if accounting is off
+    /// (`queue/iostats`), or before Linux 5.5, which does not count flushes.
     pub fn of(device: &BlockDevice) -> Result<Self, TargetError> {
         let text = device.attribute("stat").ok_or_else(|| {
             TargetError::missing(format!("/sys/class/block/{}/stat", device.name()), "the device may be gone")
         })?;
         if device.queue("iostats").as_deref() == Some("0") {
             return Err(TargetError::missing(
-                format!("the counts of {}, which are turned off,", device.name()),
+                format!("the I/O counters of {}, which are turned off,", device.name()),
                 format!("turn them on: echo 1 > {}", device.queue_file("iostats").display()),
             ));
         }
         Self::parse(&text).ok_or_else(|| {
             TargetError::missing(
-                format!("the counts of discards and flushes in /sys/class/block/{}/stat", device.name()),
+                format!("the discard and flush counters in /sys/class/block/{}/stat", device.name()),
                 "Linux 5.5 or newer is needed",
             )
         })
     }
 
-    /// The counts of two devices together.
+    /// The sum over two devices.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self {
             reads: self.reads + other.reads,
@@ -68,7 +65,7 @@ impl DeviceStat {
         self.reads + self.writes + self.discards + self.flushes
     }
 
-    /// What was counted since `earlier`.
+    /// The difference to `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             reads: self.reads.wrapping_sub(earlier.reads),

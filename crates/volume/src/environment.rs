@@ -1,4 +1,4 @@
-//! What a result depends on below the mount point: file system, mount options, queue, device, wear.
+//! Environment facts of a result below the mount point: file system, mount options, queue, device and wear.
 
 use crate::block_device::{BlockDevice, chosen};
 use crate::file_system::{self, FileSystem};
@@ -40,7 +40,6 @@ pub(crate) fn mounted(facts: &mut Environment, point: &Path, known: Option<FileS
     }
 }
 
-/// Facts about the device: queue settings, scheduler, model, firmware, wear.
 pub(crate) fn device(facts: &mut Environment, device: &BlockDevice) {
     facts.put("device.name", device.name());
     facts.put("device.size_bytes", device.size().0.to_string());
@@ -65,10 +64,10 @@ pub(crate) fn device(facts: &mut Environment, device: &BlockDevice) {
     facts.put("device.wear", wear(&disk));
 }
 
-/// The wear that a drive tells (SMART), or why there is none.
+/// The wear that a drive reports (SMART), or the reason why it is unknown.
 fn wear(disk: &BlockDevice) -> String {
     if ["loop", "ram", "zram"].iter().any(|kind| disk.name().starts_with(kind)) {
-        return "not applicable: no drive".into();
+        return "not applicable: not a drive".into();
     }
     let path = disk.path().to_string_lossy().into_owned();
     let (command, package) = match disk.name().starts_with("nvme") {
@@ -80,11 +79,11 @@ fn wear(disk: &BlockDevice) -> String {
         Ok(output) => return format!("not readable: {} {}", output.command, output.status),
         Err(error) => return format!("not readable: {error}"),
     };
-    wear_from_json(&output).unwrap_or_else(|| "not told by the drive".into())
+    wear_from_json(&output).unwrap_or_else(|| "not reported by the drive".into())
 }
 
-/// Percentage used of NVMe (NVM Express base specification, SMART log, byte 5), or the ATA attributes that count wear:
-/// 177 Wear_Leveling_Count, 231 SSD_Life_Left, 233 Media_Wearout_Indicator.
+/// Percentage used of NVMe (NVM Express base specification, SMART log, byte 5), or the ATA wear attributes: 177
+/// Wear_Leveling_Count, 231 SSD_Life_Left, 233 Media_Wearout_Indicator.
 fn wear_from_json(text: &str) -> Option<String> {
     let start = text.find('{')?;
     let value: serde_json::Value = serde_json::Deserializer::from_str(&text[start..]).into_iter().next()?.ok()?;
@@ -107,12 +106,12 @@ fn mount_line(point: &Path) -> Option<MountLine> {
     below.enumerate().max_by_key(|(index, line)| (line.mount_point.as_os_str().len(), *index)).map(|(_, line)| line)
 }
 
-/// The type of the file system that holds `path`.
+/// The type of the file system that contains `path`.
 pub(crate) fn file_system_name(path: &Path) -> String {
     mount_line(path).map_or_else(|| "unknown".into(), |line| line.file_system)
 }
 
-/// The same as one of those that senesce can make.
+/// The same, as one of the file systems that senesce can make.
 pub(crate) fn file_system_of(path: &Path) -> Option<FileSystem> {
     file_system_name(path).parse().ok()
 }

@@ -1,23 +1,18 @@
-//! The error type of this crate.
-
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::output::Obstacle;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// It holds data or is in use.
     #[error("refused to use {target}: {found}; {remedy}")]
     Refused {
         target: String,
         found: String,
-        /// The flag or step that would allow it.
+        /// The flag or step that allows it.
         remedy: String,
     },
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     #[error("{command} failed ({status}): {output}")]
@@ -29,19 +24,18 @@ pub enum TargetError {
     },
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },
-    /// A block trace in which requests are missing, so that nothing may be computed from it.
+    /// A block trace with missing requests, from which nothing may be computed.
     #[error("the block trace of {device} is not valid: {problems}; run it again, without other tracers if that helps")]
     InvalidTrace { device: String, problems: String },
-    /// The words that name it are wrong.
     #[error("{0}")]
     Usage(String),
-    /// Data that were read are not what they should be (a foreign trace, a damaged snapshot).
+    /// A file that is damaged or in an unexpected format, such as a foreign trace or a snapshot.
     #[error("{path}: {problem}")]
     Damaged { path: PathBuf, problem: String },
 }
 
 impl TargetError {
-    /// For `map_err`: `operation` on `path` failed.
+    /// For `map_err`.
     pub fn io(operation: &str, path: &Path) -> impl FnOnce(io::Error) -> TargetError {
         let (operation, path) = (operation.to_string(), path.to_path_buf());
         move |source| {
@@ -50,21 +44,18 @@ impl TargetError {
         }
     }
 
-    /// The same for the error type of `rustix`.
     pub fn errno(operation: &str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> TargetError {
         let wrap = Self::io(operation, path);
         move |errno| wrap(errno.into())
     }
 
-    /// `target` is not ours or in use.
     pub fn refused(target: impl ToString, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Refused { target: target.to_string(), found: found.into(), remedy: remedy.into() }
     }
 
-    /// Something stands where a directory belongs.
     pub(crate) fn of_obstacle(found: &Obstacle) -> Self {
         match found.planted {
-            true => Self::refused(found.path.display(), format!("it is {}", found.found), "name the place itself"),
+            true => Self::refused(found.path.display(), format!("it is {}", found.found), "name the directory itself"),
             false => Self::Usage(found.to_string()),
         }
     }
@@ -73,7 +64,6 @@ impl TargetError {
         Self::Missing { what: what.into(), remedy: remedy.into() }
     }
 
-    /// `path` holds something unexpected.
     pub fn damaged(path: &Path, problem: impl Into<String>) -> Self {
         Self::Damaged { path: path.into(), problem: problem.into() }
     }

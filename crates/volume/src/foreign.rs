@@ -1,4 +1,4 @@
-//! Every parser of foreign data on bytes in memory, for the fuzz targets in `fuzz/` and the test of their corpus.
+//! Entry points to all parsers of foreign data, for the fuzz targets in `fuzz/` and the test of their corpus.
 
 use crate::images::PackManifest;
 use crate::trace::{BlockTrace, blkparse as text, blktrace as binary, columns};
@@ -22,10 +22,8 @@ pub fn trace_columns(bytes: &[u8]) {
     }
 }
 
-/// A trace file of ours.
-///
-/// # Panics
-/// When a trace gives another number of requests than it says it has: a defect that the fuzzer looks for.
+/// A trace file of senesce. Panics if the number of requests differs from the header's, which is a defect that the
+/// fuzzer searches.
 pub fn block_trace(bytes: &[u8]) {
     if let Ok(trace) = BlockTrace::from_bytes(bytes, Path::new("fuzz")) {
         let requests = trace.iter().count();
@@ -37,7 +35,7 @@ pub fn image_pack(bytes: &[u8]) {
     let _ = PackManifest::read(&mut &*bytes, Path::new("fuzz"));
 }
 
-/// A page of the kernel's trace ring buffer, with the event formats that kernels have had.
+/// A page of the kernel's trace ring buffer, with the event formats of several kernels.
 pub fn trace_page(bytes: &[u8]) {
     crate::trace::judge_page(bytes);
 }

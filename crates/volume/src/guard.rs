@@ -1,4 +1,4 @@
-//! Who uses a block device and what lies on it: the questions whose default answer refuses.
+//! Checks of the users and content of a block device. Any doubt is a refusal.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -14,10 +14,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A line of `/proc/self/mountinfo` (proc(5)), as far as it is needed here.
+/// The parts of a line in `/proc/self/mountinfo` (proc(5)) that senesce uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountLine {
-    /// Major and minor number of the file system's device (anonymous for btrfs and others).
+    /// Device number of the file system (anonymous for btrfs and others).
     pub device: (u32, u32),
     pub root: String,
     pub mount_point: PathBuf,
@@ -27,17 +27,14 @@ pub struct MountLine {
     pub source: PathBuf,
 }
 
-/// All mounts that this process sees.
-///
-/// # Errors
-/// [`TargetError::Missing`] where /proc cannot be read, or is not this machine's.
+/// All mounts visible to this process. [`TargetError::Missing`] if /proc cannot be read or is not a real procfs.
 pub fn mounts() -> Result<Vec<MountLine>, TargetError> {
     mounted().map_err(|silent| {
-        TargetError::missing(format!("the table of mounts ({silent})"), "mount it: mount -t proc proc /proc")
+        TargetError::missing(format!("the mount table ({silent})"), "mount it: mount -t proc proc /proc")
     })
 }
 
-/// The same; the table is never empty, as the root is mounted.
+/// As [`mounts`]. The table is never empty, because the root is mounted.
 pub(crate) fn mounted() -> Result<Vec<MountLine>, Silent> {
     let lines = parse_mounts(&Tree::proc()?.certain("thread-self/mountinfo")?);
     match lines.is_empty() {
@@ -65,7 +62,7 @@ fn parse_mount_line(line: &str) -> Option<MountLine> {
     })
 }
 
-/// Blanks, tabs, newlines and backslashes are written as three octal digits there.
+/// Blanks, tabs, newlines and backslashes are escaped as three octal digits.
 pub(crate) fn unescape(text: &str) -> String {
     let mut out = Vec::new();
     let bytes = text.as_bytes();
@@ -86,7 +83,7 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Refuses a block device that holds something, unless `erase` repeats its identity. `file` is its open descriptor.
+/// Refuses a block device that holds data, unless `erase` repeats its identity. `file` is its open descriptor.
 pub(crate) fn check_content(file: &File, device: &BlockDevice, erase: Option<&str>) -> Result<(), TargetError> {
     let (path, size) = (device.path(), device.size().0);
     let mut found = signature::probe(file, size, path)?;
@@ -99,13 +96,13 @@ pub(crate) fn check_content(file: &File, device: &BlockDevice, erase: Option<&st
     allow_erase(&device.identities(), found.as_deref(), erase)
 }
 
-/// Data of an unknown kind: of a loop device, all that its file holds; else a sample.
+/// Data of an unknown kind: checks all data of a loop device's file, and a sample of other devices.
 fn data_of(file: &File, device: &BlockDevice) -> Result<Option<String>, TargetError> {
     let (path, size) = (device.path(), device.size().0);
-    // What is written to the device may not have reached its file yet.
+    // Data written to the device may not have reached its file yet.
     file.sync_all().map_err(TargetError::io("sync", path))?;
     let known = loops::data_ranges(device, size);
-    // Its file may have no name here.
+    // The file may have no name in this mount namespace.
     let whole = || loops::is_loop(device).then(|| vec![Range { start: 0, end: size }]);
     let Some(ranges) = known.or_else(whole) else {
         let found = signature::sample(file, size, path)?;
@@ -122,14 +119,14 @@ fn data_of(file: &File, device: &BlockDevice) -> Result<Option<String>, TargetEr
     Ok(None)
 }
 
-/// The part of [`check_content`] that takes no time, for a second look.
+/// The fast part of [`check_content`], for the second check.
 pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<&str>) -> Result<(), TargetError> {
     let found = signature::probe(file, device.size().0, device.path())?;
     allow_erase(&device.identities(), found.as_deref(), erase)
 }
 
-/// Programs that make file systems take a name. One outside of /dev, or in a folder there that everybody may write, can lead to
-/// another device when they open it.
+/// mkfs takes a path. A node outside of /dev, or in a world-writable folder there, can lead to another device when mkfs
+/// opens it.
 pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
     let path = device.path();
     let folders = path.ancestors().skip(1);
@@ -141,16 +138,13 @@ pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
     let own = Path::new("/dev").join(device.name().replace('!', "/"));
     Err(TargetError::refused(
         path.display(),
-        "its node lies where it may be exchanged",
+        "its node lies where other users can replace it",
         format!("name the device by its node in /dev: {}", own.display()),
     ))
 }
 
-/// Refuses a block device in use; no flag allows it.
-///
-/// # Errors
-/// [`TargetError::Refused`] with who uses it: a mount, swap, a device over it, a process that has it or the file below it open for
-/// writing, and where a question about it has no answer; as [`use_of`].
+/// Refuses a block device in use, or whose use cannot be determined; no flag allows it. In use means mounted, swap
+/// space, held by another device, or open for writing in a process (itself or the file below it).
 pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
     let files = in_use::files_below(device);
     let files = files.map_err(|silent| silent.refusal(device.path(), "another process has the file below it open"))?;
@@ -159,7 +153,8 @@ pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
     written.map_err(|silent| silent.refusal(device.path(), "another process has it open"))
 }
 
-/// The same for a loop device that this process has attached to an image that it guarded: who else has it open may be unknown.
+/// As [`check_unused`], for a loop device that this process attached to a guarded image. Here it may be unknown who
+/// else has it open.
 pub(crate) fn check_own_unused(device: &BlockDevice) -> Result<(), TargetError> {
     refuse_use(device)?;
     refuse_writer(device.path(), &opened(device, Vec::new())?).map(drop)
@@ -182,12 +177,9 @@ fn opened(device: &BlockDevice, files: Vec<(u64, u64)>) -> Result<Vec<Opened>, T
     Ok(all)
 }
 
-/// Refuses an image that anything else uses: a loop device, the kernel's swap, a process that has it open or mapped. No flag allows
-/// it. The caller has its lock, and no other descriptor of it than `file` and its duplicates. What a killed process of ours left
-/// attached is released.
-///
-/// # Errors
-/// [`TargetError::Refused`] with what uses it, and where one of these questions has no answer.
+/// Refuses an image that is in use: by a loop device, as swap space, or open or mapped in a process. No flag allows it.
+/// The caller holds its lock, and no descriptors except `file` and its duplicates. Releases devices that a killed
+/// senesce left attached.
 pub fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetError> {
     let known = Known::of(file, path)?;
     let swap = refuse_swap(&known, path)?;
@@ -213,12 +205,10 @@ pub fn check_image_unused(file: &File, path: &Path) -> Result<(), TargetError> {
 
 const END_USER: &str = "end what uses it; no flag allows writing to a file that something else has open";
 
-/// Refuses an existing file that somebody else may have put where the user names one of his own; no flag allows it. It is asked
-/// before anything is written into one that was not made by this process.
-///
-/// # Errors
-/// [`TargetError::Refused`] for a file of another user in a folder where others than its owner make files, for one with
-/// further names or reached by another's link there; those of stat(2).
+/// Refuses an existing file that another user may have placed under a name that this user chose; no flag allows it.
+/// Check every file that this process did not create before writing into it. Refuses:
+/// * a file of another user in a folder where others create files,
+/// * a file with several names, or reached by another user's link, in such a folder.
 pub fn check_not_planted(file: &File, path: &Path) -> Result<(), TargetError> {
     planted::check(file, path)
 }
@@ -230,45 +220,39 @@ fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<Testimony, TargetErro
         Ok(Some(holder)) => Err(TargetError::refused(
             path.display(),
             holder.to_string(),
-            format!("{}; no flag allows using what another process writes", holder.remedy),
+            format!("{}; no flag allows using a file that another process writes", holder.remedy),
         )),
     }
 }
 
-/// Refuses a directory that is not there: one below a mount point whose disk is not mounted would be made on the disk of the
-/// system. Says so when one lies there. Refuses the layers of overlays.
-///
-/// # Errors
-/// [`TargetError::Refused`] when nothing has the name, and when an overlay that is mounted uses it; those of stat(2).
+/// Refuses a missing directory, because a directory below an unmounted mount point would fill the system disk. Warns
+/// about a directory on the root file system. Refuses layers of mounted overlays.
 pub fn check_directory(path: &Path) -> Result<(), TargetError> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(TargetError::refused(
                 path.display(),
-                "there is no such directory (a disk that is not mounted?)",
-                "mount it, or allow making it with --create (or mkdir)",
+                "directory not found (is a disk not mounted?)",
+                "mount it, or allow creating it with --create (or mkdir)",
             ));
         }
         Err(error) => return Err(TargetError::io("look at", path)(error)),
     };
     let used = overlay::use_of_directory(path);
     if let Some(used) = used.map_err(|silent| silent.refusal(path, "it is a layer of an overlay"))? {
-        let remedy = "name a directory inside of the overlay, or unmount that; no flag allows it";
+        let remedy = "name a directory inside of the overlay, or unmount it; no flag allows it";
         return Err(TargetError::refused(path.display(), used, remedy));
     }
     if lies_on_root(path, &found) {
         let below =
             BlockDevice::below(path).map_or_else(String::new, |device| format!(" on {}", device.path().display()));
-        tracing::warn!(
-            "{} lies on the root file system{below}: the disk of this machine will be written",
-            path.display()
-        );
+        tracing::warn!("{} lies on the root file system{below}: the system disk will be written", path.display());
     }
     Ok(())
 }
 
-/// Whether a directory is on the root file system, by itself or in the layer of an overlay.
+/// Includes directories whose overlay layer lies there.
 fn lies_on_root(path: &Path, found: &fs::Metadata) -> bool {
     let numbers = |path: &Path, own: u64| {
         let below = overlay::layer_below(path).and_then(|layer| fs::metadata(layer).ok());
@@ -281,27 +265,19 @@ fn lies_on_root(path: &Path, found: &fs::Metadata) -> bool {
     })
 }
 
-/// Makes a directory for a target, because the user asked for it (`--create`); an existing one is kept.
-///
-/// # Errors
-/// Those of mkdir(2); [`TargetError::Io`] for a link on the way to it that root does not follow.
+/// Creates a directory that the user requested with `--create`; an existing one is kept.
 pub fn create_directory(path: &Path) -> Result<(), TargetError> {
     Folder::make(path).map(drop).map_err(TargetError::io("make directory", path))
 }
 
-/// Refuses an image file that is in use (always), or one that holds something unless `erase` repeats its path. The caller has
-/// its lock, and no other descriptor of it.
-///
-/// # Errors
-/// [`TargetError::Usage`] for what is no regular file; [`TargetError::Refused`] as [`check_image_unused`], when it holds something
-/// that `erase` does not name, and when `erase` names something else; those of reading it.
+/// Refuses an image that is in use, or that holds data unless `erase` repeats its path. Also refuses an `erase` that
+/// names anything else. The caller holds its lock and no other descriptor.
 pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     check_regular(file, path)?;
     check_image_unused(file, path)?;
     check_image_content(file, path, erase)
 }
 
-/// The part of [`check_image`] about what it holds.
 pub(crate) fn check_image_content(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     let size = check_regular(file, path)?.size();
     let found = match crate::sparse::is_all_zero(file, size, path)? {
@@ -314,7 +290,6 @@ pub(crate) fn check_image_content(file: &File, path: &Path, erase: Option<&str>)
     allow_erase(&identities, found.as_deref(), erase)
 }
 
-/// Refuses an image that the kernel swaps to; no flag allows it.
 fn refuse_swap(known: &Known, path: &Path) -> Result<Testimony, TargetError> {
     match in_use::swap_file(known) {
         Err(silent) => Ok(Err(silent)),
@@ -327,13 +302,13 @@ fn refuse_swap(known: &Known, path: &Path) -> Result<Testimony, TargetError> {
     }
 }
 
-/// Devices, directories and pipes are no images.
+/// Devices, directories and pipes cannot be images.
 pub(crate) fn check_regular(file: &File, path: &Path) -> Result<fs::Metadata, TargetError> {
     let metadata = file.metadata().map_err(TargetError::io("look at", path))?;
     refuse_irregular(&metadata, path).map(|()| metadata)
 }
 
-/// Opens an image that exists; with its size. Never waits, and opens nothing else.
+/// Opens an existing regular file without blocking and returns its size.
 pub(crate) fn open_image(path: &Path, write: bool) -> Result<(File, u64), TargetError> {
     let failed = |error| TargetError::io("open the image", path)(error);
     refuse_irregular(&path.metadata().map_err(failed)?, path)?;
@@ -342,21 +317,20 @@ pub(crate) fn open_image(path: &Path, write: bool) -> Result<(File, u64), Target
     Ok((file, size))
 }
 
-/// What a device holds is not told by the length of its node, which is 0.
+/// The length of a device node is 0, whatever the device holds.
 fn refuse_irregular(found: &fs::Metadata, path: &Path) -> Result<(), TargetError> {
     let path = path.display();
     match () {
         () if found.is_file() => Ok(()),
         () if found.file_type().is_block_device() => Err(TargetError::Usage(format!(
-            "{path} is a block device: an image must be a regular file; name the device without image:, and to copy what it holds \
-             take a snapshot of it (senesce snapshot create {path} NAME --store DIR), whose NAME.img is an image"
+            "{path} is a block device: an image must be a regular file; name the device without image:, or copy its content with a snapshot (senesce snapshot create {path} NAME --store DIR), whose NAME.img is an image"
         ))),
         () => Err(TargetError::Usage(format!("{path} is not a regular file: an image must be a regular file"))),
     }
 }
 
-/// Decides about what was found. A word that names something else is a mistake even where nothing was found: the user had another
-/// target in mind.
+/// Decides what `erase` allows. A word that names something else is an error even if nothing was found: the user had
+/// another target in mind.
 fn allow_erase(identities: &[String], found: Option<&str>, erase: Option<&str>) -> Result<(), TargetError> {
     let found = match (found, erase) {
         (None, None) => return Ok(()),
@@ -379,13 +353,13 @@ fn allow_erase(identities: &[String], found: Option<&str>, erase: Option<&str>) 
     }
 }
 
-/// Whether two names are of one file or directory, which need not exist.
+/// Whether two paths, which need not exist, name the same file or directory.
 pub(crate) fn is_same_path(known: &str, word: &str) -> bool {
     let real = |name: &str| Path::new(name).canonicalize().or_else(|_| std::path::absolute(name)).ok();
     real(word).is_some_and(|word| Some(word) == real(known))
 }
 
-/// Whether a word of `--erase` names what has this path: by the path, or a block device by its serial number.
+/// Whether a word of `--erase` names `path`, or its block device by serial number.
 pub fn names(word: &str, path: &Path) -> bool {
     let is_serial = || {
         BlockDevice::number_of(path).is_some()
@@ -394,8 +368,8 @@ pub fn names(word: &str, path: &Path) -> bool {
     Path::new(word) == path || is_same_path(&path.to_string_lossy(), word) || is_serial()
 }
 
-/// The word of `--erase` for one of several targets: none where it names another of them. A word that names no target stays, so
-/// that it is refused.
+/// The word of `--erase` for one of several targets: `None` if it names another one. A word that names no target stays,
+/// so that it is refused.
 pub fn word_for<'a>(word: Option<&'a str>, path: &Path, all: &[&Path]) -> Option<&'a str> {
     word.filter(|word| names(word, path) || !all.iter().any(|other| names(word, other)))
 }

@@ -1,5 +1,4 @@
-//! The guest: the one machine whose drives are scratch. The only place that allows the loss of what a drive holds
-//! without the user's word for it.
+//! The virtual machine whose drives are scratch. Only this module allows erasing a drive without the user's word.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -7,23 +6,22 @@ use crate::guard::{self, MountLine};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the guest mounts the share through which it speaks with the host.
+/// Where the guest mounts the share for messages to the host.
 pub const CONTROL: &str = "/run/senesce-guest";
 
-/// The mount tag of that share.
 pub const CONTROL_TAG: &str = "control";
 
-/// The beginning of the serial number of every drive that the guest emulates.
+/// Prefix of the serial numbers of all emulated drives.
 pub const SERIAL: &str = "senesce-";
 
-/// That of a drive whose content stays when the guest ends: such a drive is no scratch.
+/// Prefix for drives whose content stays when the guest ends, which must not be erased.
 pub const SERIAL_OF_KEPT: &str = "senesce-kept-";
 
-/// Proof that this process runs in the guest. Its environment proves nothing: anybody can set a variable.
+/// Proof that this process runs in the guest. Environment variables prove nothing: anybody can set one.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest(());
 
-/// Which of the guest's drives is looked for; their names change between boots.
+/// A selection among the guest's drives; their names change between boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     Only,
@@ -33,10 +31,7 @@ pub enum Wanted {
     Largest,
 }
 
-/// A device by path; `auto` is a drive of the guest and refused elsewhere.
-///
-/// # Errors
-/// [`TargetError::Refused`] for `auto` outside of the guest; inside, as [`Guest::drive`].
+/// A device by path. `auto` is a drive of the guest, and refused on other machines.
 pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
     if text != "auto" {
         return Ok(text.into());
@@ -52,30 +47,24 @@ pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
 }
 
 impl Guest {
-    /// The guest, if this is it: its control share is mounted. Where the mounts cannot be read it is not.
+    /// `Some` if the guest's control share is mounted and the mount table is readable.
     pub fn here() -> Option<Self> {
         guard::mounts().is_ok_and(|mounts| mounts.iter().any(is_control)).then_some(Self(()))
     }
 
-    /// The emulated drive that is wanted.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] when the guest has no such drive; [`TargetError::Usage`] when it has several and the only one
-    /// is wanted.
+    /// The selected emulated drive. [`TargetError::Missing`] if the guest has no such drive, [`TargetError::Usage`] if
+    /// it has several.
     pub fn drive(self, wanted: Wanted) -> Result<PathBuf, TargetError> {
         choose(emulated(Path::new("/sys/block")), wanted)
     }
 
-    /// The word for `erase` that allows the loss of what an emulated drive holds. Any other drive is refused.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] for a drive that the guest did not emulate; as [`BlockDevice::open`].
+    /// The word for `erase` that allows erasing an emulated drive. Refuses all other drives.
     pub fn erase(self, drive: &Path) -> Result<String, TargetError> {
         let device = BlockDevice::open(drive)?;
         match device.serial() {
             Some(serial) if serial.starts_with(SERIAL_OF_KEPT) => Err(TargetError::refused(
                 drive.display(),
-                format!("what it holds stays for later runs (serial number {serial}), and would be erased"),
+                format!("its content stays for later runs (serial number {serial}), and would be erased"),
                 "leave out --keep-drive",
             )),
             Some(serial) if serial.starts_with(SERIAL) => Ok(device.path().display().to_string()),
@@ -99,7 +88,7 @@ struct Drive {
     zoned: bool,
 }
 
-/// Those below a folder such as /sys/block.
+/// Emulated drives in a folder such as /sys/block.
 fn emulated(blocks: &Path) -> Vec<Drive> {
     let entries = fs::read_dir(blocks).into_iter().flatten().flatten();
     let drive = |folder: PathBuf| {
@@ -191,7 +180,7 @@ mod tests {
         put("nvme9n1", 1, "none", "S4EWNX0R123456");
         assert!(
             matches!(chosen(Wanted::Only), Err(TargetError::Missing { .. })),
-            "a drive of the host is none of ours"
+            "drives of the host are never chosen"
         );
         put("nvme0n1", 100, "none", "senesce-nvme0");
         assert_eq!(chosen(Wanted::Only).unwrap(), Path::new("/dev/nvme0n1"));

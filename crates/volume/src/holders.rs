@@ -1,9 +1,8 @@
-//! Who else holds a file system that this process mounted: copies of the mount in other mount namespaces
-//! (mount_namespaces(7)), open files, namespaces kept open.
+//! Holders of a file system that this process mounted: copies of the mount in other mount namespaces
+//! (mount_namespaces(7)), open files, and namespaces kept alive by descriptors.
 //!
-//! Every mount is copied into each mount namespace that is made while it exists, whatever its propagation type; an unmount
-//! reaches the copies only where they are shared, and containers and unshare(1) make theirs private. Such a copy keeps the
-//! file system alive, with everything that it caches.
+//! A new mount namespace gets a copy of every mount. An unmount reaches the copies only if the mount is shared, and
+//! containers and unshare(1) make theirs private. Such a copy keeps the file system and its caches alive.
 
 use crate::block_device::BlockDevice;
 use crate::guard::{self, MountLine};
@@ -18,23 +17,23 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What tells a mounted file system apart.
+/// Identifies a mounted file system.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub source: PathBuf,
-    /// Device numbers of its files: that of its device, or an anonymous one (btrfs).
+    /// Device numbers of its files: its device's, or an anonymous one (btrfs).
     pub numbers: Vec<(u32, u32)>,
 }
 
 impl Identity {
-    /// Of what is mounted on `point` from `source`.
+    /// For the mount of `source` on `point`.
     pub(crate) fn of(source: &Path, point: &Path) -> Self {
         let mut found = Self::of_device(source);
         found.numbers.extend(device_number(point));
         found
     }
 
-    /// Of what is or was mounted from `source` somewhere. The anonymous numbers of btrfs are not known then.
+    /// For any mount of `source`, present or past. The anonymous numbers of btrfs are unknown.
     pub(crate) fn of_device(source: &Path) -> Self {
         Self { source: source.into(), numbers: BlockDevice::number_of(source).into_iter().collect() }
     }
@@ -44,12 +43,11 @@ impl Identity {
     }
 }
 
-/// Somebody who keeps a file system alive.
+/// A process or namespace that keeps a file system alive.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
-    /// The process, or for a kept namespace the file that keeps it.
+    /// The process, or the file that keeps a namespace.
     pub who: String,
-    /// How it holds the file system.
     pub how: String,
     pub remedy: String,
 }
@@ -60,7 +58,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Everybody who can be seen to hold a file system.
+/// All visible holders.
 pub(crate) fn holders(identity: &Identity) -> Vec<Holder> {
     let mut found: BTreeSet<Holder> = namespaces()
         .iter()
@@ -70,12 +68,12 @@ pub(crate) fn holders(identity: &Identity) -> Vec<Holder> {
     found.into_iter().collect()
 }
 
-/// The processes that use files of it.
+/// Processes that use its files.
 pub(crate) fn users(identity: &Identity) -> Vec<Holder> {
     processes().into_iter().filter_map(|process| open_file(process, identity)).collect()
 }
 
-/// A process that has a file open, to name it: by the numbers of its file system and inode.
+/// A process that has one of these files open, given by file system and inode numbers.
 pub(crate) fn reader(known: &[(u64, u64)]) -> Option<Holder> {
     use std::os::unix::fs::MetadataExt;
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|found| known.contains(&(found.dev(), found.ino())));
@@ -83,8 +81,8 @@ pub(crate) fn reader(known: &[(u64, u64)]) -> Option<Holder> {
     Some(Holder { who: process_text(process), how: "has it open".into(), remedy: "end that process".into() })
 }
 
-/// Unmounts the copies of our own mounts, those below the runtime folder, in all other mount namespaces, as the kernel does by
-/// itself where mounts are shared. A copy that somebody uses stays. Returns who had one.
+/// Unmounts the copies of our mounts, those below the runtime folder, in all other mount namespaces, as the kernel does
+/// for shared mounts. Copies in use stay. Returns the namespaces that had a copy.
 pub(crate) fn release_copies(identity: &Identity) -> Vec<Holder> {
     let Ok(root) = runtime::subfolder("mnt") else { return Vec::new() };
     let own = fs::read_link("/proc/self/ns/mnt").ok();
@@ -97,12 +95,12 @@ struct Namespace {
     who: String,
     process: Option<u32>,
     file: PathBuf,
-    /// Its mounts, as far as they can be read without entering it.
+    /// Its mount table, if it can be read without entering the namespace.
     mounts: Option<PathBuf>,
 }
 
 impl Namespace {
-    /// Where the file system is mounted there.
+    /// Mount points of the file system in that namespace.
     fn points(&self, identity: &Identity) -> Vec<PathBuf> {
         let lines = match &self.mounts {
             Some(path) => fs::read_to_string(path).map(|text| guard::parse_mounts(&text)).unwrap_or_default(),
@@ -133,7 +131,7 @@ impl Namespace {
         if copies.is_empty() {
             return Vec::new();
         }
-        // A path may mean another place there than in the list.
+        // The same path may lead elsewhere in that namespace.
         let is_copy = |point: &PathBuf| device_number(point).is_some_and(|is| identity.numbers.contains(&is));
         let unmount = |point: &PathBuf| rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).is_ok();
         let root = self.process.map(|process| PathBuf::from(format!("/proc/{process}/root")));
@@ -145,14 +143,14 @@ impl Namespace {
     }
 }
 
-/// What `action` gives inside a mount namespace. It runs in a thread of its own that ends there: a thread is taken into another
-/// mount namespace alone once it shares neither root nor working directory (setns(2)).
-/// `root` is then its root, so that paths mean what they mean to the process whose root it is.
+/// Runs `action` inside a mount namespace, in a thread that ends afterwards: setns(2) requires a thread that shares
+/// neither root nor working directory. `root` becomes its root, so that paths have the meaning they have for that
+/// process.
 pub(crate) fn inside<T: Send>(namespace: &Path, root: Option<&Path>, action: impl FnOnce() -> T + Send) -> Option<T> {
     let file = File::open(namespace).ok()?;
     let root = root.map(File::open).transpose().ok()?;
     let enter = || {
-        // SAFETY: only what this thread shares with others (root, working directory, umask) becomes its own.
+        // SAFETY: root, working directory and umask, which this thread shares with others, become its own.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.ok()?;
         rustix::thread::move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Mount)).ok()?;
         if let Some(root) = &root {
@@ -164,7 +162,7 @@ pub(crate) fn inside<T: Send>(namespace: &Path, root: Option<&Path>, action: imp
     std::thread::scope(|scope| scope.spawn(enter).join().ok().flatten())
 }
 
-/// Every mount namespace that can be found: one entry each, of a process in it or of the file on which it is bound.
+/// All mount namespaces that can be found, each by a process in it or by the file on which it is bound.
 fn namespaces() -> Vec<Namespace> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -180,7 +178,7 @@ fn namespaces() -> Vec<Namespace> {
             }
         }
     }
-    // One without a process is kept by an open descriptor or by a mount of its file.
+    // A namespace without a process is kept by an open descriptor or by a mount of its file.
     for (process, file) in descriptors() {
         let Some(name) = fs::read_link(&file).ok().filter(|name| name.to_string_lossy().starts_with("mnt:[")) else {
             continue;
@@ -201,13 +199,13 @@ fn namespaces() -> Vec<Namespace> {
     found
 }
 
-/// A file by which the mount namespace with this number can be entered; `None`: none is found.
+/// A file by which the mount namespace with this number can be entered.
 pub(crate) fn file_of_namespace(number: u64) -> Option<PathBuf> {
     let is_it = |found: &Namespace| found.file.metadata().is_ok_and(|file| file.ino() == number);
     namespaces().into_iter().find(is_it).map(|found| found.file)
 }
 
-/// How a process uses files of a file system, also of one that was unmounted while it did.
+/// How a process uses files of a file system, which may be unmounted since.
 fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let files = numbers(&folder.join("fd")).into_iter().map(|number| folder.join("fd").join(number.to_string()));
@@ -221,7 +219,7 @@ fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
     Some(Holder { who: process_text(process), how, remedy: "end that process".into() })
 }
 
-/// `process 4711 (sleep 600)`
+/// For example `process 4711 (sleep 600)`.
 pub(crate) fn process_text(process: u32) -> String {
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
@@ -249,7 +247,7 @@ fn numbers(folder: &Path) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The device of a file; asks no server (statx(2)), which may not answer.
+/// Asks no server (statx(2)), because a server may not answer.
 fn device_number(path: &Path) -> Option<(u32, u32)> {
     let found = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
     Some((found.stx_dev_major, found.stx_dev_minor))

@@ -1,4 +1,4 @@
-//! Image files: made, guarded, locked, held in memory and written back.
+//! Image files: creation, guard, lock, copies in memory and write-back.
 
 use crate::error::TargetError;
 use crate::sparse::{self, CopyBy, Named};
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// An image ready to be attached to a loop device; locked against other runs while it lives.
 #[derive(Debug)]
 pub struct ImageFile {
-    /// What is attached: the file itself, or its copy in memory.
+    /// The attached file: the image itself, or its copy in memory.
     active: File,
-    /// The file on disk: `None` for an image that lives in memory only.
+    /// The file on disk; `None` for an image that lives in memory only.
     file: Option<(File, PathBuf)>,
     size: Bytes,
     in_memory: bool,
@@ -39,14 +39,14 @@ impl ImageFile {
         Ok(Self { active: memory_file(size, writes)?, file: None, size, in_memory: true })
     }
 
-    /// Opens the image at `path`: made, emptied after the guard allowed it, or kept as it is.
+    /// Creates the image at `path`, empties it with the guard's permission, or keeps its content.
     pub(crate) fn open(path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
         let existed = path.exists();
         if !existed && path.symlink_metadata().is_ok() {
             return Err(TargetError::refused(
                 path.display(),
-                "it is a symbolic link that leads nowhere",
-                "mount what it leads to, name the file itself, or remove the link",
+                "it is a symbolic link to a missing file",
+                "mount the file system with the link's target, name the file itself, or remove the link",
             ));
         }
         if !existed && options.keep {
@@ -67,7 +67,7 @@ impl ImageFile {
         Self::prepare(file, path, options, false).inspect_err(|_| drop(folder.remove_file(&name)))
     }
 
-    /// `existed`: it was not made just now by this process, so that others may use it.
+    /// `existed`: the file was not created by this process, so others may use it.
     fn prepare(file: File, path: &Path, options: ImageOptions, existed: bool) -> Result<Self, TargetError> {
         let found = Bytes(guard::check_regular(&file, path)?.size());
         lock::lock(&file, path)?;
@@ -90,14 +90,14 @@ impl ImageFile {
         } else {
             reopen(&file, path, options.read_only)?
         };
-        // The result of a run in memory goes where a link leads, not into its place.
-        let real = path.canonicalize().map_err(TargetError::io("look at the image", path))?;
+        // The result of a run in memory replaces the file a link leads to, not the link.
+        let real = path.canonicalize().map_err(TargetError::io("check the image", path))?;
         let image = Self { active, file: Some((file, real)), size, in_memory: options.in_memory };
         image.fill(options.keep, path)?;
         Ok(image)
     }
 
-    /// Brings the content to its initial state: the file's own when it is kept, nothing but holes otherwise.
+    /// Brings the content to its initial state: kept, or holes only.
     fn fill(&self, keep: bool, path: &Path) -> Result<(), TargetError> {
         match (keep, self.in_memory, &self.file) {
             (true, true, Some((file, _))) => {
@@ -112,7 +112,6 @@ impl ImageFile {
         }
     }
 
-    /// The open file that is attached to the loop device.
     pub fn active(&self) -> &File {
         &self.active
     }
@@ -121,7 +120,7 @@ impl ImageFile {
         self.size
     }
 
-    /// What the image can still grow by: memory, or the space of the file system that its file lies in.
+    /// Bytes the image can still grow by: memory, or free space below its file.
     pub(crate) fn space_left(&self) -> Option<Bytes> {
         match self.in_memory {
             true => Some(available_memory()),
@@ -140,12 +139,12 @@ impl ImageFile {
         self.file.as_ref().map(|(_, path)| path.as_path())
     }
 
-    /// A descriptor that keeps the lock while it is open.
     pub(crate) fn lock_handle(&self) -> Option<File> {
         self.file.as_ref().and_then(|(file, _)| file.try_clone().ok())
     }
 
-    /// Writes an image held in memory into its file: the used ranges, beside the old content and renamed over it.
+    /// Writes an image held in memory into its file: the used ranges go into a new file, which is renamed over the old
+    /// one.
     pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
         let Some((file, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
         let from = Named { file: &self.active, path: Path::new("the image in memory") };
@@ -153,8 +152,8 @@ impl ImageFile {
     }
 }
 
-/// Puts what `fill` writes into the place of `file`, which was guarded under the name `path`. Filling takes its time: what has
-/// the name by then stays, and the result lies beside it.
+/// Replaces `file`, which was guarded under the name `path`, by a file that `fill` writes. If another file has that
+/// name by then, that file stays and the result gets another name.
 fn put_in_place_of(
     file: &File,
     path: &Path,
@@ -177,19 +176,19 @@ fn put_in_place_of(
     ))
 }
 
-/// Whether what a new file would replace still is the file that was guarded under that name.
+/// Whether the name still belongs to the file that was guarded.
 fn is_still_it(file: &File, new: &NewFile) -> bool {
     let (Ok(ours), Some(named)) = (rustix::fs::fstat(file), new.in_its_place()) else { return false };
     (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino)
 }
 
-/// Copies an image to `path` so that a reader sees the old content or the new, never a part. Returns the bytes copied.
+/// Copies an image to `path` atomically: a reader gets the old content or the new. Returns the bytes copied.
 pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     replace(path, |to| sparse::copy(from, to, size, by))
 }
 
-/// Makes a file by `fill`, without its name until it is complete and synced, and puts it in the place of a regular file, of
-/// which it keeps mode and owner. A new one is its owner's alone, as what it holds may be.
+/// Writes a file by `fill` and gives it its name when it is complete and synced. A replaced regular file passes on its
+/// mode and owner. A new file is readable by its owner only, because its content may be private.
 pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_other_kinds(path)?;
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
@@ -203,7 +202,7 @@ pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, Targ
     Ok(result)
 }
 
-/// The same where nothing has the name yet, for its owner alone.
+/// The same for a name that must be free.
 pub(crate) fn make_new<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_existing(path)?;
     let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
@@ -219,7 +218,7 @@ fn put_failed(error: std::io::Error, path: &Path) -> TargetError {
     }
 }
 
-/// Whatever has the name, also a link that leads nowhere.
+/// Counts any file of that name, also a dangling link.
 pub(crate) fn refuse_existing(path: &Path) -> Result<(), TargetError> {
     if path.symlink_metadata().is_ok() { Err(exists(path)) } else { Ok(()) }
 }
@@ -228,11 +227,11 @@ fn exists(path: &Path) -> TargetError {
     TargetError::refused(path.display(), "the file exists", "choose another name or remove it")
 }
 
-/// Links, devices and pipes are not replaced by a file.
+/// Links, devices and pipes must not be replaced by a file.
 pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
     let kind = match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => "a symbolic link",
-        Ok(found) if !found.is_file() => "no regular file",
+        Ok(found) if !found.is_file() => "not a regular file",
         _ => return Ok(()),
     };
     Err(TargetError::refused(
@@ -242,10 +241,10 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
     ))
 }
 
-/// A sparse image on a host that fills up fails in the middle of a run, as I/O errors of its file system.
+/// A sparse image on a host that runs out of space fails during the run, as I/O errors of its file system.
 fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
     let most = writes.map_or(size, |writes| writes.min(size));
-    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("ask for the space around", path))?;
+    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("check the free space around", path))?;
     let taken = file.metadata().map_err(TargetError::io("look at", path))?.blocks() * 512;
     let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
     match free >= most {
@@ -260,13 +259,13 @@ fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>
     }
 }
 
-/// Opens the same file once more. The loop device keeps what it is given, and would keep the lock with a mere duplicate.
+/// Opens the same file again. The loop device keeps its descriptor, and a duplicate would keep the lock.
 pub(crate) fn reopen(file: &File, path: &Path, read_only: bool) -> Result<File, TargetError> {
     let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().read(true).write(!read_only).open(descriptor).map_err(TargetError::io("open again", path))
 }
 
-/// A file in memory (memfd_create(2)) after checking that the machine and its control group have that much left.
+/// A file in memory (memfd_create(2)), after a check that the machine and its control group have that much left.
 fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> {
     let available = available_memory();
     let most = writes.map_or(size, |writes| writes.min(size));
@@ -278,7 +277,7 @@ fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> 
         ));
     }
     let name = Path::new("the image in memory");
-    // mkfs.btrfs takes two loop devices over files of one name for the same, and refuses when the other is mounted.
+    // mkfs.btrfs takes two loop devices with equal file names for the same device, and refuses if the other is mounted.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let own = format!("senesce-image-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let descriptor = rustix::fs::memfd_create(&*own, MemfdFlags::CLOEXEC).map_err(TargetError::errno("make", name))?;
@@ -287,7 +286,7 @@ fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> 
     Ok(file)
 }
 
-/// What can still be used: what the machine has available, or what the memory control group leaves, whichever is less.
+/// The smaller of the machine's available memory and the rest of the memory control group.
 fn available_memory() -> Bytes {
     let both = [senesce_core::machine::memory_available(), crate::limits::memory_left()];
     both.into_iter().flatten().min().unwrap_or(Bytes(u64::MAX))

@@ -1,5 +1,5 @@
-//! Who uses a block device: upwards (mounts, swap, holders, loop devices over it), sideways (its partitions and its disk) and
-//! downwards (the file or device that a loop device or a mapped device lies on).
+//! Users of a block device: above (mounts, swap, holders, loop devices), next to it (its partitions and disk) and below
+//! (the file or device that a loop or mapped device uses).
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -13,15 +13,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Loop devices over loop devices are followed so far down.
+/// Nesting limit of loop devices.
 const DEPTH: u32 = 16;
 
-/// Why a block device is in use: it, a partition of it, the disk it is a part of, or what it lies on is mounted, swapped to,
-/// held by another device or attached to a loop device. `None`: nothing uses it.
-///
-/// # Errors
-/// Where the mounts cannot be read, or the partitions of one of the devices not be listed, or the device not be opened;
-/// [`TargetError::Refused`] where no witness knows.
+/// Why a block device is in use: it, its partitions, its disk or anything below it is mounted, swap space, held by
+/// another device or attached to a loop device. `None`: unused. Fails if any of these cannot be determined.
 pub fn use_of(device: &BlockDevice) -> Result<Option<String>, TargetError> {
     let tables = Tables { target: device.path(), mounts: mounts()?, swaps: swaps().unwrap_or_default() };
     match tables.use_of(device, None, DEPTH)? {
@@ -30,16 +26,15 @@ pub fn use_of(device: &BlockDevice) -> Result<Option<String>, TargetError> {
     }
 }
 
-/// What the kernel says is mounted and swapped to.
 struct Tables<'a> {
     target: &'a Path,
     mounts: Vec<MountLine>,
-    /// Only for names: the kernel's own answer is an exclusive open.
+    /// Used for names only: the kernel's own answer is an exclusive open.
     swaps: Vec<Swap>,
 }
 
 impl Tables<'_> {
-    /// `above`: the loop device from which the way downwards came here.
+    /// `above`: the loop device whose backing device this is.
     fn use_of(&self, device: &BlockDevice, above: Option<&Path>, depth: u32) -> Result<Option<String>, TargetError> {
         for relative in device.relatives()? {
             let name = relative.name();
@@ -81,10 +76,10 @@ impl Tables<'_> {
         silent.refusal(self.target, whether)
     }
 
-    /// Follows a loop device to its file or device, and a mapped device to what it is made of.
+    /// Follows a loop device to its file or device, and a mapped device to its components.
     fn below(&self, device: &BlockDevice, depth: u32) -> Result<Option<String>, TargetError> {
         let Some(depth) = depth.checked_sub(1) else {
-            return Ok(Some("lies on too many loop devices, one over the other".into()));
+            return Ok(Some("lies on too many nested loop devices".into()));
         };
         for part in device.made_of() {
             let mounted = self.mounts.iter().find(|line| line.device == part.number());
@@ -99,12 +94,13 @@ impl Tables<'_> {
                 return Ok(Some(format!("lies on {}, which {found}", part.name())));
             }
         }
-        let backing = loops::backing_of(device).map_err(|silent| self.unknown(&silent, "what it lies on is in use"))?;
+        let backing = loops::backing_of(device)
+            .map_err(|silent| self.unknown(&silent, "the device or file below it is in use"))?;
         match backing {
             None => Ok(None),
             Some(Backing::Device(under)) => {
                 let found = match self.use_of(&under, Some(device.path()), depth)? {
-                    // Its file system may be mounted where that cannot be seen.
+                    // Its file system may be mounted in an invisible namespace.
                     None => exclusive_use(under.path())?,
                     found => found,
                 };
@@ -114,9 +110,9 @@ impl Tables<'_> {
         }
     }
 
-    /// The file of a loop device may be attached a second time, with another offset, or be swap space.
+    /// The file of a loop device may be attached a second time with another offset, or be swap space.
     fn use_of_file(&self, device: &BlockDevice, known: &Known) -> Result<Option<String>, TargetError> {
-        // A write lease cannot be asked for: the loop device itself has the file open.
+        // A write lease is not possible: the loop device itself has the file open.
         let swap = swap_file(known).map_err(|silent| self.unknown(&silent, "its file is swap space"))?;
         if let Some(swap) = swap {
             return Ok(Some(format!("lies in the swap file {}", swap.display())));
@@ -133,7 +129,7 @@ impl Tables<'_> {
     }
 }
 
-/// The files that a device lies in, to ask which processes have them open.
+/// The files below a device, to find the processes that have them open.
 pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, Silent> {
     match loops::backing_of(&device.disk())? {
         None => Ok(Vec::new()),
@@ -142,13 +138,14 @@ pub(crate) fn files_below(device: &BlockDevice) -> Result<Vec<(u64, u64)>, Silen
     }
 }
 
-/// The kernel's own answer: an exclusive open fails while a file system, dm, md or swap holds the device or a part of it.
+/// The kernel's own answer: an exclusive open fails while a file system, dm, md or swap holds the device or a part of
+/// it.
 fn exclusive_use(path: &Path) -> Result<Option<String>, TargetError> {
     match fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK).open(path) {
         Ok(_) => Ok(None),
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             let who: Vec<String> = holders(&Identity::of_device(path)).iter().map(ToString::to_string).collect();
-            Ok(Some(format!("the kernel says that it is in use {}", who.join("; ")).trim_end().into()))
+            Ok(Some(format!("the kernel reports that it is in use {}", who.join("; ")).trim_end().into()))
         }
         Err(error) => Err(TargetError::io("open", path)(error)),
     }
@@ -166,7 +163,7 @@ fn swaps() -> Result<Vec<Swap>, Silent> {
     match proc.read("swaps") {
         Ok(text) if text.starts_with("Filename") => Ok(parse_swaps(&text)),
         Ok(_) => Err(Silent("/proc/swaps: it is empty".into())),
-        // A kernel without swap space has no such file; a /proc of processes only (subset=pid) has none of these.
+        // A kernel without swap space does not have this file; neither does a /proc with subset=pid.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => proc.certain("partitions").map(|_| Vec::new()),
         Err(error) => Err(proc.silent("swaps", &error)),
     }

@@ -1,4 +1,4 @@
-//! Files of the user's that are drives of the guest and stay when it ends.
+//! The user's files that serve as drives of the guest and stay when it ends.
 
 use crate::error::TargetError;
 use crate::{guard, guardian, lock};
@@ -11,20 +11,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The attribute that says of a file that the guest made it, and what kind of drive it is.
+/// Extended attribute of files that the guest created; its value is the kind of drive.
 const MARK: &str = "user.senesce.drive";
 
-/// What a drive in a file must be.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     pub size: Bytes,
-    /// What makes it another drive although the size is the same: `lba=4096`.
+    /// Distinguishes drives of equal size, for example `lba=4096`.
     pub kind: &'a str,
-    /// Also a file without our mark is taken.
+    /// Accept a file without our mark.
     pub foreign: bool,
 }
 
-/// One such file, locked against other runs while it lives.
+/// Locked against other runs while it lives.
 #[derive(Debug)]
 pub struct KeptDrive {
     file: File,
@@ -32,14 +31,13 @@ pub struct KeptDrive {
 }
 
 impl KeptDrive {
-    /// The file at `path`, made where nothing has the name. What is there is used only if it is a drive that was made here, of the
-    /// size and kind that are wanted; its content stays.
+    /// Opens the drive at `path`, or creates it if the name is free. An existing file must be a drive that the guest
+    /// created, of the given size and kind; its content stays.
     ///
-    /// # Errors
-    /// [`TargetError::Refused`] for a file that was not made here (which `foreign` allows), that somebody uses, or may have planted;
-    /// [`TargetError::Usage`] for one of another size or kind, and for what is no regular file; those of making and reading it.
+    /// Refuses a file without our mark (unless `foreign`), one in use, and one that another user may have placed.
+    /// [`TargetError::Usage`] for another size or kind.
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TargetError> {
-        // What a killed process left on it goes first.
+        // Clean up after killed processes first.
         guardian::sweep();
         let file = match path.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => make(path, wanted)?,
@@ -48,7 +46,7 @@ impl KeptDrive {
         Ok(Self { file, path: path.into() })
     }
 
-    /// Waits until what the guest wrote is on the host's disk.
+    /// Waits until the guest's writes are on the host's disk.
     pub fn sync(&self) -> Result<(), TargetError> {
         self.file.sync_all().map_err(TargetError::io("sync", &self.path))
     }
@@ -70,8 +68,8 @@ fn make(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
         Err(Errno::OPNOTSUPP) if !wanted.foreign => {
             return Err(TargetError::refused(
                 path.display(),
-                "the file system there has no extended attributes, by which the next run would know the drive",
-                "choose another place, or do without them: --force",
+                "the file system there has no extended attributes, which the next run needs to recognise the drive",
+                "choose another path, or use it without the mark: --force",
             ));
         }
         Err(Errno::OPNOTSUPP) | Ok(()) => {}
@@ -95,8 +93,8 @@ fn existing(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
         None if wanted.foreign => Ok(file),
         None => Err(TargetError::refused(
             path.display(),
-            "it was not made by --keep-drive, or its mark was lost in copying, and the guest may overwrite what it holds",
-            "name a file that is not there yet, or allow it: --force",
+            "it was not made by --keep-drive, or its mark was lost in copying, and the guest may overwrite its content",
+            "name a new file, or allow it: --force",
         )),
     }
 }
@@ -113,11 +111,11 @@ fn mark(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     match rustix::fs::fgetxattr(file, MARK, &mut value[..]) {
         Ok(length) => Ok(Some(String::from_utf8_lossy(&value[..length]).into_owned())),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
-        Err(errno) => Err(TargetError::errno("look at the mark of", path)(errno)),
+        Err(errno) => Err(TargetError::errno("check the mark of ", path)(errno)),
     }
 }
 
-/// Bytes by which the file may grow until it is a whole drive of this size.
+/// Bytes by which the file may grow until it is a complete drive of this size.
 pub fn growth(path: &Path, size: Bytes) -> Bytes {
     Bytes(size.0.saturating_sub(path.metadata().map_or(0, |found| found.blocks() * 512)))
 }

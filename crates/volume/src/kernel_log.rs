@@ -1,7 +1,7 @@
-//! What the kernel said about one device since the target was opened (Documentation/ABI/testing/dev-kmsg).
+//! Kernel messages about one device since the target was opened (Documentation/ABI/testing/dev-kmsg).
 //!
-//! The kernel keeps its last messages in a ring, of which others may write much in a second; a thread therefore reads them all the
-//! time. Where the ring overtook it nevertheless, what was lost is not known: a gap, which is no warning about the device.
+//! The kernel keeps its messages in a ring buffer that other devices can overrun in a second, so a thread reads them
+//! all the time. Lost messages are counted as gaps; a gap is not a warning about the device.
 
 use crate::block_device::BlockDevice;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -13,16 +13,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Reads `/dev/kmsg` from the moment it was made.
 #[derive(Debug)]
 pub struct KernelLog {
     messages: Option<Arc<Mutex<Messages<File>>>>,
-    /// None where no thread could be had: then it is read when it is asked.
+    /// `None` if no thread could be started: the log is then read on request.
     reader: Option<Reader>,
 }
 
 impl KernelLog {
-    /// Begins to listen for messages that name `device`, or of a partition its disk: errors of requests name the disk alone.
+    /// Starts to listen for messages that name `device`, or the disk of a partition, because request errors name only
+    /// the disk.
     pub fn since_now(device: Option<&BlockDevice>) -> Self {
         Self::of_names(device.map(names).unwrap_or_default())
     }
@@ -41,7 +41,6 @@ impl KernelLog {
         self.messages.is_some()
     }
 
-    /// Warnings and errors that named the device so far.
     pub fn warnings(&self) -> Vec<String> {
         self.up_to_date().map_or_else(Vec::new, |messages| messages.found.clone())
     }
@@ -86,14 +85,14 @@ impl Reader {
     }
 
     fn stop(self) {
-        // Without a way to tell it, it may go on; it holds nothing that anybody waits for.
+        // If the signal cannot be sent, the thread continues; it holds nothing that others wait for.
         if rustix::io::write(&self.end, &1u64.to_ne_bytes()).is_ok() {
             let _ = self.thread.join();
         }
     }
 }
 
-/// Waits for messages; `false` when it is to end.
+/// Waits for messages; `false` when the thread must end.
 fn is_readable(watched: &File, end: &OwnedFd) -> bool {
     let mut waiting = [PollFd::new(watched, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
     match poll(&mut waiting, None) {
@@ -127,7 +126,7 @@ impl<F: Read> Messages<F> {
                     let line = String::from_utf8_lossy(&buffer[..length]);
                     self.found.extend(warning_about(&line, &self.names));
                 }
-                // Messages were overwritten before they were read; the next read goes on with the oldest that is left.
+                // Messages were overwritten; the next read continues with the oldest one left.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => self.gaps += 1,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 _ => return,
@@ -136,14 +135,14 @@ impl<F: Read> Messages<F> {
     }
 }
 
-/// What the kernel calls a device in its messages. A '!' in sysfs stands for a '/' there.
+/// The kernel's names of a device in messages. A '!' in sysfs stands for a '/'.
 fn names(device: &BlockDevice) -> Vec<String> {
     let mut names = vec![device.name().replace('!', "/"), device.disk().name().replace('!', "/")];
     names.dedup();
     names
 }
 
-/// Whether a text has a name as a word of its own: `dm-0` is not in `dm-01`, but `sdb1` is in `sdb1-8`, its journal (jbd2).
+/// Whether `name` is a separate word: `dm-0` is not in `dm-01`, but `sdb1` is in `sdb1-8`, its journal (jbd2).
 fn has_word(text: &str, name: &str) -> bool {
     let is_part = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -153,13 +152,14 @@ fn has_word(text: &str, name: &str) -> bool {
     })
 }
 
-/// The text of a record `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT` if it is a warning or worse and has one of the names.
+/// The text of a record `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT` if its level is warning or worse and it has one of the
+/// names.
 fn warning_about(record: &str, names: &[String]) -> Option<String> {
     let (head, text) = record.split_once(';')?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;
     let text = text.lines().next()?;
     let names_it = names.iter().any(|name| has_word(text, name));
-    // A device that cannot discard or write zeroes by command says so once; the block layer then writes by itself.
+    // A device without discard or write-zeroes commands reports this once; the block layer then writes zeros.
     let probe = text.starts_with("operation not supported error");
     (priority & 7 <= 4 && names_it && !probe).then(|| text.to_string())
 }

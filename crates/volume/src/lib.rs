@@ -1,8 +1,8 @@
-//! What is acted on. The only crate that may write to devices; everything destructive starts with a claim made here.
+//! Targets: the only crate that writes to devices. Every destructive operation requires a claim made here.
 //!
-//! [`TargetSpec`] is what the user wrote, [`open()`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
-//! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody
-//! else owns, to look at it or to run a command on it.
+//! The user writes a [`TargetSpec`]. [`open()`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
+//! mkfs, mount). [`MountedTarget::close`] or its drop undoes all of it. [`visit`] mounts a target of others, to inspect
+//! it or to run a command on it.
 
 pub mod block_device;
 pub mod claim;

@@ -1,4 +1,4 @@
-//! Memory and CPU limits of a run, through control groups (version 2 where it has the controllers, else version 1).
+//! Memory and CPU limits of a run, by control groups (version 2 if it has the controllers, else version 1).
 
 use crate::error::TargetError;
 use crate::guardian::{Guardian, Owner};
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The period over which CPU time is shared out, in microseconds (the kernel's default).
+/// CPU period in microseconds (the kernel's default).
 const PERIOD_US: u64 = 100_000;
 
-/// What a run may use. `None`: no limit.
+/// `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
     /// Memory of the process and its children, page cache included.
     pub memory: Option<Bytes>,
-    /// CPUs, for example 1.5.
+    /// Number of CPUs, for example 1.5.
     pub cpus: Option<f64>,
 }
 
-/// Limits in force for this process and the children it starts, until dropped.
+/// Limits for this process and its children, until dropped.
 #[derive(Debug, Default)]
 pub struct AppliedLimits {
     groups: Vec<Group>,
@@ -36,11 +36,8 @@ struct Group {
 }
 
 impl Limits {
-    /// Moves this process into control groups with these limits.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] for CPUs outside of 0.01 to 4096; [`TargetError::Missing`] where no control group can be made or
-    /// it has no such limit; where the kernel refuses the value.
+    /// Moves this process into control groups with these limits. [`TargetError::Usage`] for CPUs outside of 0.01 to
+    /// 4096, [`TargetError::Missing`] if the control group cannot be made or lacks such a limit.
     pub fn apply(self) -> Result<AppliedLimits, TargetError> {
         if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
             return Err(TargetError::Usage("the number of CPUs must be between 0.01 and 4096".into()));
@@ -73,14 +70,14 @@ impl AppliedLimits {
         &self.facts
     }
 
-    /// Enters a new group of a version-1 controller, or of version 2 when `controller` is empty, with these values.
+    /// Enters a new group of a version-1 controller, or of version 2 if `controller` is empty.
     pub(crate) fn enter(&mut self, controller: &str, values: &[(&str, &str)]) -> Result<(), TargetError> {
         let hierarchy = Path::new(ROOT).join(controller);
         let before = hierarchy.join(current_group(controller).trim_start_matches('/'));
         let existing = self.groups.iter().find(|group| group.folder.starts_with(&hierarchy) && controller.is_empty());
         let folder = existing.map_or_else(|| name_of_group(&hierarchy), |group| group.folder.clone());
         if existing.is_none() {
-            // Started before this process enters the group, so that it does not die with it of a lack of memory.
+            // The guardian starts outside the group, so that it survives when the group runs out of memory.
             let guardian = Guardian::of_control_group(&folder, &before)?;
             make_group(&folder, &hierarchy)?;
             self.groups.push(Group { folder: folder.clone(), before, guardian });
@@ -99,12 +96,12 @@ impl AppliedLimits {
 impl Drop for AppliedLimits {
     fn drop(&mut self) {
         for group in self.groups.iter_mut().rev() {
-            // Children that live longer, such as a guardian, leave the group too: it cannot be removed before.
+            // Long-lived children such as guardians leave the group too, because only an empty group can be removed.
             let members = fs::read_to_string(group.folder.join("cgroup.procs")).unwrap_or_default();
             for process in members.lines() {
                 let _ = fs::write(group.before.join("cgroup.procs"), process);
             }
-            // A guardian that is not dismissed tries it again, and then ends too.
+            // If this fails, the guardian tries again when it ends.
             if fs::remove_dir(&group.folder).is_ok() {
                 group.guardian.dismiss();
             }
@@ -112,14 +109,13 @@ impl Drop for AppliedLimits {
     }
 }
 
-/// Whether the version-2 hierarchy has a controller.
 pub(crate) fn version_2_has(controller: &str) -> bool {
     let controllers = fs::read_to_string(format!("{ROOT}/cgroup.controllers")).unwrap_or_default();
     controllers.split_whitespace().any(|name| name == controller)
 }
 
-/// Gives the children of a version-2 hierarchy the controller of a file such as `memory.max`
-/// (Documentation/admin-guide/cgroup-v2.rst, "Enabling and Disabling"); it stays enabled, which limits nobody.
+/// Enables the controller of a file such as `memory.max` for the children of a version-2 hierarchy
+/// (Documentation/admin-guide/cgroup-v2.rst, "Enabling and Disabling"). It stays enabled, which limits nothing.
 fn enable(hierarchy: &Path, file: &str) -> Result<(), TargetError> {
     let controller = file.split('.').next().unwrap_or(file);
     let enabled = fs::read_to_string(hierarchy.join("cgroup.subtree_control")).unwrap_or_default();
@@ -144,7 +140,7 @@ fn make_group(folder: &Path, hierarchy: &Path) -> Result<(), TargetError> {
     })
 }
 
-/// The values of a control group are interfaces, not files: a failed write names the limit, not the space on a disk.
+/// Control group files are interfaces: a failed write names the limit, not the space on a disk.
 fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError> {
     let path = folder.join(name);
     match fs::write(&path, value) {
@@ -157,7 +153,8 @@ fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError
     }
 }
 
-/// The group of this process in one hierarchy (`NUMBER:CONTROLLERS:PATH`, cgroups(7)); version 2 has no controllers there.
+/// The group of this process in one hierarchy (`NUMBER:CONTROLLERS:PATH`, cgroups(7)); the controllers are empty for
+/// version 2.
 pub(crate) fn current_group(controller: &str) -> String {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let found = text.lines().find_map(|line| {
@@ -168,16 +165,16 @@ pub(crate) fn current_group(controller: &str) -> String {
     found.unwrap_or_else(|| "/".into())
 }
 
-/// What the memory control groups of this process leave, its own and those above it; page cache that can be dropped is left. `None`:
-/// there is no limit.
+/// Memory left by the control groups of this process and their parents; droppable page cache counts as free. `None`:
+/// unlimited.
 pub fn memory_left() -> Option<Bytes> {
     memory_left_below(Path::new(ROOT), &current_group("memory"), &current_group(""))
 }
 
-/// Names of the files of a group that hold the limit and what is used, and of the cache in `memory.stat` that can be dropped.
+/// The group's files for limit and usage, and the key of droppable cache in `memory.stat`.
 type MemoryFiles = [&'static str; 3];
 
-/// In version 1 the number without `total_` leaves out the groups below.
+/// In version 1 the number without `total_` excludes nested groups.
 const VERSION_1: MemoryFiles = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"];
 const VERSION_2: MemoryFiles = ["memory.max", "memory.current", "inactive_file"];
 
@@ -193,7 +190,7 @@ fn memory_left_below(root: &Path, version_1: &str, version_2: &str) -> Option<By
 
 fn memory_left_of(group: &Path, [limit, usage, droppable]: MemoryFiles) -> Option<u64> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    // Version 1 says "no limit" with a number near 2^63.
+    // Version 1 writes "no limit" as a number near 2^63.
     let limit = number(limit).filter(|limit| *limit < 1 << 60)?;
     let statistics = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let dropped = statistics.lines().find_map(|line| line.strip_prefix(droppable)?.trim().parse::<u64>().ok());
@@ -222,7 +219,6 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A group with a limit, what it uses, and the cache of that which can be dropped.
     fn group(folder: &Path, files: MemoryFiles, [limit, usage, droppable]: [&str; 3]) {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join(files[0]), limit).unwrap();

@@ -1,4 +1,4 @@
-//! One run on one target: an exclusive flock(2) on the image, device or directory itself.
+//! Exclusive use of a target by one run: flock(2) on the image, device or directory itself.
 
 use crate::error::TargetError;
 use std::fs::{self, File};
@@ -6,17 +6,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the clean-up of a killed process may take (it flushes and unmounts a file system).
+/// Limit for the clean-up after a killed process, which flushes and unmounts a file system.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(60);
 
-/// A child of ours that is just being started holds every descriptor for a moment, also those being closed.
+/// A child that is just starting holds every descriptor for a moment, also those being closed.
 const START_LIMIT: Duration = Duration::from_secs(1);
 
-/// Locks `file` for as long as it (and its duplicates) stay open. Refused when a living process has it; when its owner was
-/// killed and the unmount goes on behind it, waits for that.
-///
-/// # Errors
-/// [`TargetError::Refused`] with the number of the process that has it; those of flock(2).
+/// Locks `file` while it or a duplicate stays open. Refuses if a live process holds the lock. If its owner was killed,
+/// waits for the pending unmount.
 pub fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
     let begin = Instant::now();
     loop {
@@ -44,7 +41,7 @@ pub(crate) fn lock_waiting(file: &File) -> std::io::Result<()> {
     rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).map_err(Into::into)
 }
 
-/// The process that took the lock, from /proc/locks (proc(5): `1: FLOCK ADVISORY WRITE 826 fd:01:1567 0 EOF`).
+/// The process that holds the lock, from /proc/locks (proc(5): `1: FLOCK ADVISORY WRITE 826 fd:01:1567 0 EOF`).
 fn owner(file: &File) -> Option<u32> {
     let found = file.metadata().ok()?;
     let inode = format!(":{}", found.ino());

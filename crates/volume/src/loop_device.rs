@@ -1,4 +1,4 @@
-//! Loop devices (loop(4)), attached in one step and gone with their last user.
+//! Loop devices (loop(4)), attached in one step and detached with their last user.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -13,8 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// An attached loop device. It detaches when it is dropped and nothing is mounted on it; also when the process is killed,
-/// because it is attached with the autoclear flag.
+/// An attached loop device. The autoclear flag detaches it when it is dropped and unmounted, also after a kill.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -24,15 +23,13 @@ pub struct LoopDevice {
     guardian: Guardian,
 }
 
-/// How long a detach may be held up by others who look at the device, or by children that are just being started.
+/// How long other openers of the device or starting children may delay a detach.
 const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 impl LoopDevice {
-    /// Attaches an open file. `name` is what `losetup` shows. Direct I/O to the file is turned on where the file allows it.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] without the right to attach, the kernel module, a free device or Linux 5.8, and for an image
-    /// whose size is no multiple of 512 bytes; where the device cannot be written into the ledger or not be opened.
+    /// Attaches an open file, with direct I/O if the file allows it. `name` is the file name that `losetup` shows.
+    /// [`TargetError::Missing`] without root, the kernel module, a free device or Linux 5.8, or if the size is not a
+    /// multiple of 512 bytes.
     pub fn attach(file: &File, name: &str, read_only: bool) -> Result<Self, TargetError> {
         let control_path = Path::new("/dev/loop-control");
         let control =
@@ -76,7 +73,7 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Whether it reads and writes its file with direct I/O, past the host's page cache.
+    /// Whether it bypasses the host's page cache with direct I/O.
     pub fn direct_io(&self) -> bool {
         self.direct_io
     }
@@ -88,12 +85,12 @@ impl Drop for LoopDevice {
             let _ = calls::detach(&handle);
         }
         wait_while_held(&self.path, self.backing.as_deref());
-        // It goes with its last user, also when that is somebody else.
+        // Autoclear detaches it with its last user, also if that is another process.
         self.guardian.dismiss();
     }
 }
 
-/// Detaches a device if it still has the file with these numbers, and waits until it has let go of it.
+/// Detaches the device if it is still attached to this file, and waits for the end of the detach.
 pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
     let held = backing_file(path);
     match status(path) {
@@ -103,7 +100,7 @@ pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
             Ok(true)
         }
         Some(_) => Ok(false),
-        // It is being detached: a file system on it, or a process that had it open, is just ending.
+        // The detach is pending: a file system or a process with the device open is just ending.
         None => {
             wait_while_held(path, held.as_deref());
             Ok(false)
@@ -111,7 +108,7 @@ pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
     }
 }
 
-/// The kernel detaches a device with the last of all descriptors, which is a moment after whoever had it was killed.
+/// The kernel detaches a device with the last descriptor, a moment after its owner was killed.
 fn wait_while_held(path: &Path, file: Option<&str>) {
     let deadline = Instant::now() + DETACH_LIMIT;
     while file.is_some() && backing_file(path).as_deref() == file && Instant::now() < deadline {
@@ -119,7 +116,7 @@ fn wait_while_held(path: &Path, file: Option<&str>) {
     }
 }
 
-/// What sysfs says is attached. It does not open the device.
+/// From sysfs, without opening the device.
 fn backing_file(path: &Path) -> Option<String> {
     fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
 }
@@ -146,13 +143,12 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
     }
 }
 
-/// The loop devices to which this file is attached.
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     let found = Known::of(file, path)?;
     loops::over_file(&found).map_err(|silent| silent.refusal(path, "it is attached to a loop device"))
 }
 
-/// Waits a moment for a loop device whose last user has just gone. Returns whether it no longer has the file.
+/// Waits a moment for a loop device whose last user just ended. Returns whether it no longer has the file.
 pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Result<bool, TargetError> {
     let deadline = Instant::now() + Duration::from_secs(2);
     while attached_to(file, path)?.iter().any(|attached| attached == device) {
@@ -164,7 +160,7 @@ pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Re
     Ok(true)
 }
 
-/// The attached file, opened by its name; `None` where another file has that name here, or none.
+/// The attached file, opened by its name; `None` if another file, or no file, has that name here.
 pub(crate) fn backing_file_of(device: &BlockDevice) -> Option<File> {
     let path = Path::new("/dev").join(device.name());
     let (info, name) = (status(&path)?, backing_file(&path)?);

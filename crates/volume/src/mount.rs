@@ -1,4 +1,4 @@
-//! Mounting, and unmounting whatever happens: on return, on error, on panic, on a signal, on `kill -9`.
+//! Mounts that are undone on return, error, panic, signal and `kill -9`.
 
 use crate::cold;
 use crate::custom::{Beneath, CustomFileSystem};
@@ -15,14 +15,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The directory on which a file system is mounted. It lies in an empty file system of its own that nothing can be written to, so
-/// that a program which is still there after the unmount fills no disk of the host.
+/// The mount point. It lies in a read-only, empty file system, so that a program which stays after the unmount cannot
+/// fill the host's disk.
 pub(crate) const FILE_SYSTEM: &str = "fs";
 
-/// How long an unmount may be busy, for programs that look at every new mount.
+/// Retry time for a busy unmount: some programs scan every new mount.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
-/// A file system mounted by this process.
 #[derive(Debug)]
 pub struct Mount {
     device: PathBuf,
@@ -30,7 +29,7 @@ pub struct Mount {
     file_system: Kind,
     options: String,
     mounted: Option<Identity>,
-    /// What lay on the point before a custom file system was mounted there.
+    /// The file system below the mount point before a custom file system was mounted.
     beneath: Option<Beneath>,
     ending: Option<Identity>,
     _guardian: Guardian,
@@ -44,21 +43,15 @@ enum Kind {
 }
 
 impl Mount {
-    /// Mounts `device` on a new mount point. `lock` stays locked until the unmount is complete; after `kill -9` the next user
-    /// waits for it in [`crate::guardian::sweep`].
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] without root, or where the kernel does not know the file system; [`TargetError::Program`] when
-    /// it does not know an option or finds the file system damaged; [`TargetError::Usage`] for options with a zero byte; where
-    /// no mount point can be made.
+    /// Mounts `device` on a new mount point. `lock` stays locked until the unmount is complete; after `kill -9` the
+    /// next user waits for it in [`crate::guardian::sweep`]. [`TargetError::Missing`] without root or kernel support,
+    /// [`TargetError::Program`] for an unknown option or a damaged file system.
     pub fn new(device: &Path, file_system: FileSystem, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         Self::of(device, Kind::Known(file_system), options, lock)
     }
 
-    /// The same by the commands of a file system that is not known.
-    ///
-    /// # Errors
-    /// [`TargetError::Program`] when the command fails, or nothing is mounted after it; where no mount point can be made.
+    /// The same by the commands of a custom file system. [`TargetError::Program`] if the command fails or leaves
+    /// nothing mounted.
     pub fn custom(device: &Path, file_system: CustomFileSystem, lock: Option<File>) -> Result<Self, TargetError> {
         Self::of(device, Kind::Custom(file_system), "", lock)
     }
@@ -94,7 +87,7 @@ impl Mount {
         &self.options
     }
 
-    /// What is mounted; `None`: one that is not known.
+    /// `None` for a custom file system.
     pub fn file_system(&self) -> Option<FileSystem> {
         match &self.file_system {
             Kind::Known(file_system) => Some(*file_system),
@@ -102,7 +95,7 @@ impl Mount {
         }
     }
 
-    /// Lets the checker of what is mounted here at other times look at its device. `None`: it has none.
+    /// Runs the checker on the unmounted device. `None` without a checker.
     pub fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => file_system.check(device),
@@ -110,7 +103,6 @@ impl Mount {
         }
     }
 
-    /// Mounts it (again).
     pub fn mount(&mut self) -> Result<(), TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => self.mount_known(*file_system)?,
@@ -129,7 +121,7 @@ impl Mount {
         };
         let mut mounted = tried(&self.options)?;
         if let (Err(Errno::INVAL), Some(options)) = (mounted, file_system.options_next_to_a_copy(&self.options)) {
-            // Where this was not the reason, the first answer stands.
+            // Without a better result the first one stands.
             mounted = tried(&options)?.or(mounted);
         }
         mounted.map_err(|errno| match errno {
@@ -151,12 +143,8 @@ impl Mount {
         })
     }
 
-    /// Unmounts it and makes sure that the file system has ended: `cold::wait_for_end`; where it had not before, asks again. Waits a moment for programs that look
-    /// around in it.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] with who keeps it busy, or keeps its file system alive elsewhere; [`TargetError::Program`] when
-    /// its own command for this fails; those of umount(2).
+    /// Unmounts it and waits until the file system has ended. Retries for a moment while other programs scan it.
+    /// Refuses with the holders that keep it busy or alive.
     pub fn unmount(&mut self) -> Result<(), TargetError> {
         if let Some(identity) = self.mounted.clone() {
             self.detach(&identity)?;
@@ -169,10 +157,8 @@ impl Mount {
         Ok(())
     }
 
-    /// Makes a file system that lives on elsewhere read-only, so that what its device holds is complete.
-    ///
-    /// # Errors
-    /// As [`Self::mount`]; those of making it read-only, after which it is unmounted all the same, and of umount(2).
+    /// Makes a file system that is still in use elsewhere read-only, so that the content of its device is complete. It
+    /// is unmounted even if that fails.
     pub fn finish_in_use(&mut self) -> Result<(), TargetError> {
         self.mount()?;
         let read_only = rustix::mount::mount_remount(&self.point, MountFlags::RDONLY, "");
@@ -185,7 +171,7 @@ impl Mount {
 
     fn detach(&mut self, identity: &Identity) -> Result<(), TargetError> {
         self.unmount_below()?;
-        // Where its command left it mounted, umount(2) follows.
+        // If its command left it mounted, umount(2) follows.
         if let (Kind::Custom(custom), Some(beneath)) = (&self.file_system, self.beneath)
             && custom.unmount(&self.device, &self.point, beneath)?
         {
@@ -197,7 +183,7 @@ impl Mount {
             match rustix::mount::unmount(&self.point, UnmountFlags::empty()) {
                 Ok(()) => break,
                 Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
-                // Somebody else unmounted it: that is what was wanted.
+                // Another process unmounted it, which is the desired state.
                 Err(Errno::INVAL) => break,
                 Err(Errno::BUSY) => return Err(cold::in_use(identity, "it cannot be unmounted", &users(identity))),
                 Err(errno) => return Err(TargetError::errno("unmount", &self.point)(errno)),
@@ -209,18 +195,18 @@ impl Mount {
 }
 
 impl Mount {
-    /// What a command mounted below would keep the file system busy.
+    /// A mount that a command made below would keep the file system busy.
     fn unmount_below(&self) -> Result<(), TargetError> {
         let below = || {
             let mut mounts = guardian::mounts()?;
             mounts.retain(|line| line.mount_point != self.point);
             Ok(mounts)
         };
-        unmount_tree(&self.point, below).map(drop).map_err(TargetError::io("unmount what lies below", &self.point))
+        unmount_tree(&self.point, below).map(drop).map_err(TargetError::io("unmount everything below", &self.point))
     }
 }
 
-/// Makes the directory on which a file system is mounted, in one that is empty and read-only. ramfs is in every kernel.
+/// Makes the mount point in an empty read-only ramfs, which is in every kernel.
 fn unwritable_point(directory: &Path) -> Result<PathBuf, TargetError> {
     let point = directory.join(FILE_SYSTEM);
     let failed = |errno: Errno| match errno {
@@ -241,24 +227,24 @@ impl Drop for Mount {
         {
             let _ = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
         }
-        // The guardian, dropped next, unmounts and removes what lies below.
+        // The guardian, dropped next, unmounts and removes the directories below.
     }
 }
 
-/// Unmounts what an earlier, killed process left mounted of this device where mount points are made: what the ledger says a
-/// process owes that has ended, and nothing else. Returns whether the device is then free.
+/// Unmounts mounts of this device that a killed process left below our runtime folder, according to the ledger. Returns
+/// whether the device is then free.
 pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
     let root = runtime::subfolder("mnt")?;
     let number = crate::block_device::BlockDevice::number_of(device);
     let is_of_it = |line: &guard::MountLine| {
         Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number
     };
-    // What is unmounted by a command of its own is left to the ledger: unmounting alone would keep the device held.
+    // The ledger handles custom unmount commands: unmounting alone would keep the device held.
     if guard::mounts()?.iter().any(|line| is_of_it(line) && line.mount_point.starts_with(&root)) {
         guardian::sweep();
     }
     for line in guard::mounts()?.into_iter().filter(|line| is_of_it(line)) {
-        // A run on the loop device itself has the lock of that, not of its file.
+        // A run on the loop device itself has that device's lock, not the lock of its file.
         if !line.mount_point.starts_with(&root) || !guardian::is_left_mount(&line.mount_point) {
             return Ok(false);
         }
@@ -271,7 +257,7 @@ pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
         }
         release_copies(&identity);
     }
-    // Its guardian may have unmounted it here, and not in other mount namespaces.
+    // Its guardian may have unmounted it here, but not in other mount namespaces.
     release_copies(&Identity::of_device(device));
     Ok(true)
 }
@@ -292,9 +278,9 @@ const FLAGS: &[(&str, MountFlags)] = &[
     ("nosymfollow", MountFlags::NOSYMFOLLOW),
 ];
 
-/// Splits options into those of the mount(2) flags and those that the file system reads itself.
+/// Splits options into mount(2) flags and options of the file system.
 fn parse_options(options: &str) -> Result<(MountFlags, Option<CString>), TargetError> {
-    // What is mounted may come from somebody else: its device nodes and setuid programs work only when asked for.
+    // The content may be foreign: device nodes and setuid programs work only on request.
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
     let mut data = Vec::new();
     for word in options.split(',').map(str::trim).filter(|word| !matches!(*word, "" | "rw" | "defaults")) {

@@ -16,7 +16,6 @@ use senesce_core::{Bytes, Environment};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What lies below the mounted file system.
 #[derive(Debug)]
 pub(crate) enum Backing {
     Image {
@@ -24,24 +23,24 @@ pub(crate) enum Backing {
         image: ImageFile,
     },
     Device(ClaimedDevice),
-    /// A directory: its lock, and the device below it where there is one.
+    /// A directory: its lock, and its device if it has a single one.
     Directory {
         _lock: File,
         device: Option<BlockDevice>,
     },
 }
 
-/// How a target was brought into a cold state.
+/// How a target became cold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remounted {
     /// Unmounted and mounted again: nothing is cached.
     Yes,
-    /// A directory cannot be unmounted by us: it was synced and the machine's caches were dropped.
+    /// A directory cannot be unmounted: it was synced and the machine's caches were dropped.
     CachesDropped,
 }
 
-/// A target that is mounted and ready. `D` is what we hold of its root: a [`ClaimedDirectory`] or, after
-/// [`crate::visit`], a [`crate::VisitedDirectory`]. The order of the fields is the order in which they are undone.
+/// A mounted target. `D` holds its root: a [`ClaimedDirectory`] or, after [`crate::visit`], a
+/// [`crate::VisitedDirectory`]. The fields are dropped in the order of undoing.
 #[derive(Debug)]
 pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     directory: D,
@@ -54,7 +53,7 @@ pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     mkfs_command: Option<String>,
 }
 
-/// Settings of the kernel, which come back in the opposite order.
+/// Kernel settings, restored in reverse order.
 #[derive(Debug, Default)]
 struct ChangedSettings(Vec<ChangedSetting>);
 
@@ -93,22 +92,21 @@ impl<D: Rooted> MountedTarget<D> {
         &self.directory
     }
 
-    /// Where it is mounted (for a directory: the directory).
     pub fn mount_point(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The raw size: of the image, of the device, for a directory the declared size or else the size of its file system.
+    /// Raw size of the image or device; for a directory the declared size, else the size of its file system.
     pub fn capacity(&self) -> Bytes {
         self.capacity
     }
 
-    /// The file system. `None` for a directory on one that senesce cannot make.
+    /// `None` for a directory on a file system that senesce cannot make.
     pub fn file_system(&self) -> Option<FileSystem> {
         self.mount.as_ref().and_then(Mount::file_system).or_else(|| environment::file_system_of(self.mount_point()))
     }
 
-    /// The device below. `None`: a directory on a file system without a single block device (tmpfs).
+    /// `None` for a directory on a file system without a single block device (tmpfs).
     pub fn block_device(&self) -> Option<&Path> {
         match &self.backing {
             Backing::Image { device, .. } => Some(device.path()),
@@ -127,22 +125,18 @@ impl<D: Rooted> MountedTarget<D> {
         BlockDevice::open(path)
     }
 
-    /// The device below as sysfs shows it.
     pub fn block_device_info(&self) -> Option<BlockDevice> {
         self.device().ok()
     }
 
-    /// Writes everything back (syncfs(2)).
-    ///
-    /// # Errors
-    /// Those of open(2) and syncfs(2): EIO or ENOSPC when something could not be written back.
+    /// Writes everything back (syncfs(2)): EIO or ENOSPC if that failed.
     pub fn sync(&self) -> Result<(), TargetError> {
         let path = self.mount_point();
         let root = File::open(path).map_err(TargetError::io("open", path))?;
         rustix::fs::syncfs(&root).map_err(TargetError::errno("sync", path))
     }
 
-    /// Writes everything back and drops the machine's caches and those of the device.
+    /// Writes everything back and drops the caches of the machine and of the device.
     pub fn drop_caches(&self) -> Result<(), TargetError> {
         self.sync()?;
         block_device::drop_caches()?;
@@ -152,29 +146,23 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// Bytes of the image file that are in the page cache of the file system it lies in, from where reads of the loop device would be
-    /// served. `None`: no image file, one in memory, or a kernel before 6.5, which does not count them.
+    /// Bytes of the image file in the host's page cache, which would serve reads of the loop device. `None`: not an
+    /// image file, or a kernel before 6.5, which cannot count them.
     pub fn cached_of_image(&self) -> Option<Bytes> {
         cold::cached_of_backing(&self.block_device_info()?)
     }
 
-    /// Discards the free space of the file system. Returns the bytes discarded.
-    ///
-    /// # Errors
-    /// EOPNOTSUPP where the file system or its device cannot discard, EPERM without root; those of open(2).
+    /// Discards the free space of the file system and returns the bytes. EOPNOTSUPP if the file system or its device
+    /// cannot discard, EPERM without root.
     pub fn discard_free_space(&self) -> Result<Bytes, TargetError> {
         let path = self.mount_point();
         let root = File::open(path).map_err(TargetError::io("open", path))?;
         senesce_sys::mounted::trim(&root).map(Bytes).map_err(TargetError::errno("discard the free space of", path))
     }
 
-    /// Makes the target cold: unmounts, proves that the file system has ended and that nothing of its device is cached, mounts
-    /// again. Refused with who keeps the file system alive where that cannot be had. Descriptors below the root must be closed.
-    /// A directory's file system cannot be unmounted by us: there only what is read can prove how cold it was.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] with who keeps the file system alive or its device cached; as [`Self::drop_caches`],
-    /// [`Mount::unmount`] and [`Mount::mount`].
+    /// Makes the target cold: unmounts, proves that the file system has ended and that its device has no cached pages,
+    /// and mounts again. Refuses with the holders if that is not possible. Descriptors below the root must be closed. A
+    /// directory cannot be unmounted; only the reads themselves can prove that it was cold.
     pub fn remount(&mut self) -> Result<Remounted, TargetError> {
         if self.mount.is_none() {
             self.drop_caches()?;
@@ -182,7 +170,7 @@ impl<D: Rooted> MountedTarget<D> {
         }
         let in_memory = matches!(&self.backing, Backing::Image { image, .. } if image.is_in_memory());
         self.while_unmounted(|device| {
-            // The file of an image may be cached by the file system that it lies in.
+            // The host's file system may cache the image file.
             if !in_memory {
                 block_device::drop_caches()?;
             }
@@ -191,12 +179,8 @@ impl<D: Rooted> MountedTarget<D> {
         Ok(Remounted::Yes)
     }
 
-    /// Unmounts, lets the file system's own checker look at the device (it writes nothing), mounts again.
-    /// `None`: the file system has no checker.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] for a directory, or when the checker is not installed; as [`Mount::unmount`] and
-    /// [`Mount::mount`].
+    /// Unmounts, runs the file system's read-only checker, and mounts again. `None` without a checker.
+    /// [`TargetError::Missing`] for a directory, or if the checker is not installed.
     pub fn check_file_system(&mut self) -> Result<Option<CheckReport>, TargetError> {
         if self.mount.is_none() {
             return Err(TargetError::missing(
@@ -207,11 +191,8 @@ impl<D: Rooted> MountedTarget<D> {
         self.unmounted(|mount, device| mount.check(device.path()))
     }
 
-    /// Runs `action` on the device of the unmounted target and mounts it again.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] for a directory; as [`Mount::unmount`] and [`Mount::mount`]; those of `action`, after which it
-    /// is mounted again.
+    /// Runs `action` on the device of the unmounted target and mounts it again, also after an error.
+    /// [`TargetError::Missing`] for a directory.
     pub fn while_unmounted<T>(
         &mut self,
         action: impl FnOnce(&BlockDevice) -> Result<T, TargetError>,
@@ -235,19 +216,14 @@ impl<D: Rooted> MountedTarget<D> {
         result
     }
 
-    /// Chooses the I/O scheduler ("none", "mq-deadline", "kyber", "bfq"); the former one comes back at the end.
-    ///
-    /// # Errors
-    /// As [`Self::set_queue`]: EINVAL for a scheduler that the kernel does not have.
+    /// Sets the I/O scheduler until the target is closed. EINVAL if the kernel does not have it.
     pub fn set_scheduler(&mut self, name: &str) -> Result<(), TargetError> {
         self.set_queue("scheduler", name)
     }
 
-    /// Sets read-ahead in KiB: that of the device's queue and, where the file system keeps its own (btrfs), that of the
-    /// mount, which a remount forgets. Returns the files that were set; the former values come back at the end.
-    ///
-    /// # Errors
-    /// As [`Self::set_queue`]: [`TargetError::Usage`] for what is no multiple of the page size.
+    /// Sets read-ahead in KiB until the target is closed: in the device's queue and, for btrfs, in the mount, which
+    /// loses it with a remount. Returns the files that were set. [`TargetError::Usage`] unless it is a multiple of the
+    /// page size.
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<Vec<PathBuf>, TargetError> {
         let device = self.device()?;
         let mut files = vec![device.queue_file("read_ahead_kb")];
@@ -258,16 +234,14 @@ impl<D: Rooted> MountedTarget<D> {
         Ok(files)
     }
 
-    /// Sets a file of the device's queue folder in sysfs; the former value comes back at the end.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] for a target without a block device; as [`ChangedSetting::set`].
+    /// Sets a file of the device's queue folder in sysfs until the target is closed. [`TargetError::Missing`] without a
+    /// block device.
     pub fn set_queue(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
         let file = self.device()?.queue_file(name);
         self.settings.set(file, value)
     }
 
-    /// Everything about the target that a result depends on.
+    /// The facts that a result depends on.
     pub fn environment(&self) -> Environment {
         let mut facts = Environment::default();
         facts.put("target.name", self.spec.to_string());
@@ -289,23 +263,22 @@ impl<D: Rooted> MountedTarget<D> {
         facts
     }
 
-    /// Warnings and errors of the kernel about this device since the target was opened. A run with any has failed.
+    /// Kernel warnings and errors about this device since the target was opened. They make a run fail.
     pub fn kernel_warnings(&self) -> Vec<String> {
         self.log.warnings()
     }
 
-    /// What a reader of the results must know of the kernel log: `None` where all of it was read.
+    /// A caveat for the results if kernel messages were lost.
     pub fn kernel_log_caveat(&self) -> Option<String> {
         match self.log.gaps() {
             0 => None,
             gaps => Some(format!(
-                "the kernel log ran over {gaps} times while it was read: what the kernel said meanwhile is not known, warnings about \
-                 this target included"
+                "the kernel log overflowed {gaps} times while it was read: messages may be lost, including warnings about this target"
             )),
         }
     }
 
-    /// What an image can still grow by: memory, or space on the file system that its file lies in. `None`: no image.
+    /// Bytes an image can still grow by: memory, or free space below its file. `None`: not an image.
     pub fn space_left(&self) -> Option<Bytes> {
         match &self.backing {
             Backing::Image { image, .. } => image.space_left(),
@@ -313,22 +286,18 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// Whether the kernel log can be read here; when not, results are "measured without the kernel log".
+    /// If not, results are "measured without the kernel log".
     pub fn kernel_log_is_readable(&self) -> bool {
         self.log.is_readable()
     }
 
-    /// Unmounts, detaches and writes an image held in memory into its file. Without this call (after an error or a
-    /// panic) everything is undone too, but what was in memory only is lost.
-    ///
-    /// # Errors
-    /// As [`Mount::unmount`]: a target that is still in use is made read-only, and its image kept; those of writing an image
-    /// held in memory into its file.
+    /// Unmounts, detaches and writes an image held in memory into its file. A drop without this call undoes everything,
+    /// but loses an image in memory. A target that is still in use becomes read-only, and its image is kept.
     pub fn close(self) -> Result<(), TargetError> {
         self.close_with(|_| Ok(()))
     }
 
-    /// Like [`Self::close`]; `last` sees the device after the unmount, before it is detached.
+    /// Like [`Self::close`]; `last` gets the device after the unmount, before it is detached.
     pub fn close_with<T>(
         mut self,
         last: impl FnOnce(Option<&Path>) -> Result<T, TargetError>,

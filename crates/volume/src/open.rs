@@ -1,4 +1,4 @@
-//! From a specification to a mounted target: guard, lock, image, loop device, mkfs, mount.
+//! Opens a target: guard, lock, image, loop device, mkfs, mount.
 
 use crate::block_device::BlockDevice;
 use crate::claim::{ClaimedDevice, ClaimedDirectory, Rooted, VisitedDirectory};
@@ -21,26 +21,26 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if a zoned device does not tell.
+    /// The file system to make; `None`: ext4. With `keep_existing` the fallback if a zoned device cannot be identified.
     /// Ignored for a directory.
     pub file_system: Option<FileSystem>,
-    /// A file system that is not known, in its place. Its commands say all: other options of mkfs and mount are ignored.
+    /// A custom file system instead. Its commands are complete: other options of mkfs and mount are ignored.
     pub custom: Option<CustomFileSystem>,
-    /// More options for its mkfs, split at blanks.
+    /// More options for mkfs, split at blanks.
     pub mkfs_options: String,
     pub mount_options: String,
-    /// Bytes that will be written to an image that is made, at most; `None`: all of it. An image of which only a part will be
-    /// written needs no space for the rest, and its file system is made without writing tables that read as zeros anyway.
+    /// Upper limit of the bytes that will be written to a new image; `None`: its size. Less space is then required, and
+    /// mkfs skips tables that read as zeros anyway.
     pub writes: Option<Bytes>,
     /// Hold an image in memory while it is used; [`MountedTarget::close`] writes it into its file.
     pub in_memory: bool,
-    /// Size of an image to be made (where the specification has none), declared size of a directory.
+    /// Size of a new image (if the specification has none), or declared size of a directory.
     pub size: Option<Bytes>,
-    /// The identity (path or serial number) whose content may be lost.
+    /// The path or serial number of a target that may be erased.
     pub erase: Option<String>,
-    /// Mount what is there instead of making a file system. It must carry our marker, or be named in `erase`.
+    /// Mount the existing file system. It must have our marker, or be named in `erase`.
     pub keep_existing: bool,
-    /// Attach and mount for reading only, without replaying a journal: nothing is altered. Only for [`visit`].
+    /// Attach and mount read-only, without replaying a journal. Only for [`visit`].
     pub read_only: bool,
 }
 
@@ -49,36 +49,29 @@ impl OpenOptions {
         Self { file_system: Some(file_system), ..Self::default() }
     }
 
-    /// For going on with what an earlier run made.
+    /// To continue with the result of an earlier run.
     pub fn existing() -> Self {
         Self { keep_existing: true, ..Self::default() }
     }
 
-    /// For looking at a target without altering it.
+    /// To inspect a target without changing it.
     pub fn inspect() -> Self {
         Self { keep_existing: true, read_only: true, ..Self::default() }
     }
 }
 
-/// Opens a target that is ours: claimed by the guard, made anew (or kept with `keep_existing`), mounted.
-///
-/// # Errors
-/// [`TargetError::Refused`] by the guard; [`TargetError::Usage`] for options that do not fit the target, such as a size below
-/// the least of the file system; [`TargetError::Missing`] without root, or what mkfs and mount need; [`TargetError::Program`]
-/// when mkfs fails; as [`Mount::new`].
+/// Claims, formats and mounts a target (`keep_existing`: without mkfs). The guard may refuse it. [`TargetError::Usage`]
+/// for options that do not fit, such as a size below the file system's minimum. [`TargetError::Missing`] without root,
+/// mkfs or kernel support.
 pub fn open(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget, TargetError> {
     if options.read_only {
-        return Err(TargetError::Usage("a target that is only read is visited, not claimed".into()));
+        return Err(TargetError::Usage("a read-only target is visited, not claimed".into()));
     }
     stage::<ClaimedDirectory>(spec, options)
 }
 
-/// Mounts a target of somebody else's, with what it holds: to look at it (`read_only`) or to run a command on it. It gives
-/// no right to destroy anything.
-///
-/// # Errors
-/// As [`open()`], without mkfs; [`TargetError::Refused`] only when it is in use, or for a file system by commands that `erase`
-/// does not name.
+/// Mounts an existing target of others, to inspect it (`read_only`) or to run a command on it. It gives no permission
+/// to erase. Refuses a target in use, and a custom file system that `erase` does not name.
 pub fn visit(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<VisitedDirectory>, TargetError> {
     stage::<VisitedDirectory>(spec, &OpenOptions { keep_existing: true, ..options.clone() })
 }
@@ -88,7 +81,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
         return Err(loop_device::needs_root());
     }
     check_word(spec, options.erase.as_deref())?;
-    // What killed processes left goes first.
+    // Clean up after killed processes first.
     guardian::sweep();
     match spec {
         TargetSpec::Directory(path) => stage_directory(spec, path, options),
@@ -107,7 +100,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
         }
         TargetSpec::Memory { size } => {
             if options.keep_existing {
-                return Err(TargetError::Usage(format!("{spec} holds nothing that could be kept")));
+                return Err(TargetError::Usage(format!("{spec} is empty: there is nothing to keep")));
             }
             check_least_size(spec, Some(*size), options)?;
             stage_image(spec, ImageFile::scratch(*size, options.writes)?, "senesce memory image", options)
@@ -127,7 +120,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
     }
 }
 
-/// Refuses a word of `--erase` that names something else than the target, also where nothing would be lost.
+/// Refuses a word of `--erase` that names anything but the target, even if nothing would be lost.
 fn check_word(spec: &TargetSpec, erase: Option<&str>) -> Result<(), TargetError> {
     let Some(word) = erase else { return Ok(()) };
     let names = match spec {
@@ -141,12 +134,12 @@ fn check_word(spec: &TargetSpec, erase: Option<&str>) -> Result<(), TargetError>
         false => Err(TargetError::refused(
             spec,
             format!("--erase {word} does not name it"),
-            "repeat the path or serial number of what may be lost, or leave out --erase",
+            "repeat the target's path or serial number, or leave out --erase",
         )),
     }
 }
 
-/// A new image must be large enough for its mkfs. With options of its own, mkfs decides.
+/// A new image must be large enough for mkfs. With extra options, mkfs decides.
 fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOptions) -> Result<(), TargetError> {
     let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
     let least = file_system.least_size();
@@ -207,7 +200,7 @@ struct Made {
     log: KernelLog,
     capacity: Bytes,
     mkfs_command: Option<String>,
-    /// Whether the root may be ours without a marker: it is new, or was named in `erase`.
+    /// Whether the root may be used without a marker: it is new, or named in `erase`.
     is_allowed: bool,
 }
 
@@ -221,11 +214,11 @@ fn make_and_mount<D: Rooted>(
     let log = KernelLog::since_now(Some(device.device()));
     let is_allowed = !options.keep_existing || names_target(spec, device.device(), options.erase.as_deref());
     if let Some(custom) = &options.custom {
-        // Nothing mounts one that is not known without altering it, to look for the marker.
+        // A custom file system cannot be mounted read-only to check the marker.
         if !is_allowed {
             return Err(TargetError::refused(
                 spec,
-                "whether its file system was made by senesce cannot be looked at: it is not known",
+                "senesce cannot check whether it made this file system: it is not a known one",
                 format!("allow changes to it with --erase {}", spec.path().unwrap_or(device.path()).display()),
             ));
         }
@@ -245,16 +238,15 @@ fn make_and_mount<D: Rooted>(
     }
     let inspect = if options.read_only { file_system.entry().inspect_options } else { "" };
     let unwritten = if sparse && !options.read_only { file_system.entry().unwritten_mount_options } else { "" };
-    // What is kept may be somebody else's work: a link in it must not lead our own writing out of it. Commands of the user's, which
-    // get a visited target, may need links.
+    // The content may be foreign: a link in it must not redirect our writes. A user's commands, which get a visited
+    // target, may need links.
     let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };
     let mount_options = [inspect, unwritten, links, &options.mount_options].into_iter().filter(|text| !text.is_empty());
     let mount = Mount::new(device.path(), file_system, &mount_options.collect::<Vec<_>>().join(","), lock)?;
     Ok(Made { mount, log, capacity: device.size(), mkfs_command, is_allowed })
 }
 
-/// Refuses a file system of somebody else's before it is mounted for writing, which would replay its journal and write its
-/// superblock.
+/// Checks the marker before a mount for writing, which would replay the journal and write the superblock.
 fn check_marker(
     spec: &TargetSpec,
     device: &Path,
@@ -279,7 +271,7 @@ fn not_ours(error: TargetError, spec: &TargetSpec, point: &Path) -> TargetError 
     }
 }
 
-/// The file system that a device holds; where a zoned one does not tell, the `expected` one.
+/// The file system on a device; `expected` if a zoned device cannot be identified.
 pub(crate) fn existing_file_system(
     device: &ClaimedDevice,
     expected: Option<FileSystem>,
@@ -292,7 +284,7 @@ pub(crate) fn existing_file_system(
     match (found, expected) {
         (Some(known), _) => Ok(known),
         (None, Some(expected)) if device.device().is_zoned() => Ok(expected),
-        (None, _) => Err(TargetError::damaged(device.path(), "no file system that senesce can mount was found on it")),
+        (None, _) => Err(TargetError::damaged(device.path(), "it has no file system that senesce can mount")),
     }
 }
 
@@ -303,7 +295,7 @@ fn finish<D: Rooted>(spec: &TargetSpec, made: Made, backing: Backing) -> Result<
     Ok(MountedTarget::new(spec, directory, Some(made.mount), backing, made.log, made.capacity, made.mkfs_command))
 }
 
-/// `device`: what is mounted, which of an image is a loop device that has no name to the user.
+/// `device` is mounted; for an image it is a loop device whose name the user does not know.
 fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) -> bool {
     let Some(word) = erase else { return false };
     let serial = matches!(spec, TargetSpec::Device(_)) && device.identities().iter().any(|known| known == word);
@@ -311,7 +303,7 @@ fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) ->
     serial || spec.path().is_some_and(|path| path == Path::new(word) || real(path))
 }
 
-/// A loop device that still has the image belongs to a killed process (then it is released) or to somebody else.
+/// A loop device that has the image belongs to a killed process, and is released, or to another program.
 pub(crate) fn release_stale_loops(image: &File, known: &Known, path: &Path) -> Result<Testimony, TargetError> {
     let attached = match loops::over_file(known) {
         Ok(attached) => attached,

@@ -1,5 +1,5 @@
-//! Overlays (Documentation/filesystems/overlayfs.rst). A file that is seen through one has two names with different numbers, its own
-//! there and that of the layer it lies in; who uses it by the one is not found by the other.
+//! Overlays (Documentation/filesystems/overlayfs.rst). A file in an overlay has two identities, its own and that of the
+//! layer file. A search for users by one does not find users by the other.
 
 use crate::error::TargetError;
 use crate::guard::{self, MountLine, unescape};
@@ -14,22 +14,21 @@ use std::path::{Path, PathBuf};
 /// OVERLAYFS_SUPER_MAGIC (include/uapi/linux/magic.h).
 const OVERLAY_MAGIC: u64 = 0x794c_7630;
 
-/// So many names of one file are followed, through overlays over overlays.
+/// Limit of the names of one file that are followed through nested overlays.
 const MOST_NAMES: usize = 64;
 
-/// By what one file is known to those who use it.
+/// The identities of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Number of a file system and inode, as stat(2) tells them.
+    /// File system and inode numbers, as in stat(2).
     pub numbers: Vec<(u64, u64)>,
-    /// Paths in layers that cannot be seen from here, as those of a container.
+    /// Paths in layers that are not accessible here, such as those of a container.
     pub hidden: Vec<PathBuf>,
-    /// Why there may be more numbers than these.
+    /// The reason why the list may be incomplete.
     pub unseen: Option<Silent>,
 }
 
 impl Known {
-    /// The open file `path`.
     pub(crate) fn of(file: &File, path: &Path) -> Result<Self, TargetError> {
         let found = file.metadata().map_err(TargetError::io("look at", path))?;
         let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -40,7 +39,7 @@ impl Known {
         known.map_err(|silent| silent.refusal(path, "an overlay shows it under another name"))
     }
 
-    /// The file with these numbers, if it is the one with this name; by its numbers alone otherwise.
+    /// The file with these numbers, if `path` leads to it; else by its numbers only.
     pub(crate) fn by(numbers: (u64, u64), path: &Path) -> Result<Self, Silent> {
         match numbers_of(path) == Some(numbers) {
             true => Ok(Overlays::mounted()?.known(path)),
@@ -49,8 +48,8 @@ impl Known {
     }
 }
 
-/// Where a file or directory that is seen through an overlay lies; what is not there yet would lie in the upper layer.
-/// `None`: it is seen through no overlay, or the layer cannot be seen from here.
+/// The path in the layer of an overlay; new files go to the upper layer. `None`: not in an overlay, or the layer is not
+/// accessible.
 pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
     let (overlays, mut at) = (Overlays::mounted().ok()?, path.canonicalize().ok()?);
     let mut found = None;
@@ -62,8 +61,8 @@ pub(crate) fn layer_below(path: &Path) -> Option<PathBuf> {
     found
 }
 
-/// Why a directory must not be altered by itself: an overlay would not notice (what happens then is undefined), or is made of
-/// what lies in it. Files of our own in a lower layer harm nobody.
+/// Why a directory must not be changed directly: changes in the layers of a mounted overlay are undefined. Our own
+/// files in a lower layer are safe.
 pub(crate) fn use_of_directory(path: &Path) -> Result<Option<String>, Silent> {
     let Ok(whole) = path.canonicalize() else { return Ok(None) };
     let overlays = Overlays::mounted()?;
@@ -101,7 +100,7 @@ impl Overlays {
         self.0.iter().find(|overlay| overlay.line == *line)
     }
 
-    /// A name in a layer, unless it means something else here: no layer lies in its own overlay.
+    /// A name in a layer. `None` if the name means another file here: a layer cannot lie in its own overlay.
     fn in_layer(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
         let real = name.canonicalize().ok()?;
         let over = self.over(&real);
@@ -133,7 +132,7 @@ impl Overlays {
                 Some(Down::Seen(below)) => names.push(below),
                 Some(Down::Hidden(below)) => known.hide(below),
                 None if is_of_type(&name, OVERLAY_MAGIC) => {
-                    known.unseen = Some(Silent("the overlay around it is not in the table of mounts".into()));
+                    known.unseen = Some(Silent("the mount table does not list the overlay around it".into()));
                 }
                 None => {}
             }
@@ -146,7 +145,7 @@ impl Overlays {
         known
     }
 
-    /// Under which name an overlay shows what lies in one of its layers.
+    /// The names under which an overlay shows a file of its layers.
     fn up(&self, overlay: &Overlay, name: &Path) -> Option<PathBuf> {
         let layers: Vec<&PathBuf> = overlay.layers().collect();
         let (at, inner) = layers.iter().enumerate().find_map(|(at, layer)| Some((at, inside(name, layer)?)))?;
@@ -158,7 +157,7 @@ impl Overlays {
 }
 
 impl Known {
-    /// Adds the names of a file in layers that cannot be seen from here. From the root of the machine they may be.
+    /// Adds names in layers that are not accessible here; they may be accessible from the machine's root.
     fn hide(&mut self, names: Vec<PathBuf>) {
         let whole = Tree::proc().and_then(|proc| proc.shows_whole_machine());
         let from_root =
@@ -166,7 +165,7 @@ impl Known {
         match whole {
             Ok(()) => self.numbers.extend(names.iter().find_map(from_root)),
             Err(silent) => {
-                self.unseen = Some(Silent(format!("its layer of the overlay cannot be seen from here; {silent}")))
+                self.unseen = Some(Silent(format!("its layer of the overlay is not accessible here; {silent}")))
             }
         }
         self.hidden.extend(names);
@@ -186,7 +185,7 @@ impl Overlay {
         };
         let one = |name: &str| of(name).pop().map(PathBuf::from);
         let mut lower: Vec<PathBuf> = of("lowerdir").iter().flat_map(|value| parts(value)).collect();
-        // Since Linux 6.5 they may be told one by one.
+        // Since Linux 6.5 they may be listed one by one.
         lower.extend(of("lowerdir+").into_iter().map(PathBuf::from));
         Self { line: line.clone(), upper: one("upperdir"), work: one("workdir"), lower }
     }
@@ -201,7 +200,7 @@ impl Overlay {
     }
 }
 
-/// The path below a directory, by whatever name that is reached.
+/// `path` relative to a directory, by any of its names.
 fn inside(path: &Path, directory: &Path) -> Option<PathBuf> {
     let wanted = numbers_of(directory)?;
     let above = path.ancestors().find(|above| numbers_of(above) == Some(wanted))?;
@@ -213,7 +212,7 @@ fn numbers_of(path: &Path) -> Option<(u64, u64)> {
     Some((found.dev(), found.ino()))
 }
 
-/// Layers that are separated by colons; a backslash takes the meaning of one.
+/// Layers separated by colons; a backslash escapes one.
 fn parts(value: &str) -> Vec<PathBuf> {
     let (mut found, mut part, mut signs) = (Vec::new(), String::new(), value.chars());
     while let Some(sign) = signs.next() {
@@ -224,7 +223,7 @@ fn parts(value: &str) -> Vec<PathBuf> {
         }
     }
     found.push(part);
-    // Two colons stand before a layer of data alone.
+    // Two colons precede a data-only layer.
     found.into_iter().filter(|part| !part.is_empty()).map(PathBuf::from).collect()
 }
 

@@ -1,4 +1,5 @@
-//! Files that somebody else may have put where a user names one of his own: what is written into such a file is theirs.
+//! Files that another user may have placed under a name that this user chose. Writing into such a file would give away
+//! its content.
 
 use crate::error::TargetError;
 use rustix::fs::{FileType, Stat};
@@ -7,11 +8,11 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
-/// Links that are followed, as the kernel does at most.
+/// The kernel's limit for followed links.
 const MOST_LINKS: usize = 40;
 
-/// Refuses to write into an open file that lies where others may make files and belongs to one of them, has further names,
-/// or was reached by a link of theirs, also by one above it. Files of a user in a folder of his own are used by root too.
+/// Refuses an open file in a folder where others create files, if it belongs to them, has several names, or was reached
+/// by their link at any level. Root also uses files of a user in that user's own folder.
 pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
     let found = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
     let me = rustix::process::geteuid().as_raw();
@@ -45,7 +46,7 @@ fn place(path: &Path) -> Result<(Folder, OsString), TargetError> {
     }
 }
 
-/// Judges the file that was opened and is `there` at the end of its name.
+/// Checks the opened file, whose name leads to `there`.
 fn check_place(found: &Stat, there: &Stat, folder: &Folder, path: &Path) -> Result<(), TargetError> {
     if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino) {
         return Err(refused(path, "its name was given to another file meanwhile".into()));
@@ -58,14 +59,10 @@ fn check_place(found: &Stat, there: &Stat, folder: &Folder, path: &Path) -> Resu
 
 fn refused(path: &Path, found: String) -> TargetError {
     let remedy = "remove it, or choose a folder in which only you make files; no flag allows it";
-    TargetError::refused(
-        path.display(),
-        format!("{found}: what is written there may be read or altered by others"),
-        remedy,
-    )
+    TargetError::refused(path.display(), format!("{found}: others may read or change it"), remedy)
 }
 
-/// A file or link, and the folder that it lies in.
+/// A file or link with its folder.
 struct Place {
     owner: u32,
     names: u64,
@@ -75,32 +72,34 @@ struct Place {
 
 impl Place {
     fn of(found: &Stat, folder: &Folder, path: &Path) -> Result<Self, TargetError> {
-        let around = rustix::fs::fstat(folder).map_err(TargetError::errno("look at the folder of", path))?;
+        let around = rustix::fs::fstat(folder).map_err(TargetError::errno("check the folder of ", path))?;
         #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
         let names = match FileType::from_raw_mode(found.st_mode) {
-            // Those of a directory are its own and its children's.
+            // The other links of a directory are `.` and its children's `..`.
             FileType::Directory => 1,
             _ => found.st_nlink as u64,
         };
         Ok(Self { owner: found.st_uid, names, folder_owner: around.st_uid, folder_mode: around.st_mode })
     }
 
-    /// What `me` must not take it for his own for.
+    /// Why the user `me` must not use it.
     fn problem(&self, me: u32) -> Option<String> {
-        let theirs = || Some(format!("belongs to user {}, and others may make files beside it", self.owner));
+        let theirs = || Some(format!("belongs to user {}, and others may create files in its folder", self.owner));
         let is_own = self.owner == 0 || self.owner == me;
         match me {
-            // A group that shares a folder works on each other's files.
+            // Members of a group that shares a folder may use each other's files.
             user if user != 0 && (is_own || self.folder_mode & 0o002 == 0) => None,
             user if user != 0 => theirs(),
             _ if !self.others_make_files() => None,
-            _ if is_own && self.names > 1 => Some("has further names, and others may make files beside it".into()),
+            _ if is_own && self.names > 1 => {
+                Some("has several names, and others may create files in its folder".into())
+            }
             _ if is_own || self.folder_owner == self.owner && self.folder_mode & 0o002 == 0 => None,
             _ => theirs(),
         }
     }
 
-    /// Whether anybody but root makes files there.
+    /// Whether anyone but root creates files there.
     fn others_make_files(&self) -> bool {
         self.folder_owner != 0 || self.folder_mode & 0o022 != 0
     }

@@ -1,4 +1,4 @@
-//! Timed reads of a block device past every cache of the host. Never writes.
+//! Timed direct reads of a block device. Never writes.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -9,10 +9,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-/// Memory for O_DIRECT must be aligned to the logical block; no device has larger ones than a page.
+/// O_DIRECT alignment: no device has logical blocks larger than a page.
 const ALIGNMENT: usize = 4096;
 
-/// A block device opened for direct reads.
 #[derive(Debug)]
 pub struct DeviceProbe {
     file: File,
@@ -21,10 +20,7 @@ pub struct DeviceProbe {
 }
 
 impl DeviceProbe {
-    /// Opens a device for reading only.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] without the right to read it; as [`BlockDevice::open`]; those of open(2).
+    /// Opens a device read-only. [`TargetError::Missing`] without permission.
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let device = BlockDevice::open(path)?;
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
@@ -41,7 +37,6 @@ impl DeviceProbe {
         &self.device
     }
 
-    /// Whether the kernel says that it turns a platter.
     pub fn rotational(&self) -> Option<bool> {
         self.device.queue("rotational").map(|text| text == "1")
     }

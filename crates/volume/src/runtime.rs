@@ -1,6 +1,6 @@
-//! The folder of the running machine: mount points, small scratch directories, and the ledger of what must be undone. It is
-//! `/run/senesce` of root, `$XDG_RUNTIME_DIR/senesce` of a user (XDG base directory specification), else `senesce-UID` in the
-//! temporary directory; of mode 0700, and looked at through its descriptor before it is trusted.
+//! The runtime folder: mount points, small scratch directories, and the ledger of pending clean-up. Root uses
+//! `/run/senesce`, a user `$XDG_RUNTIME_DIR/senesce` (XDG base directory specification), else `senesce-UID` in the
+//! temporary directory. Its mode is 0700, and it is checked through its descriptor before use.
 
 use crate::error::TargetError;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub const OF_ROOT: &str = "/run/senesce";
 
-/// The folder, made where it is missing.
-///
-/// # Errors
-/// [`TargetError::Refused`] when somebody else has made what should be ours.
+/// Creates the folder if it is missing. Refuses one of another user.
 pub fn folder() -> Result<PathBuf, TargetError> {
     let user = rustix::process::geteuid();
     let preferred = match user.is_root() {
@@ -22,7 +19,7 @@ pub fn folder() -> Result<PathBuf, TargetError> {
     };
     if let Some(path) = preferred {
         let path = if user.is_root() { path } else { path.join("senesce") };
-        // Some containers have no /run that can be written.
+        // In some containers /run is not writable.
         if private(&path).is_ok() {
             return Ok(path);
         }
@@ -34,7 +31,7 @@ pub fn folder() -> Result<PathBuf, TargetError> {
     Ok(path)
 }
 
-/// A folder of ours in [`folder()`].
+/// A subfolder of [`folder()`].
 pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {
     let path = folder()?.join(name);
     private(&path)?;
@@ -47,7 +44,7 @@ fn is_runtime_of_user(path: &Path) -> bool {
         && found.is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0)
 }
 
-/// Opens a folder that only this user may enter; makes it where it is missing. Never through a link.
+/// Opens a folder that only this user may enter, and creates it if it is missing. Never follows a link.
 pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -58,13 +55,13 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
         TargetError::refused(
             path.display(),
             found,
-            "it must be ours alone; remove it, or set XDG_RUNTIME_DIR or TMPDIR",
+            "it must belong to this user only; remove it, or set XDG_RUNTIME_DIR or TMPDIR",
         )
     };
     let folder = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
         Ok(folder) => folder,
-        Err(Errno::NOTDIR | Errno::LOOP) => return Err(foreign("it is a link or a file and no directory")),
-        Err(Errno::ACCESS) => return Err(foreign("somebody else's directory has this name")),
+        Err(Errno::NOTDIR | Errno::LOOP) => return Err(foreign("it is a link or a file, not a directory")),
+        Err(Errno::ACCESS) => return Err(foreign("another user's directory has this name")),
         Err(errno) => return Err(TargetError::errno("open directory", path)(errno)),
     };
     let found = rustix::fs::fstat(&folder).map_err(TargetError::errno("look at", path))?;
@@ -77,7 +74,7 @@ pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
     Ok(folder.into())
 }
 
-/// In a folder that everybody may write, only the sticky bit keeps others from exchanging what we make (inode(7)).
+/// In a world-writable folder, only the sticky bit prevents others from replacing our files (inode(7)).
 pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
     let found = rustix::fs::stat(path).map_err(TargetError::errno("look at", path))?;
     let own = found.st_uid == rustix::process::geteuid().as_raw() || found.st_uid == 0;
@@ -88,7 +85,7 @@ pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
     if !sticky && (found.st_mode & 0o002 != 0 || !own) {
         return Err(TargetError::refused(
             path.display(),
-            "others may exchange what is made in it (no sticky bit)",
+            "others may replace files in it (no sticky bit)",
             "set its mode to 1777, or name another directory in TMPDIR",
         ));
     }

@@ -1,4 +1,4 @@
-//! The one place where temporary directories are made: with random names, for this user alone, and gone with this process.
+//! Temporary directories: random names, for this user only, removed with this process.
 
 use crate::error::TargetError;
 use crate::guardian::{Guardian, Owner};
@@ -12,8 +12,8 @@ pub(crate) const PREFIX: &str = "senesce-";
 /// The file system in memory that every Linux has (shm_overview(7)).
 pub const MEMORY: &str = "/dev/shm";
 
-/// A directory of this process alone (mode 0700, a random name, made anew), removed with everything in it when it is dropped
-/// or the process is killed. Images in memory would hold it until the next boot otherwise.
+/// A new directory of mode 0700, removed with its content when it is dropped or the process is killed. Otherwise images
+/// in memory would stay until the next boot.
 #[derive(Debug)]
 pub struct ScratchDirectory {
     path: PathBuf,
@@ -22,25 +22,18 @@ pub struct ScratchDirectory {
 }
 
 impl ScratchDirectory {
-    /// For small things: in the folder of the running machine, see [`crate::runtime`].
-    ///
-    /// # Errors
-    /// The directory or its entry in the ledger cannot be made, here and in the others.
+    /// For small files: in the runtime folder, see [`crate::runtime`].
     pub fn small(purpose: &str) -> Result<Self, TargetError> {
         Self::create(&runtime::folder()?, purpose)
     }
 
-    /// For images and whatever is large: in `$TMPDIR`, because the folder of the running machine lies in memory.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] when `$TMPDIR` is no directory, or others may exchange what is made in it; as [`Self::create`].
+    /// For images and other large files: in `$TMPDIR`, because the runtime folder lies in memory.
     pub fn large(purpose: &str) -> Result<Self, TargetError> {
         let parent = std::env::temp_dir();
         runtime::check_shared(&parent)?;
         Self::create(&parent, purpose)
     }
 
-    /// In memory.
     pub fn in_memory(purpose: &str) -> Result<Self, TargetError> {
         let parent = Path::new(MEMORY);
         runtime::check_shared(parent)?;
@@ -48,16 +41,13 @@ impl ScratchDirectory {
     }
 
     /// In a directory that the user chose: `parent/senesce-PURPOSE-OWNER-RANDOM`.
-    ///
-    /// # Errors
-    /// Where `parent` is not there or cannot be written, or the directory not be written into the ledger.
     pub fn create(parent: &Path, purpose: &str) -> Result<Self, TargetError> {
         let parent = parent.canonicalize().map_err(TargetError::io("look at", parent))?;
         let (path, guardian) =
             make_unique(&parent, &format!("{PREFIX}{purpose}-{}-", Owner::current()), Guardian::of_tree)?;
-        // The directory is looked at through its descriptor: it is ours, and no link.
+        // Checked through its descriptor: it is ours and not a link.
         let handle = runtime::private(&path)?;
-        // Another kernel on a shared file system may see the lock, and not this process.
+        // On a shared file system another kernel can see the lock, but not this process.
         let _ = rustix::fs::flock(&handle, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         Ok(Self { path, handle, _guardian: guardian })
     }
@@ -66,13 +56,12 @@ impl ScratchDirectory {
         &self.path
     }
 
-    /// Its descriptor, for `openat` and its relatives.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
 }
 
-/// Makes an empty directory for a mount in the folder of the running machine. It is removed when the guardian undoes.
+/// Makes an empty directory for a mount in the runtime folder. The guardian removes it.
 pub(crate) fn mount_point(
     name: &str,
     guard: impl Fn(&Path) -> Result<Guardian, TargetError>,
@@ -80,7 +69,7 @@ pub(crate) fn mount_point(
     make_unique(&runtime::subfolder("mnt")?, &format!("{name}-"), guard)
 }
 
-/// mkdtemp(3), with an entry in the ledger before the directory is made.
+/// mkdtemp(3), with an entry in the ledger before the directory exists.
 fn make_unique(
     parent: &Path,
     prefix: &str,
@@ -92,7 +81,7 @@ fn make_unique(
         let made = rustix::fs::mkdir(path, rustix::fs::Mode::RWXU);
         match made {
             Ok(()) => guardian = Some(entry),
-            // Somebody else's directory has this name, or none could be made: there is nothing to undo.
+            // Another user's directory has this name, or creating it failed: there is nothing to undo.
             Err(_) => entry.dismiss(),
         }
         Ok(made?)

@@ -1,11 +1,11 @@
-//! A setting of the kernel's that comes back: at the end, and by the guardian when the process is killed.
+//! Kernel settings that are restored at the end, and by the guardian if the process is killed.
 
 use crate::block_device;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
 use std::path::{Path, PathBuf};
 
-/// A file of the kernel's that has another value while this lives.
+/// Changes a kernel setting until it is dropped.
 #[derive(Debug)]
 pub struct ChangedSetting {
     file: PathBuf,
@@ -14,11 +14,8 @@ pub struct ChangedSetting {
 }
 
 impl ChangedSetting {
-    /// Sets `file` to `value`; what it was is written down before.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written, or the ledger not be written; [`TargetError::Usage`] for a value of which the
-    /// kernel makes another, which would not be known for ours after `kill -9`. Then what it was is back.
+    /// Sets `file` to `value` and records the previous value first. [`TargetError::Usage`] if the kernel changes the
+    /// value, because the guardian could not recognise it after `kill -9`; the previous value is then restored.
     pub fn set(file: PathBuf, value: &str) -> Result<Self, TargetError> {
         let before = now(&file)?;
         let guardian = Guardian::of_setting(&file, value, &before)?;
@@ -27,7 +24,7 @@ impl ChangedSetting {
         match now(&setting.file)? {
             made if made == value => Ok(setting),
             made => Err(TargetError::Usage(format!(
-                "the kernel does not take {value} for {}: it makes {made} of it; ask for a value that it takes",
+                "the kernel does not accept {value} for {}: it sets {made}; choose a value that it accepts",
                 setting.file.display()
             ))),
         }
@@ -45,13 +42,12 @@ impl Drop for ChangedSetting {
         if let Err(error) = std::fs::write(&self.file, &self.before)
             && self.file.exists()
         {
-            tracing::warn!("{} does not go back to {}: {error}", self.file.display(), self.before);
+            tracing::warn!("{} cannot be restored to {}: {error}", self.file.display(), self.before);
         }
         self.guardian.dismiss();
     }
 }
 
-/// Whether this process's ledger names a file.
 #[cfg(test)]
 pub(crate) fn is_owed(file: &Path) -> bool {
     let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());

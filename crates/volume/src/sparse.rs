@@ -1,4 +1,4 @@
-//! Sparse files: the parts that hold data (lseek(2), SEEK_DATA and SEEK_HOLE), copying and comparing them.
+//! Sparse files: data ranges (lseek(2), SEEK_DATA and SEEK_HOLE), copies and comparisons.
 
 use crate::error::TargetError;
 use crate::signature::is_zero;
@@ -20,18 +20,17 @@ pub struct Range {
 }
 
 impl Range {
-    /// Number of bytes.
     pub fn length(self) -> u64 {
         self.end - self.start
     }
 }
 
-/// The ranges of the first `size` bytes that hold data, in order. A file system that knows no holes gives one range.
+/// The data ranges of the first `size` bytes, in order. A file system without holes gives one range.
 pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, TargetError> {
     data_ranges_between(file, Range { start: 0, end: size }, path)
 }
 
-/// The ranges inside `within` that hold data, in order.
+/// The data ranges inside `within`, in order.
 pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
     let mut ranges = Vec::new();
     let mut offset = within.start;
@@ -40,7 +39,7 @@ pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Ve
             Ok(start) => start,
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL) => offset,
-            Err(errno) => return Err(TargetError::errno("look for data in", path)(errno)),
+            Err(errno) => return Err(TargetError::errno("find data in", path)(errno)),
         };
         if start >= within.end {
             break;
@@ -48,7 +47,7 @@ pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Ve
         let end = match seek(file, SeekFrom::Hole(start)) {
             Ok(end) => end.min(within.end),
             Err(Errno::INVAL) => within.end,
-            Err(errno) => return Err(TargetError::errno("look for holes in", path)(errno)),
+            Err(errno) => return Err(TargetError::errno("find holes in", path)(errno)),
         };
         ranges.push(Range { start, end });
         offset = end;
@@ -56,7 +55,6 @@ pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Ve
     Ok(ranges)
 }
 
-/// Whether the first `size` bytes read as zero.
 pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
     for range in data_ranges(file, size, path)? {
         if !is_zero(file, range.start, range.end, path)? {
@@ -73,14 +71,14 @@ pub struct Named<'a> {
     pub path: &'a Path,
 }
 
-/// What lies between these ranges within the first `size` bytes; they are in order and do not overlap.
+/// The gaps between ordered, disjoint ranges within the first `size` bytes.
 pub(crate) fn gaps(ranges: &[Range], size: u64) -> Vec<Range> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([size]);
     starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| Range { start, end }).collect()
 }
 
-/// Zeroes a range of a block device: by its own command where it has one, and what is not of whole blocks by writes.
+/// Zeroes a range of a block device: by its own command if it has one; partial blocks by writes.
 pub(crate) fn zero_device(device: Named, range: Range) -> Result<(), TargetError> {
     // No device has larger logical blocks.
     const BLOCK: u64 = 4096;
@@ -105,19 +103,15 @@ pub(crate) fn write_zeroes(to: Named, range: Range) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// How bytes are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyBy {
     /// Inside the kernel (copy_file_range(2)); a file system with reflinks then shares the blocks.
     Kernel,
-    /// Through memory: the copy shares nothing. Blocks of zeroes are left out, so the file copied to must be empty there.
+    /// Through memory: the copy shares nothing. Blocks of zeros are skipped, so the destination must be empty there.
     Memory,
 }
 
-/// Copies one range to the same place of another file, inside the kernel where it can.
-///
-/// # Errors
-/// Those of copy_file_range(2), or of reading and writing where the kernel does not copy between the two.
+/// Copies one range to the same offset of another file, inside the kernel if possible.
 pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
     let (mut read_at, mut write_at) = (range.start, range.start);
     while read_at < range.end {
@@ -149,7 +143,7 @@ fn copy_through_memory(from: Named, to: Named, range: Range, skip_zeroes: bool) 
     Ok(())
 }
 
-/// The parts of a buffer that are to be written: all of it, or the runs of 4 KiB blocks that are not all zero.
+/// The parts of a buffer to write: all of it, or the runs of 4 KiB blocks that are not all zero.
 pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<usize>> {
     if !skip_zeroes {
         return std::iter::once(0..buffer.len()).collect();
@@ -166,7 +160,7 @@ pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<us
 }
 
 /// Copies the data ranges of the first `size` bytes into an empty file, which becomes as sparse as its source. Returns
-/// the number of bytes copied.
+/// the bytes copied.
 pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     to.file.set_len(size).map_err(TargetError::io("set the size of", to.path))?;
     let mut copied = 0;
@@ -180,17 +174,14 @@ pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, Target
     Ok(copied)
 }
 
-/// The first byte at which the first `size` bytes of two files differ. Holes read as zero.
-///
-/// # Errors
-/// Those of lseek(2) and read(2); also where one of them is shorter than a range that the other holds.
+/// The offset of the first difference within the first `size` bytes; holes read as zero. Fails if a file ends inside
+/// the other's data.
 pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
     let mut ranges = data_ranges(ours.file, size, ours.path)?;
     ranges.extend(data_ranges(theirs.file, size, theirs.path)?);
     first_difference_in(ours, theirs, &merge(ranges))
 }
 
-/// The first byte inside `ranges` at which two files differ.
 pub fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
     for range in ranges {
         if let Some(offset) = difference_in(ours, theirs, *range)? {

@@ -1,4 +1,4 @@
-//! What the user wrote to name a target.
+//! Parses target names.
 
 use crate::error::TargetError;
 use crate::guest::{self, Wanted};
@@ -9,8 +9,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, a directory; in the guest also `auto`, its only
-/// NVMe drive.
+/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, a directory; in the guest also `auto`, its
+/// only NVMe drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {
     /// An image file, attached to a loop device.
@@ -28,7 +28,6 @@ pub enum TargetSpec {
 }
 
 impl TargetSpec {
-    /// The path of an image file; none for all other targets.
     pub fn image(&self) -> Option<&Path> {
         match self {
             Self::Image { path, .. } => Some(path),
@@ -43,10 +42,7 @@ impl TargetSpec {
         }
     }
 
-    /// Reads the name of something that exists already, where a plain FILE means an image.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] for what has none of the forms; as [`guest::find`] for `auto`.
+    /// Parses the name of an existing target; here a plain FILE means an image.
     pub fn existing(text: &str) -> Result<Self, TargetError> {
         match Path::new(text).is_file() {
             true => Ok(Self::Image { path: text.into(), size: None }),
@@ -54,7 +50,7 @@ impl TargetSpec {
         }
     }
 
-    /// Whether a loop device or a mount, and so root, is needed to use it.
+    /// Whether it needs a loop device or a mount, and so root.
     pub fn needs_root(&self) -> bool {
         !matches!(self, Self::Directory(_))
     }
@@ -111,7 +107,7 @@ impl FromStr for TargetSpec {
 fn image_size(text: &str, options: &str) -> Result<Bytes, TargetError> {
     match options.split_once('=') {
         Some(("size", value)) => parse_size(text, value),
-        _ => Err(TargetError::Usage(format!("'{options}' in '{text}' is not known: the only option is size=SIZE"))),
+        _ => Err(TargetError::Usage(format!("unknown option '{options}' in '{text}': the only option is size=SIZE"))),
     }
 }
 

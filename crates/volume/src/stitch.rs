@@ -1,6 +1,5 @@
-//! A small device made of slices that lie evenly over a large one, so that a small file system's seeks are as long as those of
-//! a file system that fills the disk. Device mapper's linear target does the mapping
-//! (Documentation/admin-guide/device-mapper/linear.rst).
+//! A small device made of slices spread evenly over a large one, so that a small file system seeks as far as one that
+//! fills the disk. It uses device mapper's linear target (Documentation/admin-guide/device-mapper/linear.rst).
 
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
@@ -12,12 +11,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// One slice of the large device.
+/// A slice of the large device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Slice {
-    /// Where it begins on the large device, in bytes.
+    /// Offset on the large device in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
@@ -26,11 +25,8 @@ const ALIGNMENT: u64 = 1 << 20;
 /// Device mapper counts in sectors of 512 bytes on every device.
 const SECTOR: u64 = 512;
 
-/// Divides `size` into `count` equal slices: the first begins where the device begins, the last ends where it ends (rounded
-/// down to 1 MiB), the others lie at equal distances between them. The same numbers always give the same slices.
-///
-/// # Errors
-/// [`TargetError::Usage`] for no slices, for slices that are not of whole MiB, and for more than the device has.
+/// Divides `size` into `count` equal slices at equal distances. The first begins at the start of the device, the last
+/// ends at its end (rounded down to 1 MiB). [`TargetError::Usage`] if the slices are not whole MiB or do not fit.
 pub fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice>, TargetError> {
     let usable = device.0 / ALIGNMENT * ALIGNMENT;
     let wrong = |problem: String| Err(TargetError::Usage(problem));
@@ -51,13 +47,13 @@ pub fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice>, Targ
     let span = usable - length;
     let place = |index: u64| match count {
         1 => 0,
-        // In 128 bits: the product of a large disk and many slices passes 64.
+        // In 128 bits: the product of a large disk and many slices exceeds 64.
         _ => (u128::from(span) * u128::from(index) / u128::from(count - 1)) as u64 / ALIGNMENT * ALIGNMENT,
     };
     Ok((0..count).map(|index| Slice { offset: place(index), length }).collect())
 }
 
-/// A stitched device. It is gone when it is dropped, also after `kill -9`, as soon as nobody has it open or mounted.
+/// A stitched device. The kernel removes it with its last user after the drop, also after `kill -9`.
 #[derive(Debug)]
 pub struct Stitched {
     path: PathBuf,
@@ -68,11 +64,8 @@ pub struct Stitched {
 }
 
 impl Stitched {
-    /// Maps `count` slices of the claimed device to a new device of `size`.
-    ///
-    /// # Errors
-    /// As [`slices`]; [`TargetError::Usage`] for a zoned drive; [`TargetError::Refused`] when the device is no longer as it was
-    /// claimed; [`TargetError::Missing`] without dmsetup or device mapper; [`TargetError::Program`] when dmsetup fails.
+    /// Maps `count` slices of the claimed device to a new device of `size`. [`TargetError::Missing`] without dmsetup or
+    /// device mapper, [`TargetError::Usage`] for a zoned drive.
     pub fn create(claimed: ClaimedDevice, count: u64, size: Bytes) -> Result<Self, TargetError> {
         if claimed.device().queue("zoned").is_some_and(|zoned| zoned != "none") {
             return Err(TargetError::Usage(format!(
@@ -94,7 +87,7 @@ impl Stitched {
         }
     }
 
-    /// Its path (`/dev/dm-0`).
+    /// For example `/dev/dm-0`.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -107,14 +100,14 @@ impl Stitched {
 /// Opens the new device and asks the kernel to remove it with its last user.
 fn hold(name: &str) -> Result<(PathBuf, File), TargetError> {
     let path = node(name).ok_or_else(|| {
-        TargetError::missing(format!("the new device {name} in /sys/block"), "dmsetup ls says whether it was made")
+        TargetError::missing(format!("the new device {name} in /sys/block"), "dmsetup ls shows whether it was made")
     })?;
     let handle = File::open(&path).map_err(TargetError::io("open", &path))?;
     dmsetup(&["remove", "--deferred", name], "")?;
     Ok((path, handle))
 }
 
-/// `/dev/dm-0`, which the kernel makes; the name in /dev/mapper comes from udev, where that runs.
+/// `/dev/dm-0`, from the kernel; names in /dev/mapper come from udev, which may not run.
 pub(crate) fn node(name: &str) -> Option<PathBuf> {
     let devices = fs::read_dir("/sys/block").ok()?.flatten();
     let found = devices
@@ -163,7 +156,7 @@ fn run(words: &[&str], input: &str) -> io::Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that failed at once has closed its input: its status tells.
+        // A program that failed at once has closed its input; its exit status reports the error.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output()

@@ -1,6 +1,6 @@
-//! Slows a block device down through control groups, so that a device in memory takes as long as a slow one: `io.max` of
-//! version 2 (Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files") where it has the controller, else the
-//! throttle files of the version-1 controller blkio (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
+//! Slows a block device down by control groups, so that a device in memory takes as long as a slow one. It uses
+//! `io.max` of version 2 if it has the controller (Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files"), else
+//! the throttle files of version 1 (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
@@ -10,25 +10,25 @@ use senesce_core::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The root group of version 1: write-back by kernel threads belongs to it, whoever made the pages dirty. In version 2 it
-/// belongs to the group that made them dirty, and the root group cannot be limited.
+/// The root group of version 1 includes all write-back by kernel threads. In version 2 write-back belongs to the group
+/// that dirtied the pages, and the root group cannot be limited.
 const FOLDER: &str = "/sys/fs/cgroup/blkio";
 
-/// Limits of a device, for reads and for writes each. `None`: no limit.
+/// Limits of a device, for reads and for writes each. `None`: unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimit {
     pub bytes_per_second: Option<Bytes>,
     pub requests_per_second: Option<u64>,
 }
 
-/// A limit in force until it is dropped: of version 1 for everyone, of version 2 for this process.
+/// A limit in force until it is dropped: of version 1 for all programs, of version 2 for this process.
 #[derive(Debug, Default)]
 pub struct AppliedRateLimit {
     rules: Vec<Rule>,
     _group: Option<AppliedLimits>,
 }
 
-/// A line in a throttle file of version 1. It holds for every program, and stays when its device is detached.
+/// A line in a throttle file of version 1. It applies to all programs and outlives its device.
 #[derive(Debug)]
 struct Rule {
     path: PathBuf,
@@ -37,11 +37,7 @@ struct Rule {
 }
 
 impl RateLimit {
-    /// Limits a device.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] without the io controller of control groups (or blkio of version 1); where the kernel refuses
-    /// the limit or it cannot be written into the ledger.
+    /// [`TargetError::Missing`] without the io controller of control groups (or blkio of version 1).
     pub fn apply(self, device: &BlockDevice) -> Result<AppliedRateLimit, TargetError> {
         if self == Self::default() {
             return Ok(AppliedRateLimit::default());
@@ -64,7 +60,6 @@ impl RateLimit {
         Ok(applied)
     }
 
-    /// A line of `io.max`.
     fn io_max(self, major: u32, minor: u32) -> String {
         let limits = [("bps", self.bytes_per_second.map(|bytes| bytes.0)), ("iops", self.requests_per_second)];
         let words = limits.into_iter().filter_map(|(unit, limit)| Some((unit, limit?)));
@@ -77,7 +72,7 @@ impl Rule {
     fn set(path: PathBuf, (major, minor): (u32, u32), limit: u64) -> Result<Self, TargetError> {
         let none = format!("{major}:{minor} 0");
         let guardian = Guardian::of_value(&path, &none)?;
-        // Made first, so that a failed write is undone by its drop.
+        // Made first, so that its drop undoes a failed write.
         let rule = Self { path, none, guardian };
         match fs::write(&rule.path, format!("{major}:{minor} {limit}")) {
             Ok(()) => Ok(rule),
@@ -92,15 +87,15 @@ impl Rule {
 
 impl Drop for Rule {
     fn drop(&mut self) {
-        // A guardian that is not dismissed tries it once more, and then ends too.
+        // If this fails, the guardian tries again when it ends.
         if fs::write(&self.path, &self.none).is_ok() || !self.path.exists() {
             self.guardian.dismiss();
         }
     }
 }
 
-/// Lifts what others left on a device that is now ours alone: a rule outlives the loop device that it was made for, and
-/// would slow the next one of its number.
+/// Lifts rules that other programs left on a device that is now ours. A rule outlives its loop device and would slow
+/// the next one with that number.
 pub(crate) fn lift_all(device: &BlockDevice) -> Result<(), TargetError> {
     let (major, minor) = device.number();
     for direction in ["read", "write"] {

@@ -1,14 +1,11 @@
-//! Zones of a zoned block device that hold something: what the signature of its first and last bytes does not tell.
+//! Checks whether zones of a zoned block device hold data, which signatures at both ends do not show.
 
 use crate::error::TargetError;
 use senesce_sys::zones::ZoneReport;
 use std::fs::File;
 use std::path::Path;
 
-/// How many zones are not empty, in words; `None`: all are.
-///
-/// # Errors
-/// Those of BLKREPORTZONE: ENOTTY for a device without zones.
+/// The number of non-empty zones in words; `None` if all are empty. ENOTTY for a device without zones.
 pub fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     let mut report = ZoneReport::default();
     let (mut sector, mut total, mut held, mut first) = (0, 0, 0, None);
@@ -29,7 +26,7 @@ pub fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     Ok(first.map(|first| format!("data: {held} of {total} zones are not empty, the first is zone {first}")))
 }
 
-/// By its condition: neither without a write pointer (conventional), empty nor offline.
+/// Not for zones without a write pointer (conventional), empty or offline ones.
 fn holds_data(condition: u8) -> bool {
     const NOT_WRITE_POINTER: u8 = 0;
     const EMPTY: u8 = 1;

@@ -106,7 +106,7 @@ command = ["no-such-program-anywhere"]
 #[ignore = "needs loop devices"]
 fn bad_programs_cost_their_own_cells_and_say_why() {
     let directory = temporary_directory();
-    let outcome = study(PROGRAMS, directory.path(), None).expect("it goes on");
+    let outcome = study(PROGRAMS, directory.path(), None).expect("it continues");
     assert_eq!((outcome.state, outcome.exit_code()), (State::Failed(8), ExitCode::RunFailed));
     let reasons = reasons(&outcome, 2);
     let reason = |name: &str| reasons.iter().find(|(found, _)| found == name).expect(name).1.clone();
@@ -198,15 +198,15 @@ fn a_file_system_is_known_by_its_commands() {
     let count = directory.path().join("count");
     let checker = format!("echo >>{}; echo it is broken; false # $DEVICE", count.display());
     let damaged = CUSTOM.replacen("e2fsck -fn $DEVICE", &checker, 1);
-    let failed = study(&damaged, directory.path(), None).expect("it goes on");
-    let looks = std::fs::read_to_string(&count).expect("it was looked at").lines().count();
+    let failed = study(&damaged, directory.path(), None).expect("it continues");
+    let looks = std::fs::read_to_string(&count).expect("the checker ran").lines().count();
     assert_eq!(looks, 2, "an image that failed is not made again for the next run");
     assert_eq!(failed.state, State::Failed(4));
     assert!(reasons(&failed, 0)[0].1.contains("it is broken"), "{:?}", reasons(&failed, 0));
     std::fs::remove_dir_all(directory.path().join("run")).expect("remove");
     let nothing = CUSTOM.replacen("mount -t ext4 $DEVICE $MNT", "true $MNT", 1);
     let refused = study(&nothing, directory.path(), None).expect_err("refused");
-    assert!(refused.to_string().contains("nothing is mounted"), "{refused}");
+    assert!(refused.to_string().contains("is not mounted"), "{refused}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn images_that_are_made_anew_under_one_key_are_told() {
     let flag = directory.path().join("flag");
     let text = format!("{CUSTOM}[[workload]]\ncommand = ['test', '-e', '{}']\n", flag.display());
     let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|message| message.contains("made anew"));
-    let first = study(&text, directory.path(), None).expect("it goes on");
+    let first = study(&text, directory.path(), None).expect("it continues");
     assert!(first.state == State::Failed(4) && !told(&first), "{:?}", first.analysis.caveats);
     std::fs::write(&flag, "").expect("a file");
     let second = study(&text, directory.path(), None).expect("the rest");
@@ -268,7 +268,7 @@ fn looks_are_recorded_and_what_is_mended_is_looked_at_again() {
         events.lines().filter(|line| line.contains("\"look\"")).count()
     };
     for tries in 1..3 {
-        let failed = study(&text, directory.path(), None).expect("it goes on");
+        let failed = study(&text, directory.path(), None).expect("it continues");
         assert_eq!(
             (failed.state, verdict(&failed), looks()),
             (State::Failed(5), "not-testable".into(), 1),

@@ -196,7 +196,7 @@ fn halves_planted_by_another_user_are_refused() {
     assert_eq!(fs::metadata(scratch.path("planted")).unwrap().len(), 0);
     fs::write(scratch.path("other"), "").unwrap();
     fs::hard_link(scratch.path("other"), scratch.path("name")).unwrap();
-    assert!(scratch.make("name", "c").unwrap_err().to_string().contains("further names"));
+    assert!(scratch.make("name", "c").unwrap_err().to_string().contains("several names"));
     scratch.make("n", "c").unwrap();
     for name in ["n", "c"] {
         give(name, 1234);

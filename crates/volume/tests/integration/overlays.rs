@@ -157,6 +157,6 @@ fn the_device_below_an_overlay_is_that_of_its_layer() {
     let used = guard::use_of(&BlockDevice::open(above.path()).unwrap()).unwrap();
     run(&["umount", &text("merged")]);
     assert_eq!(found.as_deref(), Some(device.path()));
-    assert!(used.is_some_and(|used| used.contains("the kernel says")));
+    assert!(used.is_some_and(|used| used.contains("the kernel reports")));
     assert_eq!(guard::use_of(&BlockDevice::open(above.path()).unwrap()).unwrap(), None);
 }

@@ -138,7 +138,7 @@ fn an_image_that_another_user_put_there_is_not_written() {
     fs::remove_file(&path).unwrap();
     fs::write(shared.join("other"), "").unwrap();
     fs::hard_link(shared.join("other"), &path).unwrap();
-    refused(make(), "further names");
+    refused(make(), "several names");
     fs::remove_file(&path).unwrap();
     // A link of theirs, to a file of root's. The kernel may refuse to follow it too (fs.protected_symlinks).
     fs::write(directory.path().join("precious"), "").unwrap();

@@ -281,7 +281,7 @@ fn directories() {
     let lock = File::open(&held).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let situations: Vec<(&str, PathBuf, Answer, &str)> = vec![
-        ("missing", directory.join("not/there"), Never, "no such directory"),
+        ("missing", directory.join("not/there"), Never, "directory not found"),
         ("empty", made("empty", None), Free, ""),
         ("with files of others", made("full", Some("thesis")), Holds, "is not empty"),
         ("with our marker", made("ours", Some(".senesce")), Free, ""),
