@@ -32,7 +32,7 @@ pub struct FullnessRange {
 /// Pearson's chi-square test of counts against shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChiSquare {
-    /// The statistic.
+    /// Test statistic.
     pub statistic: f64,
     /// Degrees of freedom after pooling.
     pub dof: u64,

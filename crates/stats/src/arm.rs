@@ -1,27 +1,27 @@
-//! One side of a comparison: values by image, reduced to what an interval needs. What has no ratio is refused by type.
+//! One side of a comparison: values by image, reduced to the input of an interval. Values without a ratio are refused by type.
 
 use crate::ratio::Interval;
 use crate::student;
 use serde::{Deserialize, Serialize};
 
-/// Fewest values of an arm. Intervals from fewer are so wide, and their coverage hangs so much on the shape of the noise,
-/// that no answer is the better one.
+/// Minimum number of values of an arm. Intervals from fewer are very wide, and their coverage depends strongly on the shape of
+/// the noise.
 pub const LEAST_VALUES: usize = 5;
 
-/// Why there is no ratio.
+/// Reason why a ratio does not exist.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Untestable {
     /// Not enough values in an arm.
-    #[error("too few: {have} where {need} are the least; measure with more repetitions")]
+    #[error("too few: {have} of at least {need}; measure with more repetitions")]
     TooFew {
-        /// Values that are there.
+        /// Available values.
         have: usize,
-        /// The least.
+        /// Minimum.
         need: usize,
     },
     /// A value of zero or below has no ratio and no logarithm.
-    #[error("a ratio needs values above zero, and {value} is among them")]
+    #[error("a ratio needs values above zero, but one is {value}")]
     NotPositive {
         /// The first such value.
         value: f64,
@@ -29,36 +29,36 @@ pub enum Untestable {
     /// NaN or infinity.
     #[error("a value is not a finite number")]
     NotFinite,
-    /// A reason that only the caller knows, in words.
+    /// A reason known to the caller.
     #[error("{0}")]
     Other(String),
 }
 
-/// Which mean is compared.
+/// Mean to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mean {
-    /// Of rates, times and their ratios (Fleming and Wallace 1986): the same answer whichever way round it is asked.
+    /// For rates, times and their ratios (Fleming and Wallace 1986): independent of the direction of the comparison.
     #[default]
     Geometric,
-    /// Of what adds up, as bytes or total time.
+    /// For additive quantities, such as bytes or total time.
     Arithmetic,
 }
 
-/// What varies by chance, and so what is counted.
+/// Source of the random variation, and thus the unit that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Repetitions on one image (or in one run): the result speaks for this image alone.
+    /// Repetitions on one image (or in one run): the result holds for this image only.
     Repetition,
-    /// Images (or runs), each by the mean of its repetitions: the result speaks for all images made alike.
+    /// Images (or runs), each represented by the mean of its repetitions: the result holds for all images created alike.
     Image,
-    /// Rounds in which both sides were measured one after the other.
+    /// Rounds in which both sides were measured in sequence.
     Round,
 }
 
 impl Unit {
-    /// The word for several.
+    /// Plural for messages.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Repetition => "repetitions",
@@ -67,9 +67,9 @@ impl Unit {
         }
     }
 
-    /// What a reader must know of a result in these units.
+    /// Caveat of a result in these units.
     pub fn caveat(self) -> Option<&'static str> {
-        (self == Self::Repetition).then_some("speaks for this image or run alone")
+        (self == Self::Repetition).then_some("holds for this image or run only")
     }
 }
 
@@ -82,15 +82,15 @@ pub struct Arm {
     pub variance: f64,
     /// Units, at least 2.
     pub units: usize,
-    /// What a unit is: images when there are several, else repetitions.
+    /// Images if there are several, otherwise repetitions.
     pub unit: Unit,
 }
 
 impl Arm {
-    /// The arm of `groups`, one per image, each with its repetitions; empty groups do not count.
+    /// The arm of `groups`, one per image, each with its repetitions; ignores empty groups.
     ///
     /// # Errors
-    /// [`Untestable`] for fewer than [`LEAST_VALUES`] values in all, or one that is not above zero and finite.
+    /// [`Untestable`] for fewer than [`LEAST_VALUES`] values in total, or a value that is not finite and above zero.
     pub fn of<G: AsRef<[f64]>>(groups: &[G], mean: Mean) -> Result<Self, Untestable> {
         let groups = || groups.iter().map(AsRef::as_ref).filter(|group| !group.is_empty());
         groups().flatten().try_for_each(|value| positive(*value))?;
@@ -132,8 +132,8 @@ impl Arm {
         Ok(Self { log_mean, variance, units: units.len(), unit })
     }
 
-    /// The mean with its interval, wrong with probability `error` (Student's t on the scale of logarithms). Its half-width
-    /// is never below [`crate::ratio::RESOLUTION`].
+    /// The mean with an interval that is wrong with probability `error` (Student's t on logarithms). Its half-width is at least
+    /// [`crate::ratio::RESOLUTION`].
     pub fn interval(&self, error: f64) -> Interval {
         let reach =
             student::quantile(error / 2.0, self.units as f64 - 1.0) * (self.variance / self.units as f64).sqrt();
@@ -141,7 +141,7 @@ impl Arm {
     }
 }
 
-/// Refuses what has no logarithm.
+/// Refuses values without a logarithm.
 pub(crate) fn positive(value: f64) -> Result<(), Untestable> {
     match value {
         value if !value.is_finite() => Err(Untestable::NotFinite),
@@ -158,7 +158,7 @@ mod tests {
     const FIVE: [f64; 5] = [98.0, 103.0, 101.0, 97.0, 100.0];
 
     #[test]
-    fn few_zero_and_nan_are_refused_by_type() {
+    fn invalid_values_are_refused_by_type() {
         let refused = |values: &[f64]| Arm::single(values, Mean::Geometric).unwrap_err();
         assert_eq!(refused(&FIVE[..3]), Untestable::TooFew { have: 3, need: 5 });
         assert_eq!(refused(&[]), Untestable::TooFew { have: 0, need: 5 });
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(refused(&[1.0, f64::NAN]), Untestable::NotFinite);
         assert_eq!(refused(&[1.0, f64::INFINITY]), Untestable::NotFinite);
         assert_eq!(Arm::single(&[f64::MAX; 5], Mean::Arithmetic), Err(Untestable::NotFinite));
-        assert_eq!(refused(&[1.0]).to_string(), "too few: 1 where 5 are the least; measure with more repetitions");
+        assert_eq!(refused(&[1.0]).to_string(), "too few: 1 of at least 5; measure with more repetitions");
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_mean_is_that_of_student() {
+    fn interval_of_a_mean_matches_student() {
         // scipy 1.17: exp(stats.t.interval(0.95, 4, mean(log(x)), sem(log(x))))
         let interval = Arm::single(&FIVE, Mean::Geometric).unwrap().interval(0.05);
         close(interval.low, MEAN_INTERVAL[0], 1e-9);

@@ -1,10 +1,10 @@
-//! Change points of a series: where its level changed for good.
+//! Change points of a series: persistent changes of its level.
 //!
-//! Of all places to split, the one with the largest standardized Mann-Whitney statistic is taken (Pettitt 1979; Hawkins and
-//! Deng 2010), and its p is that of a maximum over all places (the improved Bonferroni bound of Worsley 1982 as used by
-//! Lausen, Sauerbrei and Schumacher 1994). Both sides are searched in the same way (binary segmentation, Vostrikova 1981), and
-//! every place found is tested again between its neighbours. Ranks make the rate of false alarms the same for every
-//! distribution of independent noise; values that hang on their predecessors raise it.
+//! The split with the largest standardised Mann-Whitney statistic is chosen (Pettitt 1979; Hawkins and Deng 2010). Its p is that
+//! of a maximum over all splits (the improved Bonferroni bound of Worsley 1982 as used by Lausen, Sauerbrei and Schumacher 1994).
+//! Both sides are searched in the same way (binary segmentation, Vostrikova 1981), and every change point is tested again between
+//! its neighbours. Because of ranks the rate of false alarms is the same for every distribution of independent noise;
+//! autocorrelation increases it.
 
 use crate::describe::median;
 use crate::rank::{ranks, tie_term};
@@ -12,27 +12,27 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::f64::consts::PI;
 
-/// A series without a change has one found with this probability at most.
+/// Maximum probability that a change is found in a series without one.
 pub const FALSE_ALARM: f64 = 0.01;
 
-/// Values before and behind a place, at least.
+/// Minimum number of values before and after a split.
 const LEAST_SEGMENT: usize = 3;
 
-/// One place.
+/// A change point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangePoint {
     /// Index of the first value of the new level.
     pub index: usize,
     /// Probability of such a change in a segment without one.
     pub p: f64,
-    /// Median from the place before to this one.
+    /// Median of the segment before.
     pub before: f64,
-    /// Median from this one to the next.
+    /// Median of the segment after.
     pub after: f64,
 }
 
-/// The change points of a series in rising order, each significant at `error` ([`FALSE_ALARM`]); `None` for a value that is
-/// not finite.
+/// Change points of a series in ascending order, each significant at `error` ([`FALSE_ALARM`]); `None` for a value that is not
+/// finite.
 pub fn change_points(values: &[f64], error: f64) -> Option<Vec<ChangePoint>> {
     if values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -50,7 +50,7 @@ pub fn change_points(values: &[f64], error: f64) -> Option<Vec<ChangePoint>> {
     levels(values, &confirmed(values, &places, error))
 }
 
-/// Tests every place again between its neighbours and drops those that do not hold.
+/// Tests every change point again between its neighbours and drops those that are not significant.
 fn confirmed(values: &[f64], places: &[usize], error: f64) -> Vec<(usize, f64)> {
     let mut found: Vec<(usize, f64)> = Vec::new();
     for next in 1..=places.len() {
@@ -63,7 +63,7 @@ fn confirmed(values: &[f64], places: &[usize], error: f64) -> Vec<(usize, f64)> 
     found
 }
 
-/// The places with the levels before and after them.
+/// Change points with the levels before and after.
 fn levels(values: &[f64], places: &[(usize, f64)]) -> Option<Vec<ChangePoint>> {
     let at = |place: usize| places.get(place).map_or(values.len(), |(index, _)| *index);
     let level = |from: usize, to: usize| median(&values[from..to]);
@@ -74,7 +74,7 @@ fn levels(values: &[f64], places: &[(usize, f64)]) -> Option<Vec<ChangePoint>> {
     places.iter().enumerate().map(point).collect()
 }
 
-/// The best place to split, and the p of a maximum as large; `None` for short or constant series.
+/// The best split, and the p of its maximum statistic; `None` for short or constant series.
 fn split(values: &[f64]) -> Option<(usize, f64)> {
     let count = values.len();
     if count < 2 * LEAST_SEGMENT {
@@ -97,7 +97,7 @@ fn split(values: &[f64]) -> Option<(usize, f64)> {
     Some((best.0, p_of_maximum(best.1, count)))
 }
 
-/// Upper bound of the probability that the largest of the standardized statistics exceeds `b`.
+/// Upper bound of the probability that the largest of the standardised statistics exceeds `b`.
 fn p_of_maximum(b: f64, count: usize) -> f64 {
     let n = count as f64;
     let step = |left: usize| {
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
     use crate::tests::close;
 
-    /// Level with a scatter that repeats in no short period.
+    /// A level with scatter that has no short period.
     fn level(centre: f64, count: usize) -> Vec<f64> {
         (0..count).map(|k| centre * (1.0 + 0.02 * ((k * k * 7 + k * 3) as f64 * 0.618).sin())).collect()
     }
 
     #[test]
-    fn the_bound_of_lausen_sauerbrei_and_schumacher_is_met() {
-        // Page 489 of theirs, as the R package maxstat checks it: 20 values, splits from 5 to 15, b = 2.5, p = 0.073.
+    fn bound_matches_lausen_sauerbrei_and_schumacher() {
+        // Page 489, as checked by the R package maxstat: 20 values, splits from 5 to 15, b = 2.5, p = 0.073.
         let n = 20.0;
         let whole: f64 = 2.0 * Normal::standard().sf(2.5) + {
             let step = |left: f64| {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_where_they_are() {
+    fn steps_are_found_at_their_position() {
         let series = [level(100.0, 30), level(90.0, 25), level(100.0, 20)].concat();
         let found = change_points(&series, FALSE_ALARM).unwrap();
         assert_eq!(found.iter().map(|point| point.index).collect::<Vec<_>>(), [30, 55]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_in_nothing() {
+    fn constant_and_short_series_have_no_change() {
         assert_eq!(change_points(&[], FALSE_ALARM), Some(vec![]));
         assert_eq!(change_points(&[5.0; 50], FALSE_ALARM), Some(vec![]));
         assert_eq!(change_points(&level(100.0, 50), FALSE_ALARM), Some(vec![]));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_needs_a_handful_of_values_behind_it() {
+    fn step_needs_several_values_after_it() {
         let series = |behind| [level(100.0, 30), level(80.0, behind)].concat();
         assert_eq!(change_points(&series(3), FALSE_ALARM).unwrap().len(), 0);
         assert_eq!(change_points(&series(6), FALSE_ALARM).unwrap()[0].index, 30);

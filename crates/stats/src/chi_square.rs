@@ -9,17 +9,17 @@ pub const LEAST_EXPECTED: f64 = 5.0;
 /// Result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChiSquare {
-    /// The statistic.
+    /// Test statistic.
     pub statistic: f64,
     /// Degrees of freedom: bins - 1.
     pub dof: usize,
-    /// Probability of a statistic at least as large if the expectation is true.
+    /// Probability of a statistic at least this large if the expectation is true.
     pub p: f64,
     /// Bins after pooling.
     pub bins: usize,
 }
 
-/// The test as the bins are; `None` for fewer than two bins, different lengths or an expectation that is not positive.
+/// The test without pooling; `None` for fewer than two bins, different lengths or an expectation that is not positive.
 pub fn chi_square(observed: &[f64], expected: &[f64]) -> Option<ChiSquare> {
     if observed.len() != expected.len()
         || observed.len() < 2
@@ -33,8 +33,8 @@ pub fn chi_square(observed: &[f64], expected: &[f64]) -> Option<ChiSquare> {
     Some(ChiSquare { statistic, dof, p, bins: observed.len() })
 }
 
-/// The test after neighbouring bins were pooled to an expectation of at least [`LEAST_EXPECTED`] each. When all pool into
-/// one bin nothing can be tested, and p is 1 with 0 degrees of freedom; `None` for different lengths or nothing expected.
+/// The test after pooling adjacent bins to an expectation of at least [`LEAST_EXPECTED`]. If all pool into one bin, p is 1 with 0
+/// degrees of freedom. `None` for different lengths or zero total expectation.
 pub fn chi_square_pooled(observed: &[f64], expected: &[f64]) -> Option<ChiSquare> {
     if observed.len() != expected.len() || expected.iter().all(|count| *count <= 0.0 || count.is_nan()) {
         return None;
@@ -46,7 +46,7 @@ pub fn chi_square_pooled(observed: &[f64], expected: &[f64]) -> Option<ChiSquare
     chi_square(&observed, &expected)
 }
 
-/// Pools from the left; a rest that stays too small joins the last bin.
+/// Pools from the left; a remainder that is too small joins the last bin.
 fn pool(observed: &[f64], expected: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let (mut counts, mut hopes): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let (mut count, mut hope) = (0.0, 0.0);
@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_examples_of_scipy_are_met() {
+    fn results_match_scipy() {
         // scipy.stats.chisquare([16, 18, 16, 14, 12, 12]) = (2.0, 0.84914503608460956)
         let result = chi_square(&[16.0, 18.0, 16.0, 14.0, 12.0, 12.0], &[88.0 / 6.0; 6]).unwrap();
         close(result.statistic, 2.0, 1e-12);
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pooling_loses_nothing(bins in prop::collection::vec((0u32..40, 0u32..40), 1..20)) {
+        fn pooling_preserves_totals(bins in prop::collection::vec((0u32..40, 0u32..40), 1..20)) {
             let observed: Vec<f64> = bins.iter().map(|bin| f64::from(bin.0)).collect();
             let expected: Vec<f64> = bins.iter().map(|bin| f64::from(bin.1)).collect();
             let (o, e) = pool(&observed, &expected);

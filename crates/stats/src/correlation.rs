@@ -1,4 +1,4 @@
-//! Correlation with interval, and RMSE.
+//! Correlation coefficients with intervals, and RMSE.
 
 use crate::describe::mean;
 use crate::rank::ranks;
@@ -11,21 +11,21 @@ const Z95: f64 = 1.959_963_984_540_054;
 /// A correlation coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Correlation {
-    /// The coefficient, -1..=1.
+    /// Coefficient, -1..=1.
     pub value: f64,
-    /// Lower end of the 95 % interval; -1 when there are fewer than four pairs.
+    /// Lower end of the 95 % interval; -1 for fewer than four pairs.
     pub low: f64,
-    /// Upper end; 1 when there are fewer than four pairs.
+    /// Upper end; 1 for fewer than four pairs.
     pub high: f64,
-    /// Two-sided p of no correlation, by Student's t with n - 2 degrees of freedom, but not below 2/n!: of the n! orders of
-    /// one side, this one and its reverse are always at least as far from no correlation.
+    /// Two-sided p of no correlation, by Student's t with n - 2 degrees of freedom, at least 2/n!: of the n! orders of one side,
+    /// this one and its reverse are always at least as extreme.
     pub p: f64,
-    /// Pairs.
+    /// Number of pairs.
     pub count: usize,
 }
 
-/// Pearson's coefficient; interval by Fisher's z (Fisher 1921, standard error 1/sqrt(n-3)). `None` for fewer than three
-/// pairs, different lengths or a side without spread.
+/// Pearson's coefficient; interval by Fisher's z (Fisher 1921, standard error 1/sqrt(n-3)). `None` for fewer than three pairs,
+/// different lengths or a constant side.
 pub fn pearson(x: &[f64], y: &[f64]) -> Option<Correlation> {
     with_interval(coefficient(x, y)?, x.len(), 1.0, 1.0)
 }
@@ -37,15 +37,15 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<Correlation> {
     with_interval(value, x.len(), 1.0 + value * value / 2.0, resolved_by_ranks(x.len()))
 }
 
-/// Pearson's coefficient of what the controls leave unexplained of both sides; interval by Fisher's z with one pair less for
-/// each control (Fisher 1924). `None` as for [`pearson`], or when a control explains all of a side.
+/// Pearson's coefficient of the residuals after regression on the controls; interval by Fisher's z with one pair less per control
+/// (Fisher 1924). `None` as for [`pearson`], or if a control explains all of a side.
 pub fn partial(x: &[f64], y: &[f64], controls: &[&[f64]]) -> Option<Correlation> {
     let value = partial_coefficient(x, y, controls)?;
     let found = with_interval(value, x.len().checked_sub(controls.len()).filter(|pairs| *pairs > 2)?, 1.0, 1.0)?;
     Some(Correlation { count: x.len(), ..found })
 }
 
-/// Takes one control away after the other.
+/// Removes the controls one by one.
 fn partial_coefficient(x: &[f64], y: &[f64], controls: &[&[f64]]) -> Option<f64> {
     let Some((z, controls)) = controls.split_first() else { return coefficient(x, y) };
     let xy = partial_coefficient(x, y, controls)?;
@@ -71,8 +71,8 @@ fn coefficient(x: &[f64], y: &[f64]) -> Option<f64> {
     value.is_finite().then(|| value.clamp(-1.0, 1.0))
 }
 
-/// The greatest rank correlation that is told apart from perfect order, which few points have by chance: half of the smallest step
-/// (12 / (n (n^2 - 1)) of Spearman's) below 1. The transform would give perfect order an interval of no width.
+/// Largest rank correlation that is distinguished from perfect order, which few points reach by chance: half of the smallest step
+/// (12 / (n (n^2 - 1)) of Spearman's) below 1. The transform would give perfect order an interval of zero width.
 fn resolved_by_ranks(count: usize) -> f64 {
     let n = count as f64;
     1.0 - 6.0 / (n * (n * n - 1.0))
@@ -93,7 +93,7 @@ fn with_interval(value: f64, count: usize, variance: f64, resolved: f64) -> Opti
     Some(Correlation { value, low, high, p: p.max(2.0 / orders).min(1.0), count })
 }
 
-/// Root of the mean squared difference of two histograms or series; `None` for different or zero lengths.
+/// Root mean squared difference of two histograms or series; `None` for different or zero lengths.
 pub fn rmse(first: &[f64], second: &[f64]) -> Option<f64> {
     if first.len() != second.len() || first.is_empty() {
         return None;
@@ -113,7 +113,7 @@ mod tests {
     const GPA: [f64; 15] = [3.39, 3.30, 2.81, 3.03, 3.44, 3.07, 3.00, 3.43, 3.36, 3.13, 3.12, 2.74, 2.76, 2.88, 2.96];
 
     #[test]
-    fn four_ranks_in_order_decide_nothing() {
+    fn four_ordered_ranks_are_not_significant() {
         let line = [1.0, 2.0, 3.0, 4.0];
         let found = spearman(&line, &line).unwrap();
         assert!(found.value > 0.999_999 && found.low < 0.0 && found.high >= found.value, "{found:?}");
@@ -145,20 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn no_spread_no_correlation() {
+    fn constant_values_have_no_correlation() {
         assert_eq!(pearson(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(pearson(&[1.0, 2.0], &[1.0, 2.0]), None);
         close(pearson(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0]).unwrap().value, 1.0, 1e-15);
     }
 
     #[test]
-    fn few_pairs_cannot_be_surer_than_their_orders() {
+    fn p_of_few_pairs_is_bounded_by_permutations() {
         close(spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 3.0, 7.0, 9.0]).unwrap().p, 2.0 / 24.0, 1e-15);
         close(pearson(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]).unwrap().p, 2.0 / 6.0, 1e-15);
     }
 
     #[test]
-    fn partial_correlation_is_that_of_the_residuals() {
+    fn partial_correlation_matches_residuals() {
         // numpy 1.24: corrcoef of the residuals of lstsq on a constant and both controls
         let place: Vec<f64> = (0..15u8).map(f64::from).collect();
         let odd: Vec<f64> = LSAT.iter().map(|score| (score % 7.0).sqrt()).collect();

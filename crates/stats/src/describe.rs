@@ -21,7 +21,7 @@ pub struct Summary {
     pub max: f64,
 }
 
-/// Mean over groups (images) of the mean inside each; groups without values do not count.
+/// Mean over groups (images) of the mean of each group; ignores empty groups.
 pub fn mean_of_means(groups: &[Vec<f64>]) -> Option<f64> {
     mean(&groups.iter().filter_map(|group| mean(group)).collect::<Vec<_>>())
 }
@@ -31,21 +31,21 @@ pub fn mean(sample: &[f64]) -> Option<f64> {
     if sample.is_empty() {
         return None;
     }
-    // Two passes: the correction term takes back the rounding of the first.
+    // Two passes: the correction term cancels the rounding of the first.
     let first = sample.iter().sum::<f64>() / sample.len() as f64;
     let correction = sample.iter().map(|value| value - first).sum::<f64>() / sample.len() as f64;
     Some(if correction.is_finite() { first + correction } else { first })
 }
 
-/// Quantile `share` in 0..=1 by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996, the default
-/// of NumPy and R); `None` for an empty sample.
+/// Quantile `share` in 0..=1 by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996, the default of
+/// NumPy and R); `None` for an empty sample.
 pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     quantile_of_sorted(&sorted, share)
 }
 
-/// [`quantile`] of values in rising order.
+/// [`quantile`] of ascending values.
 pub fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -75,7 +75,7 @@ pub fn coefficient_of_variation(sample: &[f64]) -> Option<f64> {
     if centre == 0.0 { None } else { Some(standard_deviation(sample)? / centre) }
 }
 
-/// All of it; `None` for an empty sample.
+/// All statistics; `None` for an empty sample.
 pub fn summary(sample: &[f64]) -> Option<Summary> {
     Some(Summary {
         count: sample.len(),
@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_certified_values_of_nist_are_met() {
+    fn results_match_certified_values_of_nist() {
         // NIST Statistical Reference Datasets, univariate: NumAcc1 and NumAcc2.
         let numacc1 = [10_000_001.0, 10_000_003.0, 10_000_002.0];
         close(mean(&numacc1).unwrap(), 10_000_002.0, 0.0);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_count_alike_and_empty_ones_do_not() {
+    fn groups_have_equal_weight_and_empty_ones_are_ignored() {
         assert_eq!(mean_of_means(&[vec![1.0], vec![], vec![4.0, 6.0]]), Some(3.0));
         assert_eq!(mean_of_means(&[vec![]]), None);
     }
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn location_lies_inside(sample in prop::collection::vec(-1e9f64..1e9, 1..40)) {
+        fn location_is_within_the_range(sample in prop::collection::vec(-1e9f64..1e9, 1..40)) {
             let all = summary(&sample).unwrap();
             prop_assert!(all.min <= all.median && all.median <= all.max);
             prop_assert!(all.min - 1e-6 <= all.mean && all.mean <= all.max + 1e-6);

@@ -1,4 +1,4 @@
-//! Proofs of equality: two one-sided tests (Schuirmann 1987). No difference found is no such proof.
+//! Equivalence by two one-sided tests (Schuirmann 1987). The absence of a detected difference does not prove equivalence.
 
 use crate::arm::{LEAST_VALUES, Untestable};
 use crate::describe::{mean, quantile, standard_deviation};
@@ -6,27 +6,27 @@ use crate::ratio::Ratio;
 use crate::student;
 use serde::{Deserialize, Serialize};
 
-/// What the two tests found.
+/// Result of the two tests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Equivalence {
-    /// The larger p of both: equivalent when it is below the level.
+    /// The larger p of both: equivalent if it is below the level.
     pub p: f64,
-    /// The estimate: a ratio or a difference.
+    /// Estimated ratio or difference.
     pub estimate: f64,
-    /// Within this they count as equal: a factor above 1 for ratios, a distance for differences.
+    /// Equivalence margin: a factor above 1 for ratios, a distance for differences.
     pub margin: f64,
 }
 
 impl Equivalence {
-    /// Whether equality is proven, wrong with probability `error` at most.
+    /// Whether equivalence is proven, wrong with probability at most `error`.
     pub fn is_proven(&self, error: f64) -> bool {
         self.p < error
     }
 }
 
-/// Whether a ratio lies between 1 / `factor` and `factor` (above 1).
+/// Tests whether a ratio is between 1 / `factor` and `factor` (above 1).
 pub fn within_factor(ratio: &Ratio, factor: f64) -> Equivalence {
-    // What is known no better than the resolution may lie that much farther out.
+    // The resolution adds to the possible distance.
     let distance = factor.ln() - ratio.log_ratio.abs() - ratio.resolution;
     let p = match ratio.standard_error() {
         0.0 => f64::from(distance <= 0.0),
@@ -35,7 +35,7 @@ pub fn within_factor(ratio: &Ratio, factor: f64) -> Equivalence {
     Equivalence { p, estimate: ratio.value(), margin: factor }
 }
 
-/// A margin for the difference of two means: the largest of its parts.
+/// Margin for the difference of two means: the maximum of its parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Margin {
     /// A fraction of the reference's mean.
@@ -46,12 +46,12 @@ pub struct Margin {
     pub deviations: f64,
 }
 
-/// Whether the means of `sample` and `reference` differ by less than a margin, after Welch. A margin in deviations is itself
-/// an estimate, and its error counts: taken as known, two deviations of eight values would pass 8 % of what lies at the margin
-/// instead of 5 %.
+/// Tests whether the means of `sample` and `reference` differ by less than a margin, with Welch's test. A margin in deviations is
+/// an estimate whose error counts: treated as known, two deviations of eight values would accept 8 % instead of 5 % at the
+/// margin.
 ///
 /// # Errors
-/// [`Untestable`] for fewer than [`LEAST_VALUES`] values a side, or one that is not finite.
+/// [`Untestable`] for fewer than [`LEAST_VALUES`] values per side, or a value that is not finite.
 pub fn within_margin(sample: &[f64], reference: &[f64], margin: Margin) -> Result<Equivalence, Untestable> {
     let (ours, theirs) = (moments(sample)?, moments(reference)?);
     let (fixed, estimated) =
@@ -59,7 +59,7 @@ pub fn within_margin(sample: &[f64], reference: &[f64], margin: Margin) -> Resul
     let of_mean = |side: Moments| side.deviation * side.deviation / side.count;
     let variances = [of_mean(ours), of_mean(theirs)];
     let dof = student::satterthwaite(variances, [ours.count - 1.0, theirs.count - 1.0]);
-    // A standard deviation varies by itself over sqrt(2 (n - 1)).
+    // A standard deviation has a relative standard error of 1 / sqrt(2 (n - 1)).
     let of_margin = if estimated > fixed { estimated * estimated / (2.0 * (theirs.count - 1.0)) } else { 0.0 };
     let variance = variances[0] + variances[1] + of_margin;
     let dof = student::satterthwaite([variances[0] + variances[1], of_margin], [dof, theirs.count - 1.0]);
@@ -89,24 +89,24 @@ fn moments(values: &[f64]) -> Result<Moments, Untestable> {
     }
 }
 
-/// How far histograms lie from those of a reference, and how far these lie from each other.
+/// Distance of histograms from a reference, and scatter of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HistogramDistance {
     /// Median distance of the sample's histograms from the reference's.
     pub distance: f64,
-    /// The 95th percentile of the distances among the reference's own.
+    /// 95th percentile of the distances within the reference.
     pub limit: f64,
 }
 
 impl HistogramDistance {
-    /// Whether the sample lies no farther off than the reference's own scatter.
+    /// Whether the sample is within the reference's own scatter.
     pub fn is_within(&self) -> bool {
         self.distance <= self.limit
     }
 }
 
-/// Distances of histograms over the same bins, as [`cumulative_distance`] measures them; `None` for fewer than two histograms
-/// of the reference, none of the sample, different bins, or an empty one.
+/// Distances of histograms with equal bins, as [`cumulative_distance`]; `None` for fewer than two histograms of the reference,
+/// none of the sample, different bins, or an empty histogram.
 pub fn histogram_distance(sample: &[Vec<f64>], reference: &[Vec<f64>]) -> Option<HistogramDistance> {
     let own = reference.iter().enumerate().flat_map(|(k, one)| reference[..k].iter().map(move |other| (one, other)));
     let own: Option<Vec<f64>> = own.map(|(one, other)| cumulative_distance(one, other)).collect();
@@ -115,8 +115,8 @@ pub fn histogram_distance(sample: &[Vec<f64>], reference: &[Vec<f64>]) -> Option
     Some(HistogramDistance { distance: quantile(&cross?, 0.5)?, limit: quantile(&own?, 0.95)? })
 }
 
-/// Largest difference of the cumulative shares of two histograms, 0..=1 (Kolmogorov and Smirnov); `None` for different bins
-/// or an empty one.
+/// Largest difference of the cumulative shares of two histograms, 0..=1 (Kolmogorov and Smirnov); `None` for different bins or an
+/// empty histogram.
 pub fn cumulative_distance(one: &[f64], other: &[f64]) -> Option<f64> {
     let (total, total_other): (f64, f64) = (one.iter().sum(), other.iter().sum());
     if one.len() != other.len() || !(total > 0.0 && total_other > 0.0) || !(total + total_other).is_finite() {
@@ -140,7 +140,7 @@ mod tests {
     const THEIRS: [f64; 8] = [10.0, 10.2, 9.9, 10.1, 10.4, 9.8, 10.0, 10.1];
 
     #[test]
-    fn both_tests_of_scipy_are_met() {
+    fn both_tests_match_scipy() {
         // scipy 1.17: the larger p of ttest_ind(ours, theirs -+ 0.5, equal_var=False, alternative=...)
         let found = within_margin(&OURS, &THEIRS, Margin { least: 0.5, ..Margin::default() }).unwrap();
         close(found.p, TOST[0], 1e-9);
@@ -155,7 +155,7 @@ mod tests {
     const TOST: [f64; 2] = [0.00019685339267145273, 1.1819178598015994e-07];
 
     #[test]
-    fn the_largest_margin_counts_and_an_estimated_one_costs() {
+    fn largest_margin_counts_and_an_estimated_one_is_penalised() {
         let margin = |margin| within_margin(&OURS, &THEIRS, margin).unwrap();
         close(margin(Margin { share: 0.1, least: 0.5, deviations: 0.0 }).margin, 1.00625, 1e-9);
         let deviation = standard_deviation(&THEIRS).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_prove_nothing_and_equal_ones_do() {
+    fn equivalence_needs_enough_values() {
         let margin = Margin { share: 0.1, ..Margin::default() };
         assert_eq!(within_margin(&OURS[..3], &THEIRS, margin), Err(Untestable::TooFew { have: 3, need: 5 }));
         assert_eq!(within_margin(&[f64::NAN; 6], &THEIRS, margin), Err(Untestable::NotFinite));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn histograms_lie_within_the_scatter_of_the_reference_or_not() {
+    fn histograms_are_compared_with_the_reference_scatter() {
         let reference = [vec![10.0, 5.0, 1.0], vec![9.0, 6.0, 1.0], vec![11.0, 4.0, 1.0]];
         let near = histogram_distance(&[vec![20.0, 10.0, 2.0]], &reference).unwrap();
         assert!(near.is_within());

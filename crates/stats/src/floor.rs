@@ -1,28 +1,28 @@
-//! The noise floor: what two runs of the same differ by although nothing was changed. Repetitions inside a run do not show
-//! it (another day, another boot, another layout of memory; Kalibera and Jones 2013), so it comes from runs against runs.
+//! The noise floor: differences between runs of the same configuration. Repetitions within a run do not show it (another day,
+//! boot, or memory layout; Kalibera and Jones 2013), so it is estimated from runs.
 
 use crate::arm::{Untestable, positive};
 use crate::student;
 use serde::{Deserialize, Serialize};
 
-/// Degrees of freedom of what is not estimated.
+/// Degrees of freedom of a known variance.
 const AS_IF_KNOWN: f64 = 1e9;
 
-/// Variance of the logarithm of the ratio of two runs of the same. What varies inside the runs is part of it; a comparison
-/// that adds it to its own variance counts that twice, to the safe side.
+/// Variance of the log ratio of two equal runs. It includes the variation within runs. A comparison that adds it to its own
+/// variance counts that part twice, which is conservative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// The variance.
+    /// Variance.
     pub variance: f64,
-    /// Its degrees of freedom.
+    /// Degrees of freedom.
     pub dof: f64,
 }
 
 impl Floor {
-    /// From the means of runs under identical conditions.
+    /// Estimates the floor from means of runs under identical conditions.
     ///
     /// # Errors
-    /// [`Untestable`] for fewer than two runs, or a mean that is not above zero and finite.
+    /// [`Untestable`] for fewer than two runs, or a mean that is not finite and above zero.
     pub fn of_runs(means: &[f64]) -> Result<Self, Untestable> {
         means.iter().try_for_each(|mean| positive(*mean))?;
         let logs: Vec<f64> = means.iter().map(|mean| mean.ln()).collect();
@@ -31,33 +31,32 @@ impl Floor {
         Ok(Self { variance: 2.0 * deviation * deviation, dof: means.len() as f64 - 1.0 })
     }
 
-    /// From pairs of runs, the two of a pair under identical conditions, the pairs under any.
+    /// Estimates the floor from pairs of runs. Conditions are identical within a pair.
     ///
     /// # Errors
-    /// [`Untestable`] without a pair, or for a mean that is not above zero and finite.
+    /// [`Untestable`] without a pair, or for a mean that is not finite and above zero.
     pub fn of_pairs(pairs: &[(f64, f64)]) -> Result<Self, Untestable> {
         pairs.iter().try_for_each(|(one, other)| positive(*one).and(positive(*other)))?;
-        // The mean of such a difference is known: zero.
+        // The expected difference is zero.
         let squares: Vec<f64> = pairs.iter().map(|(one, other)| (one.ln() - other.ln()).powi(2)).collect();
         let variance = crate::mean(&squares).ok_or(Untestable::TooFew { have: 0, need: 1 })?;
         Ok(Self { variance, dof: pairs.len() as f64 })
     }
 
-    /// Taken for granted: two runs of the same differ by more than `share` (a fraction) 5 times in 100. Without any floor, runs
-    /// that differ by 1 % by themselves and by as much inside make four of ten comparisons of like with like "better" or
-    /// "worse".
+    /// Assumes that two equal runs differ by more than `share` (a fraction) in 5 % of cases. Without a floor, runs that differ by
+    /// 1 % between and within runs make four of ten comparisons of equal sides "better" or "worse".
     pub fn assumed(share: f64) -> Self {
         let deviation = share.abs().ln_1p() / student::quantile(0.025, AS_IF_KNOWN);
         Self { variance: deviation * deviation, dof: AS_IF_KNOWN }
     }
 
-    /// The larger of this and what is assumed: few pairs may agree by chance.
+    /// The maximum of this and an assumed floor, because few pairs may agree by chance.
     pub fn at_least(self, share: f64) -> Self {
         let assumed = Self::assumed(share);
         if assumed.variance > self.variance { assumed } else { self }
     }
 
-    /// The change (a fraction) that two runs of the same exceed with probability `error`.
+    /// Change (a fraction) that two equal runs exceed with probability `error`.
     pub fn reach(&self, error: f64) -> f64 {
         (student::quantile(error / 2.0, self.dof) * self.variance.sqrt()).min(700.0).exp_m1()
     }
@@ -69,7 +68,7 @@ mod tests {
     use crate::tests::close;
 
     #[test]
-    fn pairs_and_runs_tell_the_same() {
+    fn pairs_and_runs_agree() {
         let pairs = Floor::of_pairs(&[(100.0, 102.0), (50.0, 49.0), (7.0, 7.0)]).unwrap();
         let squares = (100f64 / 102.0).ln().powi(2) + (50f64 / 49.0).ln().powi(2);
         close(pairs.variance, squares / 3.0, 1e-15);
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_nothing_is_refused() {
+    fn insufficient_input_is_refused() {
         assert_eq!(Floor::of_runs(&[1.0]), Err(Untestable::TooFew { have: 1, need: 2 }));
         assert_eq!(Floor::of_pairs(&[]), Err(Untestable::TooFew { have: 0, need: 1 }));
         assert_eq!(Floor::of_pairs(&[(1.0, -1.0)]), Err(Untestable::NotPositive { value: -1.0 }));
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_assumed_floor_reaches_as_far_as_assumed() {
+    fn assumed_floor_has_the_assumed_reach() {
         close(Floor::assumed(0.02).reach(0.05), 0.02, 1e-12);
         let lucky = Floor::of_pairs(&[(100.0, 100.001)]).unwrap();
         assert_eq!(lucky.at_least(0.02), Floor::assumed(0.02));
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pairs_reach_far() {
+    fn few_pairs_have_a_large_reach() {
         let of = |dof| Floor { variance: 0.01f64.powi(2), dof }.reach(0.05);
         close(of(1.0), (12.706_204_736_432_095f64 * 0.01).exp() - 1.0, 1e-9);
         assert!(of(20.0) < 0.022);

@@ -1,10 +1,10 @@
-//! The gate of a pipeline: does a metric lose more than a limit?
+//! Regression gate: does a metric lose more than a limit?
 
 use crate::ratio::Interval;
 use crate::verdict::{Decision, Direction};
 use serde::{Deserialize, Serialize};
 
-/// What the gate says.
+/// Result of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
@@ -12,11 +12,11 @@ pub enum Gate {
     Pass,
     /// The whole interval of some metric is beyond the limit.
     Fail,
-    /// Neither: some interval holds the limit, or cannot be had.
+    /// Some interval contains the limit, or does not exist.
     Undecided,
 }
 
-/// One metric: its ratio to the reference may lose `limit` (a fraction of the reference).
+/// Gate of one metric: its ratio to the reference may lose `limit` (a fraction of the reference).
 pub fn gate(interval: &Interval, direction: Direction, limit: f64) -> Gate {
     let (best_loss, worst_loss) = match direction {
         Direction::HigherIsBetter => (1.0 - interval.high, 1.0 - interval.low),
@@ -31,8 +31,8 @@ pub fn gate(interval: &Interval, direction: Direction, limit: f64) -> Gate {
     }
 }
 
-/// Several metrics, judged together by [`crate::verdict::decide_all`]: fails when any does, passes when all do. Without a
-/// metric, or with one that is not testable, it cannot pass.
+/// Gate of several metrics, decided together by [`crate::verdict::decide_all`]: fails if any fails, passes if all pass. Undecided
+/// without metrics or with one that is not testable.
 pub fn gate_all(metrics: &[(Decision, Direction)], limit: f64) -> Gate {
     let one = |(decision, direction): &(Decision, Direction)| match &decision.interval {
         Some(interval) => gate(interval, *direction, limit),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_decide() {
+    fn interval_ends_decide() {
         use Direction::{HigherIsBetter, LowerIsBetter};
         for (low, high, direction, expected) in [
             (0.96, 1.01, HigherIsBetter, Gate::Pass),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failure_fails_and_nothing_never_passes() {
+    fn any_failure_fails_and_no_metric_never_passes() {
         let metric = |low, high| {
             let decision = Decision { interval: Some(interval(low, high)), unit: None, verdict: Verdict::Worse };
             (decision, Direction::HigherIsBetter)

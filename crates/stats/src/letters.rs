@@ -1,7 +1,7 @@
-//! Compact letter display: those that share a letter cannot be told apart (Piepho 2004, insert and absorb).
+//! Compact letter display: treatments that share a letter do not differ significantly (Piepho 2004, insert and absorb).
 
-/// Groups of `count` treatments, as rising indices, such that two share a group exactly when `apart` lists them in neither
-/// order; groups are ordered by their first members.
+/// Groups of `count` treatments, as ascending indices. Two treatments share a group unless `apart` lists them, in any order.
+/// Groups are ordered by their first members.
 pub fn groups(count: usize, apart: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut groups = vec![(0..count).collect::<Vec<usize>>()];
     groups.retain(|group| !group.is_empty());
@@ -19,7 +19,7 @@ pub fn groups(count: usize, apart: &[(usize, usize)]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Adds a group unless another holds all of it, and removes those that it holds.
+/// Adds a group unless it is part of another; removes groups that are part of it.
 fn insert(groups: &mut Vec<Vec<usize>>, new: Vec<usize>) {
     let holds = |outer: &[usize], inner: &[usize]| inner.iter().all(|member| outer.contains(member));
     if !groups.iter().any(|group| holds(group, &new)) {
@@ -28,7 +28,7 @@ fn insert(groups: &mut Vec<Vec<usize>>, new: Vec<usize>) {
     }
 }
 
-/// The letters of each treatment: "a", "ab", ...; after "z" follows "{27}".
+/// Letters of each treatment: "a", "ab", ...; after "z" comes "{27}".
 pub fn letters(count: usize, groups: &[Vec<usize>]) -> Vec<String> {
     let letter = |place: usize| match u8::try_from(place) {
         Ok(place) if place < 26 => char::from(b'a' + place).to_string(),
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_letter_is_shared_exactly_by_those_not_apart(pairs in prop::collection::vec((0usize..7, 0usize..7), 0..18)) {
+        fn letters_are_shared_exactly_by_treatments_not_apart(pairs in prop::collection::vec((0usize..7, 0usize..7), 0..18)) {
             let groups = groups(7, &pairs);
             let apart = |a, b| pairs.iter().any(|pair| *pair == (a, b) || *pair == (b, a));
             for a in 0..7 {

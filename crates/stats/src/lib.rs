@@ -1,12 +1,11 @@
-//! Statistics for measurements: pure functions over slices, the same numbers on every machine.
+//! Statistics for measurements: pure functions over slices, with identical results on every machine.
 //!
-//! Functions return `None` where a statistic does not exist (an empty sample, a single value, a zero reference), and
-//! comparisons [`Untestable`] with the reason, so that no caller mistakes a guess for a result. Randomness comes from the
-//! generator that the caller passes.
+//! Functions return `None` if a statistic does not exist (an empty sample, a single value, a zero reference), and comparisons
+//! return [`Untestable`] with the reason. The caller passes the random generator.
 //!
-//! A comparison goes one way: values by image become an [`Arm`], two arms a [`Ratio`] (or rounds, [`Ratio::paired`]), all that
-//! is judged together becomes [`Decision`]s ([`decide_all`]), from whose intervals a [`gate()`] reads too. [`Sequential`] does
-//! the same while values come in, [`pairwise()`] for several treatments.
+//! Values by image become an [`Arm`], and two arms a [`Ratio`] (or rounds, [`Ratio::paired`]). Ratios that are decided together
+//! become [`Decision`]s ([`decide_all`]), and a [`gate()`] uses the same intervals. [`Sequential`] does this while values arrive,
+//! [`pairwise()`] for several treatments.
 
 #![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

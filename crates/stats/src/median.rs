@@ -1,15 +1,15 @@
-//! Medians with intervals that need no assumption about the noise.
+//! Medians with distribution-free intervals.
 
 use crate::arm::{LEAST_VALUES, Untestable};
 use crate::ratio::{Interval, RESOLUTION};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// The median with an interval between order statistics, interpolated to the probability wanted (Hettmansperger and Sheather
-/// 1986). Few values cannot reach a small `error`: the widest interval is that of smallest and largest, and its confidence
-/// says what it is (0.9375 for five values).
+/// The median with an interval between order statistics, interpolated to the requested probability (Hettmansperger and Sheather
+/// 1986). Few values cannot reach a small `error`: the widest interval is from minimum to maximum, with its actual confidence
+/// (0.9375 for five values).
 ///
 /// # Errors
-/// [`Untestable`] for fewer than [`LEAST_VALUES`] values, or one that is not finite.
+/// [`Untestable`] for fewer than [`LEAST_VALUES`] values, or a value that is not finite.
 pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestable> {
     if values.iter().any(|value| !value.is_finite()) {
         return Err(Untestable::NotFinite);
@@ -30,28 +30,28 @@ pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestabl
     Ok(Interval { value, low, high, confidence })
 }
 
-/// A median, with its 95 % interval where there are values enough for one.
+/// A median, with a 95 % interval if there are enough values.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Middle {
-    /// The median.
+    /// Median.
     pub value: f64,
-    /// Its interval; `None` for fewer than [`LEAST_VALUES`] values.
+    /// `None` for fewer than [`LEAST_VALUES`] values.
     pub interval: Option<Interval>,
 }
 
 impl Middle {
-    /// Both ends for a figure, not numbers where there is no interval.
+    /// Both ends for a figure; NaN without an interval.
     pub fn ends(&self) -> (f64, f64) {
         self.interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high))
     }
 }
 
-/// The median of values, with its interval where there are enough; `None` without a value.
+/// The median, with an interval if there are enough values; `None` without values.
 pub fn middle(values: &[f64]) -> Option<Middle> {
     Some(Middle { value: crate::describe::median(values)?, interval: median_interval(values, 0.05).ok() })
 }
 
-/// The depth (from 1) of the outer order statistics, how far to go from them to the next inner ones, and the confidence.
+/// Depth (from 1) of the outer order statistics, interpolation weight towards the next inner ones, and confidence.
 fn depth_of(count: usize, wanted: f64) -> (usize, f64, f64) {
     let Ok(heads) = Binomial::new(0.5, count as u64) else { return (1, 0.0, 0.0) };
     let confidence = |depth: usize| 1.0 - 2.0 * heads.cdf(depth as u64 - 1);
@@ -72,7 +72,7 @@ mod tests {
     use crate::tests::close;
 
     #[test]
-    fn few_values_say_how_sure_they_are() {
+    fn few_values_report_their_confidence() {
         let interval = median_interval(&[3.0, 1.0, 5.0, 2.0, 4.0], 0.05).unwrap();
         assert_eq!((interval.value, interval.low, interval.high), (3.0, 1.0, 5.0));
         close(interval.confidence, 0.9375, 1e-12);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_have_a_middle_and_no_interval() {
+    fn few_values_have_a_median_and_no_interval() {
         let few = middle(&[2.0, 1.0, 3.0]).unwrap();
         assert!(few.value == 2.0 && few.interval.is_none() && few.ends().0.is_nan());
         assert_eq!(middle(&[3.0, 1.0, 5.0, 2.0, 4.0]).unwrap().ends(), (1.0, 5.0));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_a_width_too() {
+    fn equal_values_have_a_nonzero_width() {
         let interval = median_interval(&[7.0; 12], 0.05).unwrap();
         assert!(interval.low < 7.0 && interval.high > 7.0);
     }

@@ -1,5 +1,5 @@
-//! All pairs of several treatments: verdicts, the order, groups that cannot be told apart, and whether the order changes
-//! between two states.
+//! All pairs of several treatments: verdicts, order, groups without significant differences, and changes of the order between two
+//! states.
 
 use crate::arm::Untestable;
 use crate::letters;
@@ -7,34 +7,34 @@ use crate::ratio::Ratio;
 use crate::verdict::{Decision, Direction, Rule, Verdict, decide};
 use serde::{Deserialize, Serialize};
 
-/// One pair.
+/// Result of one pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Index of the treatment whose mean is over the other's.
+    /// Index of the treatment in the numerator.
     pub first: usize,
-    /// Index of the other, above the first.
+    /// Index of the treatment in the denominator, larger than the first.
     pub second: usize,
-    /// The first against the second.
+    /// Comparison of the first with the second.
     pub decision: Decision,
-    /// The first over the second by all values there are; those behind a decision that was made early are fewer.
+    /// Ratio of all values, first over second; an early decision used fewer values.
     pub value: Option<f64>,
 }
 
-/// Treatments each of which can be held against each other.
+/// Treatments that are all comparable with each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Class {
-    /// Indices of the treatments, the best first.
+    /// Indices of the treatments, best first.
     pub order: Vec<usize>,
-    /// Letters by place in `order`: treatments that share one cannot be told apart.
+    /// Letters in the sequence of `order`: treatments that share one do not differ significantly.
     pub letters: Vec<String>,
 }
 
-/// All pairs under one metric.
+/// All pairs for one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pairwise {
     /// The pairs, first < second.
     pub pairs: Vec<Pair>,
-    /// Classes of two treatments and more. What is in none has no pair that can be tested; nothing is said across classes.
+    /// Classes of two or more treatments. A treatment in no class has no testable pair; classes are not compared.
     pub classes: Vec<Class>,
 }
 
@@ -43,11 +43,11 @@ pub fn pairs_of(count: usize) -> usize {
     count * count.saturating_sub(1) / 2
 }
 
-/// Judges all pairs of `count` treatments; `ratio(a, b)` is a over b. Each interval is wrong with probability `error_each`:
-/// the error of the whole family over the number of its pairs, those of the study's other cells included (Bonferroni).
-/// Spreads are each treatment's own. In studies of 36 pairs where spreads differ up to tenfold, that keeps false alarms below
-/// 5 % of studies from 6 repetitions on (5.5 % with 5); one pooled spread would give 18 %, spreads moderated towards each
-/// other (Smyth 2004) up to 13 %. A change of 10 % at a variation of 5 % is found 9 times in 10 with 14 repetitions.
+/// Decides all pairs of `count` treatments; `ratio(a, b)` is a over b. Each interval is wrong with probability `error_each`: the
+/// error of the family divided by its number of pairs, including those of the study's other cells (Bonferroni). Each treatment
+/// has its own spread. In studies of 36 pairs with spreads that differ up to tenfold, false alarms stay below 5 % of studies from
+/// 6 repetitions on (5.5 % with 5). One pooled spread would give 18 %, moderated spreads (Smyth 2004) up to 13 %. A change of 10
+/// % at a variation of 5 % is found in 9 of 10 cases with 14 repetitions.
 pub fn pairwise(
     count: usize,
     ratio: impl Fn(usize, usize) -> Result<Ratio, Untestable>,
@@ -62,7 +62,7 @@ pub fn pairwise(
     grouped(count, judged.collect(), rule.direction)
 }
 
-/// Order and groups of `count` treatments from pairs that are judged already, whatever their intervals cost.
+/// Order and groups of `count` treatments from decided pairs.
 pub fn grouped(count: usize, pairs: Vec<Pair>, direction: Direction) -> Pairwise {
     let mut found = Pairwise { pairs, classes: Vec::new() };
     found.classes = found.comparable(count).into_iter().map(|members| found.class(members, direction)).collect();
@@ -74,7 +74,7 @@ impl Pairwise {
         self.pairs.iter().find(|pair| (pair.first, pair.second) == (one.min(other), one.max(other)))
     }
 
-    /// Sets of treatments of which every pair has an interval: "=" between others would say that they were compared.
+    /// Sets of treatments in which every pair has an interval: "=" between others would claim a comparison.
     fn comparable(&self, count: usize) -> Vec<Vec<usize>> {
         let has_interval = |one, other| self.pair(one, other).is_some_and(|pair| pair.decision.interval.is_some());
         let mut sets: Vec<Vec<usize>> = Vec::new();
@@ -110,7 +110,7 @@ impl Pairwise {
         if pair.first == one { value.ln() } else { -value.ln() }
     }
 
-    /// Whether a verdict says that the first is better.
+    /// Whether the first is better by the verdict.
     fn is_better(&self, one: usize, other: usize) -> bool {
         self.pair(one, other).is_some_and(|pair| match pair.decision.verdict {
             Verdict::Better => pair.first == one,
@@ -119,12 +119,12 @@ impl Pairwise {
         })
     }
 
-    /// Whether the verdict tells two treatments apart.
+    /// Whether two treatments differ by the verdict.
     pub fn is_apart(&self, one: usize, other: usize) -> bool {
         self.is_better(one, other) || self.is_better(other, one)
     }
 
-    /// "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty where no pair can be tested.
+    /// "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty if no pair is testable.
     pub fn text(&self, names: &[&str]) -> String {
         if self.classes.is_empty() {
             return String::new();
@@ -135,8 +135,8 @@ impl Pairwise {
         of_classes.chain(alone).collect::<Vec<_>>().join(", not comparable with ")
     }
 
-    /// "ext4 = xfs > btrfs", the best first. ">" stands where everything before it is better by its verdict than everything
-    /// behind it; what else is told apart is named: "a = b = c, but a > c".
+    /// "ext4 = xfs > btrfs", best first. ">" means that everything before it is better by the verdict than everything after it;
+    /// other differences are listed: "a = b = c, but a > c".
     pub fn class_text(&self, class: &Class, names: &[&str]) -> String {
         let groups = self.groups(class);
         let of_group = |group: &Vec<usize>| group.iter().map(|one| names[*one]).collect::<Vec<_>>().join(" = ");
@@ -146,7 +146,7 @@ impl Pairwise {
         if named.is_empty() { words } else { format!("{words}, but {}", named.join(", ")) }
     }
 
-    /// The treatments of a class in order, cut where everything before is better than everything behind.
+    /// The treatments of a class in order, split where everything before is better than everything after.
     pub fn groups(&self, class: &Class) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (place, treatment) in class.order.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Pairwise {
         groups
     }
 
-    /// Pairs told apart although no split lies between them, the better first: the verdict's word, whatever the order.
+    /// Pairs that differ within a group, the better first by the verdict.
     fn exceptions(&self, groups: &[Vec<usize>]) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
         for group in groups {
@@ -180,38 +180,38 @@ impl Pairwise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderChange {
-    /// Told apart in both states, in opposite orders.
+    /// Different in both states, in opposite orders.
     Changes,
-    /// Told apart in both states, in the same order.
+    /// Different in both states, in the same order.
     Stays,
-    /// Not told apart in both.
+    /// Not different in both states.
     Undecided,
 }
 
 /// The order of two treatments in two states.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Flip {
-    /// What the verdicts of both states say.
+    /// Result from the verdicts of both states.
     pub change: OrderChange,
-    /// Posterior probability that the order differs ([`Ratio::probability_above_one`]); 0.5 when nothing is known.
+    /// Posterior probability that the order differs ([`Ratio::probability_above_one`]); 0.5 without information.
     pub probability: f64,
 }
 
-/// From the ratio of the same two treatments in both states, judged by intervals that are wrong with probability `error_each`.
+/// Compares the ratios of two treatments in both states, by intervals that are wrong with probability `error_each`.
 pub fn flip(before: &Ratio, after: &Ratio, rule: Rule, error_each: f64) -> Flip {
     let verdict = |ratio: &Ratio| decide(&Ok(*ratio), rule, error_each).verdict;
     let change = OrderChange::of(&verdict(before), &verdict(after));
     Flip { change, probability: probability_of_change(before, after) }
 }
 
-/// Posterior probability that the order of the same two treatments differs between two states.
+/// Posterior probability that the order of two treatments differs between two states.
 pub fn probability_of_change(before: &Ratio, after: &Ratio) -> f64 {
     let (before, after) = (before.probability_above_one(), after.probability_above_one());
     before * (1.0 - after) + (1.0 - before) * after
 }
 
 impl OrderChange {
-    /// What the verdicts of the same pair in two states say.
+    /// Result from the verdicts of a pair in two states.
     pub fn of(before: &Verdict, after: &Verdict) -> Self {
         match (before, after) {
             (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better) => Self::Changes,
@@ -220,7 +220,7 @@ impl OrderChange {
         }
     }
 
-    /// The word of machine-readable output.
+    /// Name in machine-readable output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Changes => "changes",
@@ -250,7 +250,7 @@ mod tests {
     const NAMES: [&str; 4] = ["btrfs", "ext4", "xfs", "f2fs"];
 
     #[test]
-    fn what_cannot_be_told_apart_is_drawn_together() {
+    fn treatments_without_difference_are_grouped() {
         let arms = [arm(60.0, 0.02), arm(100.0, 0.02), arm(99.0, 0.02), Err(Untestable::NotFinite)];
         let found = judged(&arms, Direction::HigherIsBetter);
         assert_eq!(found.text(&NAMES), "ext4 = xfs > btrfs, not comparable with f2fs");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_never_says_more_than_the_pairs() {
+    fn chain_claims_no_more_than_its_pairs() {
         let arms = [arm(90.0, 0.07), arm(100.0, 0.07), arm(95.0, 0.07)];
         let found = judged(&arms, Direction::HigherIsBetter);
         assert_eq!(found.text(&NAMES[..3]), "ext4 = xfs = btrfs, but ext4 > btrfs");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_across_what_cannot_be_compared() {
+    fn incomparable_treatments_are_in_separate_classes() {
         // Two of this machine and two of a guest.
         let centres = [100.0, 80.0, 10.0, 10.0];
         let ratio = |a: usize, b: usize| match a / 2 == b / 2 {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_that_was_made_early_is_not_turned_round_by_later_values() {
+    fn later_values_do_not_reverse_an_early_verdict() {
         let early = |value: f64| Ratio::of(&arm(value, 0.001).unwrap(), &arm(1.0, 0.001).unwrap());
         let pair = |first, second, decided: f64, value: f64| Pair {
             first,
@@ -291,24 +291,24 @@ mod tests {
             decision: decide(&Ok(early(decided)), Rule::new(Direction::HigherIsBetter), 0.01),
             value: Some(value),
         };
-        // a over b and c over b and a over c, decided at different looks; by all values b is the best by a hair.
+        // a over b, c over b and a over c, decided at different interim analyses; with all values b is slightly the best.
         let pairs = vec![pair(0, 1, 1.03, 0.999), pair(0, 2, 1.22, 1.2), pair(1, 2, 1.3, 1.202)];
         let found = grouped(3, pairs, Direction::HigherIsBetter);
         assert_eq!(found.text(&["a", "b", "c"]), "b = a > c, but a > b");
-        // By the frozen ratios alone, b would come first: the values so far order them.
+        // By the frozen ratios only, b would come first: the current values determine the order.
         let pairs = vec![pair(0, 1, 1.03, 1.04), pair(0, 2, 1.22, 1.25), pair(1, 2, 1.3, 1.2)];
         assert_eq!(grouped(3, pairs, Direction::HigherIsBetter).text(&["a", "b", "c"]), "a > b > c");
     }
 
     #[test]
-    fn nothing_and_one_have_no_order() {
+    fn zero_or_one_treatment_has_no_order() {
         assert_eq!(judged(&[], Direction::HigherIsBetter).text(&NAMES), "");
         assert!(judged(&[arm(1.0, 0.1)], Direction::HigherIsBetter).classes.is_empty());
         assert_eq!((pairs_of(0), pairs_of(1), pairs_of(4)), (0, 0, 6));
     }
 
     #[test]
-    fn age_changes_the_order_or_not_or_nobody_knows() {
+    fn order_changes_stays_or_is_undecided() {
         let ratio = |a: f64, b: f64, spread| Ratio::of(&arm(a, spread).unwrap(), &arm(b, spread).unwrap());
         let rule = Rule::new(Direction::HigherIsBetter);
         let sure = flip(&ratio(100.0, 80.0, 0.02), &ratio(50.0, 60.0, 0.02), rule, 0.01);

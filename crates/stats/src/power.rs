@@ -1,26 +1,26 @@
-//! What a comparison could find, and what it would take. Standard errors count as known from the values at hand.
+//! Power and sample size of a comparison. Standard errors from the existing values are treated as known.
 
 use crate::ratio::Ratio;
 use crate::student;
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::gamma::ln_gamma;
 
-/// Probability with which a detectable difference is found (the convention of Cohen 1988).
+/// Probability of finding a detectable difference (the convention of Cohen 1988).
 pub const POWER: f64 = 0.8;
 
-/// Repetitions beyond which nobody measures: no answer is the better one.
+/// Limit of the search for a number of repetitions.
 const MOST_UNITS: u64 = 1_000_000;
 
 impl Ratio {
-    /// The smallest true ratio, above 1 (or its inverse), that a run of this size and spread tells from 1, and estimates
-    /// beyond `margin` (a fraction), with probability [`POWER`] when its interval is wrong with probability `error`.
+    /// The smallest true ratio, above 1 (or its inverse), that a run of this size and spread distinguishes from 1. The run also
+    /// estimates it beyond `margin` (a fraction). Both hold with probability [`POWER`] if the interval is wrong with probability `error`.
     pub fn detectable(&self, error: f64, margin: f64) -> f64 {
         self.detectable_with(self.units.map(|units| units as f64), error, margin, POWER).min(700.0).exp()
     }
 
-    /// Units a side from which the interval decides about `margin` (a fraction) with probability [`POWER`]: what is equal
-    /// is found equivalent, and so what differs by twice the margin is found to differ. `None`: not below a million, because
-    /// the floor or the resolution is too coarse.
+    /// Units per side for which the interval decides about `margin` (a fraction) with probability [`POWER`]: equal sides are
+    /// found equivalent, and sides that differ by twice the margin are found to differ. `None`: more than a million, because the
+    /// floor or the resolution is too coarse.
     pub fn repetitions_needed(&self, error: f64, margin: f64) -> Option<u64> {
         let reach = margin.max(0.0).ln_1p();
         least_units(|units| {
@@ -35,8 +35,8 @@ impl Ratio {
         self.detectable_with(self.units.map(|units| units as f64), error, margin, power).min(700.0).exp()
     }
 
-    /// Units a side from which a true ratio of `1 + difference` (below 0: of its inverse too) is found with probability
-    /// `power`; `None`: not below a million.
+    /// Units per side for which a true ratio of `1 + difference` (below 0: its inverse too) is found with probability `power`;
+    /// `None`: more than a million.
     pub fn repetitions_to_find(&self, difference: f64, error: f64, margin: f64, power: f64) -> Option<u64> {
         let distance = difference.ln_1p().abs();
         least_units(|units| self.detectable_with([units; 2], error, margin, power) <= distance)
@@ -50,7 +50,7 @@ impl Ratio {
     }
 }
 
-/// How many standard errors the truth must lie from a value for the interval to exclude it with probability `power`: the
+/// Distance of the truth from a value, in standard errors, at which the interval excludes the value with probability `power`:
 /// normal approximation of the noncentral t (Johnson and Welch 1940), from mean and variance of the estimated error.
 fn reach_of(error: f64, dof: f64, power: f64) -> f64 {
     let critical = student::quantile(error / 2.0, dof);
@@ -60,7 +60,7 @@ fn reach_of(error: f64, dof: f64, power: f64) -> f64 {
     critical * mean + Normal::standard().inverse_cdf(power) * (1.0 + critical * critical * variance).sqrt()
 }
 
-/// The least number from 2 on for which `enough` holds; it must go on to hold.
+/// The smallest number from 2 on that satisfies `enough`, which must be monotonic.
 fn least_units(enough: impl Fn(f64) -> bool) -> Option<u64> {
     let (mut below, mut above) = (1, 2);
     while !enough(above as f64) {
@@ -83,7 +83,7 @@ mod tests {
     use crate::tests::close;
 
     #[test]
-    fn the_noncentral_t_of_scipy_is_met() {
+    fn noncentral_t_matches_scipy() {
         // scipy 1.17: the noncentrality c for which stats.nct.sf(t.isf(error / 2, dof), dof, c) is 0.8
         for (error, dof, theirs) in NONCENTRAL {
             close(reach_of(error, dof, 0.8) / theirs, 1.0, 0.01);
@@ -105,12 +105,12 @@ mod tests {
         assert_eq!(needed, 6);
         assert!(Ratio::assumed(0.05, 6).detectable(0.05, 0.02) <= 1.1);
         assert!(Ratio::assumed(0.05, 5).detectable(0.05, 0.02) > 1.1);
-        // A true difference at the margin itself is estimated beyond it half of the time, however long one measures.
+        // A true difference at the margin is estimated beyond it half of the time for any sample size.
         assert_eq!(plan.repetitions_to_find(0.02, 0.05, 0.02, POWER), None);
     }
 
     #[test]
-    fn a_margin_below_floor_or_resolution_is_never_reached() {
+    fn margin_below_floor_or_resolution_is_unreachable() {
         let plan = Ratio::assumed(0.05, 5);
         assert!(plan.repetitions_needed(0.05, 0.02).is_some_and(|units| (100..200).contains(&units)));
         assert_eq!(plan.with_floor(Floor { variance: 0.01, dof: 3.0 }).repetitions_needed(0.05, 0.02), None);

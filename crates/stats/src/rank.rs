@@ -1,6 +1,6 @@
 //! Ranks with ties.
 
-/// Ranks from 1, ties sharing the mean of their ranks.
+/// Ranks from 1; ties get the mean of their ranks.
 pub fn ranks(sample: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..sample.len()).collect();
     order.sort_by(|&a, &b| sample[a].total_cmp(&sample[b]));
@@ -17,7 +17,7 @@ pub fn ranks(sample: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Sum of t^3 - t over groups of t equal values, the correction of rank tests for ties.
+/// Sum of t^3 - t over groups of t equal values, the tie correction of rank tests.
 pub fn tie_term(sample: &[f64]) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_share_their_mean_rank() {
+    fn ties_get_their_mean_rank() {
         assert_eq!(ranks(&[3.0, 1.0, 4.0, 1.0, 5.0]), [3.0, 1.5, 4.0, 1.5, 5.0]);
         assert_eq!(tie_term(&[3.0, 1.0, 4.0, 1.0, 1.0]), 24.0);
     }

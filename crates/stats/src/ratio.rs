@@ -1,35 +1,35 @@
-//! Ratios of two means with intervals that hold what they say.
+//! Ratios of two means with intervals of known coverage.
 //!
-//! Welch's t (Welch 1947) on logarithms: in simulation 95 % intervals cover 93.3 to 96.2 % for 5 to 30 values a side, normal
-//! and lognormal noise with coefficients of variation of 1 to 30 %, equal and sixfold different, and sizes up to 5 against
-//! 20. Percentile bootstrap intervals cover 83 % at 5 values and 90 % at 10.
+//! Welch's t (Welch 1947) on logarithms. In simulation, 95 % intervals cover 93.3 to 96.2 % for 5 to 30 values per side, normal
+//! and lognormal noise, coefficients of variation of 1 to 30 %, equal and sixfold different spreads, and unequal sizes up to 5
+//! against 20. Percentile bootstrap intervals cover 83 % with 5 values and 90 % with 10.
 
 use crate::arm::{Arm, LEAST_VALUES, Mean, Unit, Untestable, positive};
 use crate::floor::Floor;
 use crate::student;
 use serde::{Deserialize, Serialize};
 
-/// Least half-width of an interval, as a fraction: values that do not spread are equal to this and no better. Latencies in
-/// histograms of three significant digits are known to 0.1 %.
+/// Minimum half-width of an interval, as a fraction: values without spread are not known better. Latencies in histograms of three
+/// significant digits are known to 0.1 %.
 pub const RESOLUTION: f64 = 0.001;
 
 /// A value with an interval that is wrong with a stated probability. All are finite, and low < value < high.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The estimate.
+    /// Estimate.
     pub value: f64,
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Probability with which such intervals hold the truth, 0..1.
+    /// Coverage probability, 0..1.
     pub confidence: f64,
 }
 
 impl Interval {
     /// The interval of `reach` around a logarithm.
     pub(crate) fn around(log_value: f64, reach: f64, error: f64) -> Self {
-        // Beyond e^700 numbers end; intervals so wide say nothing anyway.
+        // Larger exponents overflow; such intervals carry no information.
         let power = |exponent: f64| exponent.clamp(-700.0, 700.0).exp();
         Self {
             value: power(log_value),
@@ -39,26 +39,26 @@ impl Interval {
         }
     }
 
-    /// Whether a value lies in it.
+    /// Whether it contains a value.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
-/// The ratio of two means, with all that an interval at any level needs. Logarithms are natural.
+/// The ratio of two means, with everything needed for intervals at any level. Logarithms are natural.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Logarithm of the ratio.
     pub log_ratio: f64,
     /// Variance of one unit of the sample and of the reference, as logarithms.
     pub spread: [f64; 2],
-    /// Units of both.
+    /// Number of units of both.
     pub units: [usize; 2],
-    /// What a unit is; repetitions when either side has one image only.
+    /// Kind of unit; repetitions if either side has only one image.
     pub unit: Unit,
-    /// What runs of the same differ by.
+    /// Noise floor between runs.
     pub floor: Option<Floor>,
-    /// Least half-width, as a fraction.
+    /// Minimum half-width, as a fraction.
     pub resolution: f64,
 }
 
@@ -76,11 +76,11 @@ impl Ratio {
         }
     }
 
-    /// First over second of `pairs` that share a block: a round, or an image that both were measured on. What differs between
-    /// blocks cancels; without such differences [`Ratio::of`] finds more in as many values.
+    /// First over second of `pairs` that share a block: a round, or an image used for both. Differences between blocks cancel;
+    /// without such differences [`Ratio::of`] has more power.
     ///
     /// # Errors
-    /// [`Untestable`] for fewer than [`LEAST_VALUES`] pairs, or a value that is not above zero and finite.
+    /// [`Untestable`] for fewer than [`LEAST_VALUES`] pairs, or a value that is not finite and above zero.
     pub fn paired(pairs: &[(f64, f64)], mean: Mean, unit: Unit) -> Result<Self, Untestable> {
         pairs.iter().try_for_each(|(first, second)| positive(*first).and(positive(*second)))?;
         if pairs.len() < LEAST_VALUES {
@@ -104,20 +104,20 @@ impl Ratio {
         Ok(Self { log_ratio, spread: [deviation * deviation, 0.0], units, unit, floor: None, resolution: RESOLUTION })
     }
 
-    /// What a run of `units` a side would be, if values vary by `variation` (standard deviation over mean, a fraction) and
-    /// nothing differs; for plans.
+    /// A hypothetical run of `units` per side with coefficient of variation `variation` (a fraction) and no difference; for
+    /// planning.
     pub fn assumed(variation: f64, units: usize) -> Self {
-        // The logarithm of a lognormal variable varies by this (Aitchison and Brown 1957).
+        // Variance of the logarithm of a lognormal variable (Aitchison and Brown 1957).
         let spread = [variation.powi(2).ln_1p(); 2];
         Self { log_ratio: 0.0, spread, units: [units; 2], unit: Unit::Repetition, floor: None, resolution: RESOLUTION }
     }
 
-    /// With another least half-width (a fraction), where values are known more or less exactly than by [`RESOLUTION`].
+    /// Sets another minimum half-width (a fraction), if values are known more or less precisely than [`RESOLUTION`].
     pub fn with_resolution(self, resolution: f64) -> Self {
         Self { resolution, ..self }
     }
 
-    /// With what runs of the same differ by, where the sides were not measured interleaved.
+    /// Adds the noise floor between runs, for sides that were not measured interleaved.
     pub fn with_floor(self, floor: Floor) -> Self {
         Self { floor: Some(floor), ..self }
     }
@@ -127,7 +127,7 @@ impl Ratio {
         self.log_ratio.exp()
     }
 
-    /// Standard error of the logarithm, with the floor.
+    /// Standard error of the logarithm, including the floor.
     pub fn standard_error(&self) -> f64 {
         let [sample, reference] = self.units.map(|units| units as f64);
         self.error_with([sample, reference])
@@ -154,8 +154,8 @@ impl Ratio {
         }
     }
 
-    /// Probability that the true ratio lies above 1, given these values alone: the posterior under flat priors for means and
-    /// logarithms of deviations (Box and Tiao 1973, section 2.5), with Welch's degrees of freedom for Behrens and Fisher's.
+    /// Probability that the true ratio is above 1, given these values: the posterior under flat priors for means and log
+    /// deviations (Box and Tiao 1973, section 2.5), with Welch's degrees of freedom for the Behrens-Fisher problem.
     pub fn probability_above_one(&self) -> f64 {
         match self.standard_error() {
             0.0 if self.log_ratio == 0.0 => 0.5,
@@ -164,16 +164,16 @@ impl Ratio {
         }
     }
 
-    /// Standard error with other numbers of units.
+    /// Standard error for other numbers of units.
     pub(crate) fn error_with(&self, units: [f64; 2]) -> f64 {
         let [sample, reference] = self.variances(units);
         (sample + reference + self.floor.map_or(0.0, |floor| floor.variance)).sqrt()
     }
 
-    /// Degrees of freedom with other numbers of units.
+    /// Degrees of freedom for other numbers of units.
     ///
-    /// Satterthwaite's count is too high where sizes differ and one is tiny (2 images against 8 cover 88 %): there the smaller
-    /// arm's count stands, which never promises too much (Mickey and Brown 1966).
+    /// Satterthwaite's value is too high if sizes differ and one is tiny (2 images against 8 cover 88 %). In that case the
+    /// smaller arm's value is used, which is conservative (Mickey and Brown 1966).
     pub(crate) fn dof_with(&self, units: [f64; 2]) -> f64 {
         let dof = units.map(|units| units - 1.0);
         let least = units[0].min(units[1]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn welch_of_scipy_is_met() {
+    fn welch_matches_scipy() {
         // scipy 1.17: ttest_ind(log(ours), log(theirs), equal_var=False) with confidence_interval()
         let found = ratio(&OURS, &THEIRS, Mean::Geometric);
         let interval = found.interval(0.05);
@@ -219,7 +219,7 @@ mod tests {
     const WELCH: [f64; 4] = [0.8697026288323065, 0.9427906231575206, 0.0003521808738447026, 8.97279558788828];
 
     #[test]
-    fn pairs_of_scipy_are_met() {
+    fn pairs_match_scipy() {
         // scipy 1.17: ttest_rel(log(ours[:5]), log(theirs)) with confidence_interval()
         let pairs: Vec<(f64, f64)> = OURS.into_iter().zip(THEIRS).collect();
         let found = Ratio::paired(&pairs, Mean::Geometric, Unit::Round).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     const PAIRED: [f64; 3] = [0.8457269510927281, 0.9517536769528112, 0.006976403587257935];
 
     #[test]
-    fn no_interval_is_without_width() {
+    fn intervals_have_nonzero_width() {
         let same = ratio(&[5.0; 5], &[5.0; 5], Mean::Geometric);
         let interval = same.interval(0.05);
         close(interval.low, (-RESOLUTION).exp(), 1e-12);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn one_image_speaks_for_itself_alone() {
+    fn one_image_uses_repetitions_as_units() {
         let several = Arm::of(&[[10.0, 11.0], [12.0, 11.0], [9.0, 10.0]], Mean::Geometric).unwrap();
         let single = Arm::single(&THEIRS, Mean::Geometric).unwrap();
         assert_eq!(Ratio::of(&several, &single).unit, Unit::Repetition);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_floor_widens_and_takes_its_own_degrees_of_freedom() {
+    fn floor_widens_with_its_own_degrees_of_freedom() {
         let found = ratio(&OURS, &THEIRS, Mean::Geometric);
         let floor = Floor { variance: 0.01, dof: 2.0 };
         let widened = found.with_floor(floor);

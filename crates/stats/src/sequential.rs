@@ -1,22 +1,22 @@
-//! Measuring until it is decided, with every look paid for.
+//! Sequential measurement until a decision, with corrected interim analyses.
 //!
-//! The error is shared equally among planned looks at sample sizes that grow by a factor, so that the intervals of all looks
-//! hold together whatever links them (the union bound; group-sequential designs after Jennison and Turnbull 2000 need the
-//! joint distribution, which small samples do not have). Simulated against a true change of 10 % at a variation of 5 %, three
-//! metrics, at most 400 repetitions, mean repetitions to a verdict: this 9.4; Lan and DeMets' (1983) spending in the shapes of
-//! Pocock 11.5 and of O'Brien and Fleming 41; a confidence sequence (Lai 1976, a mixture of t tests) 10.6. To prove equality at 2 %
-//! variation: 43, 45, 107, 39.
+//! The error is divided equally among planned analyses at sample sizes that grow by a constant factor, so that all intervals hold
+//! jointly whatever their dependence (the union bound; group-sequential designs after Jennison and Turnbull 2000 need the joint
+//! distribution, which is unknown for small samples). Simulation with a true change of 10 % at a variation of 5 %, three metrics,
+//! at most 400 repetitions; mean repetitions to a verdict: this 9.4; spending functions of Lan and DeMets (1983) in the shape of
+//! Pocock 11.5, of O'Brien and Fleming 41; a confidence sequence (Lai 1976, a mixture of t tests) 10.6. Proof of equivalence at 2
+//! % variation: 43, 45, 107, 39.
 
 use crate::arm::{LEAST_VALUES, Untestable};
 use crate::gate::{Gate, gate};
 use crate::ratio::Ratio;
 use crate::verdict::{Decision, Rule, Verdict, decide};
 
-/// Growth of the sample from look to look: more looks cost error, fewer miss the moment. Between 1.2 and 1.4 nothing changes,
+/// Growth of the sample between analyses: more analyses cost error, fewer are late. Factors from 1.2 to 1.4 perform equally;
 /// at 2 verdicts come 8 to 12 % later.
 const GROWTH: f64 = 1.4;
 
-/// What counts as decided.
+/// Condition for a decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// A verdict other than undecided.
@@ -25,16 +25,16 @@ pub enum Goal {
     Gate(f64),
 }
 
-/// What to do after a look.
+/// Next action after an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Measure until every side has this many units, or the time is over; then look.
+    /// Measure until every side has this many units, or time runs out; then analyse.
     Measure(usize),
-    /// All is decided, or no look is left.
+    /// All is decided, or no analysis is left.
     Done,
 }
 
-/// Units a side at which to look, from the least to `most`.
+/// Numbers of units per side at which to analyse, from the minimum to `most`.
 pub fn looks(most: usize) -> Vec<usize> {
     let mut sizes = vec![LEAST_VALUES];
     while let Some(&last) = sizes.last().filter(|last| **last < most) {
@@ -43,7 +43,7 @@ pub fn looks(most: usize) -> Vec<usize> {
     sizes
 }
 
-/// A comparison of several metrics that goes on until it is decided.
+/// A comparison of several metrics until they are decided.
 #[derive(Debug, Clone)]
 pub struct Sequential {
     looks: Vec<usize>,
@@ -56,21 +56,21 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Of the metrics with `rules`, with at most `most` units a side: what the time allows, estimated before the first look.
-    /// Any statement on the way is wrong with probability `error` at most.
+    /// Metrics with `rules` and at most `most` units per side, limited by time and estimated before the first analysis. Any
+    /// statement is wrong with probability at most `error`.
     pub fn new(rules: Vec<Rule>, most: usize, goal: Goal, error: f64) -> Self {
         let (decisions, settled) = (vec![None; rules.len()], vec![false; rules.len()]);
         Self { looks: looks(most), taken: 0, rules, goal, error, decisions, settled }
     }
 
-    /// What to do before the first look.
+    /// Action before the first analysis.
     pub fn start(&self) -> Step {
         if self.rules.is_empty() { Step::Done } else { Step::Measure(self.looks[0]) }
     }
 
-    /// Looks at one ratio per metric, in the order of the rules. `last`: the time is over; the looks that will not be taken
-    /// leave their error to this one. A metric that is decided keeps its decision; what is measured later does not reopen it.
-    /// One that could not be tested is judged again: nothing was said of it.
+    /// Interim analysis with one ratio per metric, in the order of the rules. `last`: time is over, and the error of the
+    /// remaining analyses goes to this one. A decided metric keeps its decision. A metric that was not testable is analysed
+    /// again.
     pub fn look(&mut self, ratios: &[Result<Ratio, Untestable>], last: bool) -> Step {
         let left = self.looks.len() - self.taken;
         if left == 0 {
@@ -92,7 +92,7 @@ impl Sequential {
         self.looks.get(self.taken).map_or(Step::Done, |size| Step::Measure(*size))
     }
 
-    /// Whether a look is left.
+    /// Whether an analysis is left.
     pub fn has_looks(&self) -> bool {
         self.taken < self.looks.len()
     }
@@ -101,18 +101,18 @@ impl Sequential {
         self.decisions[index].as_ref().is_some_and(|last| matches!(last.verdict, Verdict::NotTestable { .. }))
     }
 
-    /// Indices of the metrics that are not decided yet.
+    /// Indices of undecided metrics.
     pub fn open(&self) -> Vec<usize> {
         (0..self.settled.len()).filter(|index| !self.settled[*index]).collect()
     }
 
-    /// The decisions so far; a metric that was never looked at is not testable.
+    /// Decisions so far; a metric without analysis is not testable.
     pub fn decisions(&self) -> Vec<Decision> {
         let never = || decide(&Err(Untestable::TooFew { have: 0, need: LEAST_VALUES }), self.rules[0], self.error);
         self.decisions.iter().map(|decision| decision.clone().unwrap_or_else(never)).collect()
     }
 
-    /// Whether more values cannot change it.
+    /// Whether more values cannot change the decision.
     fn settles(&self, decision: &Decision, rule: Rule) -> bool {
         match (&decision.verdict, &decision.interval, self.goal) {
             (Verdict::NotTestable { why }, ..) => !matches!(why, Untestable::TooFew { .. }),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_grow_to_the_most() {
+    fn analyses_grow_to_the_maximum() {
         assert_eq!(looks(5), [5]);
         assert_eq!(looks(0), [5]);
         assert_eq!(looks(30), [5, 7, 10, 14, 20, 28, 30]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_stays_and_the_rest_goes_on() {
+    fn decisions_stay_and_other_metrics_continue() {
         let mut run = Sequential::new(rules(2), 30, Goal::Verdict, 0.05);
         assert_eq!(run.start(), Step::Measure(5));
         assert_eq!(run.look(&[ratio(-0.5, 5), ratio(-0.03, 5)], false), Step::Measure(7));
@@ -155,27 +155,27 @@ mod tests {
     }
 
     #[test]
-    fn the_last_look_spends_what_is_left() {
+    fn last_analysis_uses_the_remaining_error() {
         let mut run = Sequential::new(rules(1), 30, Goal::Verdict, 0.07);
         let confidence = |run: &Sequential| run.decisions()[0].interval.unwrap().confidence;
         run.look(&[ratio(0.0, 5)], false);
         assert!((confidence(&run) - 0.99).abs() < 1e-12);
         assert_eq!(run.look(&[ratio(0.0, 6)], true), Step::Done);
         assert!((confidence(&run) - 0.94).abs() < 1e-12);
-        // Nothing is left to be spent.
+        // No error is left.
         assert_eq!(run.look(&[ratio(9.0, 6)], false), Step::Done);
         assert!(matches!(run.decisions()[0].verdict, Verdict::Undecided { .. }));
     }
 
     #[test]
-    fn a_gate_is_a_goal_of_its_own() {
+    fn gate_can_be_the_goal() {
         let mut run = Sequential::new(rules(1), 1000, Goal::Gate(0.05), 0.05);
         assert_eq!(run.look(&[ratio(0.3, 5)], false), Step::Done);
         assert!(run.decisions()[0].interval.unwrap().low > 0.95);
     }
 
     #[test]
-    fn what_could_not_be_tested_is_judged_when_its_values_have_come() {
+    fn untestable_metric_is_analysed_when_values_arrive() {
         let mut run = Sequential::new(rules(1), 30, Goal::Verdict, 0.05);
         let none = Err(Untestable::Other("no result".into()));
         assert_eq!((run.look(&[none], false), run.has_looks()), (Step::Done, true));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_tested_is_not_waited_for_unless_it_may_come() {
+    fn untestable_metric_is_only_awaited_if_values_may_arrive() {
         let mut run = Sequential::new(rules(2), 30, Goal::Verdict, 0.05);
         let few = Err(Untestable::TooFew { have: 3, need: 5 });
         assert_eq!(run.look(&[Err(Untestable::NotFinite), few], false), Step::Measure(7));

@@ -1,4 +1,4 @@
-//! Values in the order in which they were measured: steady state, drift, outliers. They flag; nothing is dropped.
+//! Values in order of measurement: steady state, drift, outliers. They are flagged, never dropped.
 
 use crate::correlation::{Correlation, spearman};
 use crate::describe::{mean, median};
@@ -33,8 +33,8 @@ pub fn slope(values: &[f64]) -> f64 {
     if xx == 0.0 { 0.0 } else { xy / xx }
 }
 
-/// The rank correlation of values with their order, if it is significant at 1 % and the fitted line changes by more than
-/// `noise` (a fraction) of the mean over the whole series. `None`: no drift, or fewer than five values.
+/// Rank correlation of values with their order, if it is significant at 1 % and the fitted line changes by more than `noise` (a
+/// fraction) of the mean over the series. `None`: no drift, or fewer than five values.
 pub fn drift(values: &[f64], noise: f64) -> Option<Correlation> {
     if values.len() < 5 {
         return None;
@@ -45,8 +45,8 @@ pub fn drift(values: &[f64], noise: f64) -> Option<Correlation> {
     (correlation.p < 0.01 && change > noise).then_some(correlation)
 }
 
-/// Indices of values whose modified z-score exceeds 3.5 (Iglewicz and Hoaglin 1993, from the median absolute deviation;
-/// the mean absolute deviation where that is zero). Empty for fewer than five values.
+/// Indices of values whose modified z-score exceeds 3.5 (Iglewicz and Hoaglin 1993, from the median absolute deviation, or the
+/// mean absolute deviation if that is zero). Empty for fewer than five values.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let Some(centre) = median(values).filter(|_| values.len() >= 5) else { return Vec::new() };
     let distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();

@@ -2,13 +2,13 @@
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 
-/// From here on the normal distribution takes over: 95 % quantiles differ by 1e-5 of themselves, and the inversion of the
-/// incomplete beta function begins to lose digits.
+/// From here on the normal distribution is used: 95 % quantiles differ by a relative 1e-5, and the inversion of the incomplete
+/// beta function begins to lose digits.
 const NORMAL_FROM: f64 = 1e5;
 
 /// The value that is exceeded with probability `upper` (0..0.5); `dof` at least 1.
 pub fn quantile(upper: f64, dof: f64) -> f64 {
-    // Below 1e-15 the complement is no longer told from 1; what is no probability gets the widest interval.
+    // Below 1e-15 the complement is indistinguishable from 1; invalid probabilities give the widest interval.
     let upper = if upper > 1e-15 { upper.min(0.5) } else { 1e-15 };
     match StudentsT::new(0.0, 1.0, dof.max(1.0)) {
         Ok(student) if dof < NORMAL_FROM => polished(&student, -student.inverse_cdf(upper), upper),
@@ -16,8 +16,8 @@ pub fn quantile(upper: f64, dof: f64) -> f64 {
     }
 }
 
-/// Newton's steps on the logarithms of tail and value, where the tails of few degrees of freedom are straight lines: the
-/// library's inversion is far off there (by a factor 185 in probability at 1e-11 and one degree).
+/// Newton steps on the logarithms of tail and value, where the tails of few degrees of freedom are linear. The library's
+/// inversion is far off there (by a factor of 185 in probability at 1e-11 and one degree).
 fn polished(student: &StudentsT, start: f64, upper: f64) -> f64 {
     let mut t = start;
     for _ in 0..20 {
@@ -39,7 +39,7 @@ pub(crate) fn upper_tail(t: f64, dof: f64) -> f64 {
     }
 }
 
-/// Degrees of freedom of the sum of two independent variances (Satterthwaite 1946); variances without sum give the smaller.
+/// Degrees of freedom of the sum of two independent variances (Satterthwaite 1946); the smaller one if the sum is zero.
 pub(crate) fn satterthwaite(variances: [f64; 2], dof: [f64; 2]) -> f64 {
     let sum = variances[0] + variances[1];
     if sum <= 0.0 {
@@ -56,7 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_quantiles_of_scipy_are_met() {
+    fn quantiles_match_scipy() {
         // scipy 1.17: stats.t.isf(p, dof)
         for (upper, dof, theirs) in QUANTILES {
             close(quantile(upper, dof) / theirs, 1.0, 1e-8);

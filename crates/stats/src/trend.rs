@@ -1,16 +1,16 @@
-//! Trend of values in the order in which they were measured (Mann 1945, Kendall 1975), with Sen's slope (Sen 1968): ranks, so
-//! that a single outlier makes no trend and hides none.
+//! Trend of values in order of measurement (Mann 1945, Kendall 1975), with Sen's slope (Sen 1968). Rank-based, so that a single
+//! outlier neither causes nor hides a trend.
 
 use crate::describe::median;
 use crate::rank::tie_term;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Up to this many values the slopes of all pairs are taken; beyond, of those half the series apart (Theil 1950, the
-/// incomplete method).
+/// Maximum number of values for slopes of all pairs; beyond, pairs half a series apart are used (Theil 1950, the incomplete
+/// method).
 const ALL_SLOPES_UP_TO: usize = 1000;
 
-/// Up to this many values without ties the distribution is counted.
+/// Maximum number of values without ties for the exact distribution.
 const EXACT_UP_TO: usize = 40;
 
 /// A trend.
@@ -25,15 +25,14 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// The word of a drift that is significant at `error` and larger than `margin` (a fraction); `None` where it is not.
+    /// Text of a drift that is significant at `error` and larger than `margin` (a fraction), otherwise `None`.
     pub fn text(&self, error: f64, margin: f64) -> Option<String> {
         let is_drift = self.p < error && self.change.abs() > margin;
         is_drift.then(|| format!("drifts by {:+.1} % from first to last", self.change * 100.0))
     }
 }
 
-/// The trend of values in order; `None` for fewer than five, one that is not finite, or a median of zero. Takes time in the
-/// square of the number of values.
+/// Trend of values in order; `None` for fewer than five, one that is not finite, or a median of zero. Takes quadratic time.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let centre = median(values).filter(|centre| *centre != 0.0)?;
     if values.len() < 5 || values.iter().any(|value| !value.is_finite()) {
@@ -56,13 +55,13 @@ fn slopes(values: &[f64]) -> Vec<f64> {
     apart.flat_map(of).collect()
 }
 
-/// Counts the orders of `count` values by their inversions.
+/// Counts the permutations of `count` values by their inversions.
 fn exact_p(score: f64, count: usize) -> f64 {
     let pairs = count * (count - 1) / 2;
     let mut shares = vec![0.0; pairs + 1];
     shares[0] = 1.0;
     for length in 2..=count {
-        // The last of `length` values makes 0 to length - 1 inversions, each as likely.
+        // The last of `length` values causes 0 to length - 1 inversions with equal probability.
         let before = shares.clone();
         for (inversions, share) in shares.iter_mut().enumerate() {
             let from = inversions.saturating_sub(length - 1);
@@ -73,7 +72,7 @@ fn exact_p(score: f64, count: usize) -> f64 {
     (2.0 * shares[..=fewer].iter().sum::<f64>()).min(1.0)
 }
 
-/// The normal approximation with corrections for ties and continuity.
+/// Normal approximation with corrections for ties and continuity.
 fn normal_p(score: f64, values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let mut sorted = values.to_vec();
@@ -94,7 +93,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn kendall_of_scipy_is_met() {
+    fn kendall_matches_scipy() {
         // scipy 1.17: kendalltau(range(8), values, method="exact")
         let found = trend(&[3.1, 2.9, 3.4, 3.6, 3.5, 3.9, 3.8, 4.2]).unwrap();
         close(found.tau, KENDALL[0], 1e-12);
@@ -108,7 +107,7 @@ mod tests {
     const KENDALL: [f64; 3] = [0.7857142857142856, 0.005505952380952381, 0.3126760563380282];
 
     #[test]
-    fn ties_and_outliers_make_no_trend() {
+    fn ties_and_outliers_do_not_cause_a_trend() {
         assert_eq!(trend(&[5.0; 9]).unwrap().p, 1.0);
         let outlier = trend(&[10.0, 10.1, 9.9, 10.05, 9.95, 10.02, 50.0]).unwrap();
         assert!(outlier.p > 0.3 && outlier.change < 0.1, "{outlier:?}");
@@ -127,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counting_and_approximation_agree(values in prop::collection::hash_set(0u32..100_000, 25..40)) {
+        fn exact_and_approximate_p_agree(values in prop::collection::hash_set(0u32..100_000, 25..40)) {
             let values: Vec<f64> = values.into_iter().map(|value| f64::from(value) + 1.0).collect();
             let found = trend(&values).unwrap();
             let score = (found.tau * (values.len() * (values.len() - 1) / 2) as f64).round();

@@ -1,19 +1,19 @@
-//! From intervals to words. The verdict can be read off the printed interval: one interval decides both whether there is a
-//! difference and whether there is none that matters (two one-sided tests, Schuirmann 1987, each at the level of one end).
+//! Verdicts from intervals. A verdict can be checked against the printed interval: one interval decides both about a difference
+//! and about equivalence (two one-sided tests, Schuirmann 1987, each at the level of one end).
 
 use crate::arm::{Unit, Untestable};
 use crate::ratio::{Interval, Ratio};
 use serde::{Deserialize, Serialize};
 
-/// Probability of any wrong statement among all that are judged together.
+/// Probability of any wrong statement in a family.
 pub const FAMILY_ERROR: f64 = 0.05;
 
-/// The same for comparisons of recorded runs, which a pipeline repeats with every change. It is chosen for at most one false difference in
-/// 300 comparisons of equal sides; that rate is not measured yet.
+/// The same for comparisons of recorded runs, which a pipeline repeats with every change. Chosen for at most one false difference
+/// in 300 comparisons of equal sides; that rate has not been measured yet.
 pub const COMPARISON_ERROR: f64 = 0.002;
 
-/// Differences up to this do not matter, as a fraction. Runs of the same program differ by such amounts for reasons that are
-/// none of its own, as link order and environment (Mytkowicz et al. 2009: several percent) or the drive (Maricq et al. 2018).
+/// Differences up to this are irrelevant, as a fraction. Runs of the same program differ by such amounts for unrelated reasons,
+/// such as link order and environment (Mytkowicz et al. 2009: several percent) or the drive (Maricq et al. 2018).
 pub const MARGIN: f64 = 0.02;
 
 /// Which direction of a metric is better.
@@ -30,28 +30,28 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The interval excludes 1, and the estimate is better by the margin at least.
+    /// The interval excludes 1, and the estimate is better by at least the margin.
     Better,
-    /// The interval excludes 1, and the estimate is worse by the margin at least.
+    /// The interval excludes 1, and the estimate is worse by at least the margin.
     Worse,
-    /// The whole interval lies inside the margin.
+    /// The whole interval is inside the margin.
     Equivalent,
-    /// Neither.
+    /// None of the other verdicts.
     Undecided {
         /// The smallest ratio, above 1 (or its inverse), that this run would have found with probability 0.8.
         detectable: f64,
-        /// Units (repetitions, images, rounds) a side that would decide; `None` when no number would.
+        /// Units (repetitions, images, rounds) per side that would decide; `None` if no number would.
         repetitions_needed: Option<u64>,
     },
-    /// There is no ratio.
+    /// A ratio does not exist.
     NotTestable {
-        /// Why.
+        /// Reason.
         why: Untestable,
     },
 }
 
 impl Verdict {
-    /// The word of machine-readable output.
+    /// Name in machine-readable output.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -62,47 +62,47 @@ impl Verdict {
         }
     }
 
-    /// Whether it says which side is better.
+    /// Whether one side is better.
     pub fn is_difference(&self) -> bool {
         matches!(self, Self::Better | Self::Worse)
     }
 }
 
-/// What a metric is judged by.
+/// Decision rule of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
     /// Which direction is better.
     pub direction: Direction,
-    /// Differences up to this do not matter, as a fraction above 0. It spans from 1 / (1 + margin) to 1 + margin.
+    /// Differences up to this are irrelevant, as a fraction above 0. The margin is from 1 / (1 + margin) to 1 + margin.
     pub margin: f64,
 }
 
 impl Rule {
-    /// With the [`MARGIN`] of everything.
+    /// A rule with the default [`MARGIN`].
     pub fn new(direction: Direction) -> Self {
         Self { direction, margin: MARGIN }
     }
 }
 
-/// A verdict with what it was read from.
+/// A verdict with its basis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The ratio to the reference; `None` where it is not testable.
+    /// Ratio to the reference; `None` if not testable.
     pub interval: Option<Interval>,
-    /// What the interval counts; [`Unit::Repetition`] speaks for one image alone.
+    /// Unit of the interval; [`Unit::Repetition`] holds for one image only.
     pub unit: Option<Unit>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Decision {
-    /// The words of a report.
+    /// Text for reports.
     pub fn text(&self) -> String {
         match &self.verdict {
             Verdict::Undecided { detectable, repetitions_needed } => {
                 let units = self.unit.unwrap_or(Unit::Repetition).plural();
                 let needed = match repetitions_needed {
-                    Some(needed) => format!("{needed} {units} a side would decide"),
+                    Some(needed) => format!("{needed} {units} per side would decide"),
                     None => format!("no number of {units} would decide"),
                 };
                 format!("undecided: a change of {:.1} % could have been found; {needed}", (detectable - 1.0) * 100.0)
@@ -113,7 +113,7 @@ impl Decision {
     }
 }
 
-/// Judges one ratio by the interval that is wrong with probability `error`.
+/// Decides one ratio by the interval that is wrong with probability `error`.
 pub fn decide(ratio: &Result<Ratio, Untestable>, rule: Rule, error: f64) -> Decision {
     match ratio {
         Ok(ratio) => {
@@ -128,9 +128,9 @@ pub fn decide(ratio: &Result<Ratio, Untestable>, rule: Rule, error: f64) -> Deci
     }
 }
 
-/// Judges all ratios of a family so that any of them is wrong with probability `error` at most ([`FAMILY_ERROR`]): by
-/// intervals that hold together (Bonferroni, over those that can be tested). Holm's test would find little more (in a study
-/// of 36 pairs, 94 instead of 91 % of differences) and has no intervals that agree with it.
+/// Decides all ratios of a family so that any of them is wrong with probability at most `error` ([`FAMILY_ERROR`]), by
+/// simultaneous intervals (Bonferroni, over the testable ones). Holm's test would find slightly more (in a study of 36 pairs, 94
+/// instead of 91 % of differences), but has no matching intervals.
 pub fn decide_all(family: &[(Result<Ratio, Untestable>, Rule)], error: f64) -> Vec<Decision> {
     let testable = family.iter().filter(|(ratio, _)| ratio.is_ok()).count().max(1);
     family.iter().map(|(ratio, rule)| decide(ratio, *rule, error / testable as f64)).collect()
@@ -163,7 +163,7 @@ mod tests {
     const LESS: [f64; 6] = [90.0, 91.0, 89.0, 90.5, 89.5, 90.0];
 
     #[test]
-    fn words_follow_direction_interval_and_margin() {
+    fn verdicts_follow_direction_interval_and_margin() {
         use Direction::{HigherIsBetter, LowerIsBetter};
         assert_eq!(decided(&LESS, &BASE, HigherIsBetter).verdict, Verdict::Worse);
         assert_eq!(decided(&LESS, &BASE, LowerIsBetter).verdict, Verdict::Better);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_spreads_too_far_is_undecided_and_says_what_it_takes() {
+    fn undecided_verdict_reports_needed_repetitions() {
         let noisy = [100.0, 60.0, 130.0, 85.0, 110.0, 70.0];
         let decision = decided(&noisy, &BASE, Direction::HigherIsBetter);
         assert!(decision.text().starts_with("undecided: a change of"), "{}", decision.text());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_inside_the_margin_is_equivalent_and_at_its_edge_undecided() {
+    fn difference_inside_the_margin_is_equivalent_and_at_its_edge_undecided() {
         let rule = Rule::new(Direction::HigherIsBetter);
         let of = |low, value, high| read(&Interval { value, low, high, confidence: 0.95 }, rule);
         assert_eq!(of(1.002, 1.005, 1.008), Some(Verdict::Equivalent));
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(of(1.002, 1.021, 1.04), Some(Verdict::Better));
         assert_eq!(of(0.9, 0.95, 0.999), Some(Verdict::Worse));
         assert_eq!(of(0.999, 1.03, 1.06), None);
-        // A margin that is no number decides nothing.
+        // A NaN margin decides nothing.
         let broken = Rule { margin: f64::NAN, ..rule };
         assert_eq!(read(&Interval { value: 0.5, low: 0.4, high: 0.6, confidence: 0.95 }, broken), None);
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_survive_a_record() {
+    fn verdicts_round_trip() {
         for verdict in [
             Verdict::Better,
             Verdict::Undecided { detectable: 1.08, repetitions_needed: None },

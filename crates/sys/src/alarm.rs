@@ -1,8 +1,8 @@
-//! The process's timer (setitimer(2), `ITIMER_REAL`): SIGALRM after a time.
+//! Process timer (setitimer(2), `ITIMER_REAL`), which sends SIGALRM.
 
 use std::time::Duration;
 
-/// Has SIGALRM sent once after `time`. May be called in a signal handler.
+/// Sends SIGALRM once after `time`. Async-signal-safe.
 pub fn send_after(time: Duration) {
     let zero = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let value = libc::timeval {

@@ -4,17 +4,17 @@ use rustix::ioctl::{NoArg, Opcode, Setter, ioctl, opcode};
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-/// Both have no size in their number, though the second takes two numbers of 64 bits.
+/// Neither number encodes a size, although the second request takes two 64-bit numbers.
 const BLKFLSBUF: Opcode = opcode::none(0x12, 97);
 const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
 
-/// Writes back and drops what the kernel caches of the device itself.
+/// Flushes and drops the page cache of the device itself.
 pub fn flush_buffers(device: impl AsFd) -> crate::Result<()> {
     // SAFETY: BLKFLSBUF takes no argument.
     unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new()) }
 }
 
-/// Writes zeroes to a range of bytes, by a command of the device or block by block.
+/// Writes zeros to a range of bytes, by a command of the device or block by block.
 pub fn zero_out(device: impl AsFd, range: Range<u64>) -> crate::Result<()> {
     let place = [range.start, range.end.saturating_sub(range.start)];
     // SAFETY: BLKZEROOUT reads two numbers of 64 bits, begin and length.
@@ -27,12 +27,12 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!((BLKFLSBUF, BLKZEROOUT), (0x1261, 0x127F));
     }
 
     #[test]
-    fn a_file_is_no_device() {
+    fn file_is_not_a_device() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(flush_buffers(&file), Err(Errno::NOTTY));
         assert_eq!(zero_out(&file, 0..512), Err(Errno::NOTTY));

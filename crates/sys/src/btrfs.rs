@@ -1,4 +1,4 @@
-//! What btrfs tells of itself (include/uapi/linux/btrfs.h).
+//! Btrfs ioctls (include/uapi/linux/btrfs.h).
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::os::fd::AsFd;
@@ -9,30 +9,30 @@ const BTRFS_IOC_DEV_INFO: Opcode = opcode::read_write::<DeviceRequest>(MAGIC, 30
 const BTRFS_IOC_FS_INFO: Opcode = opcode::read::<FileSystem>(MAGIC, 31);
 const BTRFS_IOC_GET_DEV_STATS: Opcode = opcode::read_write::<ErrorsRequest>(MAGIC, 52);
 const MAGIC: u8 = 0x94;
-/// Bytes of items that one search gives at most.
+/// Maximum bytes of items per search.
 const SEARCH_BYTES: usize = 256 << 10;
-/// Uses of space that are told at most; there are four, each with few profiles.
+/// Maximum number of space infos; there are four uses, each with few profiles.
 const SPACES: usize = 32;
 
-/// Where a search begins and ends: `struct btrfs_ioctl_search_key`. Bounds are inclusive.
+/// `struct btrfs_ioctl_search_key`: inclusive bounds of a search.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SearchKey {
-    /// Tree; 0: the subvolume of the descriptor.
+    /// 0: the subvolume of the descriptor.
     pub tree: u64,
     pub min_object: u64,
     pub max_object: u64,
-    /// Least offset, of the least object and type.
+    /// Minimum offset, of the smallest object and type.
     pub min_offset: u64,
-    /// Greatest offset, of the greatest object and type.
+    /// Maximum offset, of the largest object and type.
     pub max_offset: u64,
     pub min_transaction: u64,
     pub max_transaction: u64,
-    /// Least type, of the least object.
+    /// Minimum type, of the smallest object.
     pub min_type: u32,
-    /// Greatest type, of the greatest object.
+    /// Maximum type, of the largest object.
     pub max_type: u32,
-    /// Most items; after the call, those found.
+    /// Maximum number of items; after the call, the number found.
     pub items: u32,
     pub unused: u32,
     pub unused_words: [u64; 4],
@@ -62,7 +62,7 @@ impl Default for TreeSearch {
 }
 
 impl TreeSearch {
-    /// The number of items found and their bytes, each a header of 32 bytes and its data.
+    /// Returns the number of items and their bytes: for each a header of 32 bytes and its data.
     pub fn search(&mut self, root: impl AsFd, key: SearchKey) -> crate::Result<(u32, &[u8])> {
         self.0.head = SearchHead { key, buffer_bytes: SEARCH_BYTES as u64 };
         // SAFETY: the kernel reads the head and writes it and at most `buffer_bytes` of the buffer.
@@ -71,7 +71,7 @@ impl TreeSearch {
     }
 }
 
-/// Space of one use and profile: `struct btrfs_ioctl_space_info`.
+/// `struct btrfs_ioctl_space_info`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
@@ -79,7 +79,6 @@ pub struct Space {
     pub flags: u64,
     /// Bytes allocated.
     pub total: u64,
-    /// Bytes used.
     pub used: u64,
 }
 
@@ -100,7 +99,7 @@ impl Space {
     pub const RAID1C3: u64 = 1 << 9;
     /// Four copies on four devices.
     pub const RAID1C4: u64 = 1 << 10;
-    /// No chunk but what the kernel holds back.
+    /// Reserved by the kernel; not a chunk.
     pub const GLOBAL_RESERVE: u64 = 1 << 49;
 }
 
@@ -133,9 +132,7 @@ pub struct FileSystem {
     pub max_device: u64,
     pub devices: u64,
     uuid: [u8; 16],
-    /// Bytes of a tree block.
     pub node_size: u32,
-    /// Bytes of a block.
     pub block_size: u32,
     clone_alignment: u32,
     checksum_kind: u16,
@@ -155,7 +152,7 @@ impl FileSystem {
     /// BTRFS_FS_INFO_FLAG_CSUM_INFO.
     const CHECKSUM: u64 = 1;
 
-    /// Bytes of the checksum of a block; those of crc32c from kernels that do not report them (before 5.11).
+    /// Bytes of a block's checksum; for kernels before 5.11, which do not report it, that of crc32c.
     pub fn checksum_bytes(&self) -> u64 {
         if self.flags & Self::CHECKSUM != 0 { u64::from(self.checksum_bytes) } else { 4 }
     }
@@ -169,7 +166,6 @@ impl FileSystem {
     }
 }
 
-/// The whole file system.
 pub fn file_system(root: impl AsFd) -> crate::Result<FileSystem> {
     let mut request = FileSystem { flags: FileSystem::CHECKSUM, ..FileSystem::default() };
     // SAFETY: the kernel reads the flags and writes one structure of this type, any bytes of which are valid.
@@ -195,7 +191,6 @@ pub struct Device {
     pub total: u64,
 }
 
-/// The device with a number.
 pub fn device(root: impl AsFd, number: u64) -> crate::Result<Device> {
     let mut request = DeviceRequest { number, uuid: [0; 16], used: 0, total: 0, rest: [0; 507] };
     // SAFETY: the kernel reads and writes one structure of this type.
@@ -213,7 +208,7 @@ struct ErrorsRequest {
     unused: [u64; 121],
 }
 
-/// Errors that were counted on a device since the counters were last reset.
+/// Error counters of a device since their last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errors {
     pub read: u64,
@@ -222,7 +217,6 @@ pub struct Errors {
     pub generation: u64,
 }
 
-/// What the kernel counted on the device with a number.
 pub fn device_errors(root: impl AsFd, number: u64) -> crate::Result<Errors> {
     let mut request = ErrorsRequest { number, items: 5, flags: 0, values: [0; 5], unused: [0; 121] };
     // SAFETY: the kernel reads and writes one structure of this type.
@@ -236,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!((BTRFS_IOC_TREE_SEARCH_V2, BTRFS_IOC_SPACE_INFO), (0xC070_9411, 0xC010_9414));
         assert_eq!((BTRFS_IOC_DEV_INFO, BTRFS_IOC_FS_INFO), (0xD000_941E, 0x8400_941F));
         assert_eq!(std::mem::offset_of!(FileSystem, flags), 48);

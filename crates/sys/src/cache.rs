@@ -1,9 +1,9 @@
-//! What is in the page cache.
+//! Page cache residency.
 
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Pages of a file or device that are in memory (cachestat(2), since Linux 6.5). `None`: this kernel does not tell.
+/// Cached pages of a file or device (cachestat(2), since Linux 6.5); `None` if the kernel does not support it.
 pub fn cached_pages(file: impl AsFd) -> crate::Result<Option<u64>> {
     /// `__NR_cachestat`, the same number on all architectures but alpha (include/uapi/asm-generic/unistd.h).
     const CACHESTAT: libc::c_long = 451;
@@ -28,7 +28,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn pages_of_a_file_that_was_just_written_are_in_memory() {
+    fn pages_of_a_written_file_are_cached() {
         let mut file = tempfile::tempfile().unwrap();
         assert!(matches!(cached_pages(&file), Ok(None | Some(0))));
         file.write_all(&[1; 8192]).unwrap();

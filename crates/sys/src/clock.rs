@@ -1,27 +1,26 @@
-//! Clocks (clock_gettime(2)), each by its name: processor time of a thread is not that of its process.
+//! Clocks (clock_gettime(2)) by name, so that thread and process times are not confused.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Processor time of the calling thread, user and system (`CLOCK_THREAD_CPUTIME_ID`).
+/// User and system time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`).
 pub fn thread_cpu_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
 
-/// Processor time of all threads of this process, ended ones included, user and system (`CLOCK_PROCESS_CPUTIME_ID`).
+/// User and system time of all threads of this process, including terminated ones (`CLOCK_PROCESS_CPUTIME_ID`).
 pub fn process_cpu_time() -> Duration {
     read(ClockId::ProcessCPUTime)
 }
 
-/// Time since some moment before, never set back; it stands still while the machine sleeps (`CLOCK_MONOTONIC`). May be called in
-/// a signal handler.
+/// Monotonic time from an arbitrary start, which stands still while suspended (`CLOCK_MONOTONIC`). Async-signal-safe.
 pub fn monotonic() -> Duration {
     read(ClockId::Monotonic)
 }
 
-/// [`monotonic`], and the same with the time that the machine slept (`CLOCK_BOOTTIME`), read at one moment.
+/// [`monotonic`], and the same including suspended time (`CLOCK_BOOTTIME`), read together.
 pub fn monotonic_and_boot() -> (Duration, Duration) {
-    // A thread that loses its processor between the two would take its wait for sleep.
+    // A thread that loses its processor between the two reads would count its wait as suspension.
     const AT_ONCE: Duration = Duration::from_micros(100);
     let mut before = monotonic();
     for _ in 0..10 {
@@ -35,7 +34,7 @@ pub fn monotonic_and_boot() -> (Duration, Duration) {
     (before, read(ClockId::Boottime))
 }
 
-/// Time since the machine was started, sleep included (`CLOCK_BOOTTIME`).
+/// Time since boot, including suspension (`CLOCK_BOOTTIME`).
 pub fn since_boot() -> Duration {
     read(ClockId::Boottime)
 }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_spends_what_its_process_spends_or_less() {
+    fn thread_time_does_not_exceed_process_time() {
         let mut spent = 0u64;
         while thread_cpu_time() < Duration::from_millis(5) {
             spent = spent.wrapping_mul(31).wrapping_add(std::hint::black_box(7));

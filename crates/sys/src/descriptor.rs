@@ -1,11 +1,11 @@
-//! Descriptors that are known by their number alone.
+//! Descriptors known only by number.
 
 use crate::Result;
 use rustix::io::Errno;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// A copy of the descriptor with this number (fcntl(2), F_DUPFD_CLOEXEC) that this program was started with: position, flags and
-/// what may be done with it are shared. What the program opened itself is marked to be closed on execve(2), which none of those is.
+/// Duplicates an inherited descriptor by number (fcntl(2), F_DUPFD_CLOEXEC); position, flags and access mode are shared.
+/// Descriptors opened by this program have FD_CLOEXEC and are not accepted.
 pub fn inherited(number: u32) -> Result<OwnedFd> {
     const BEHIND_STANDARD_ERROR: libc::c_int = 3;
     let number = libc::c_int::try_from(number).map_err(|_| Errno::BADF)?;
@@ -18,13 +18,12 @@ pub fn inherited(number: u32) -> Result<OwnedFd> {
     // SAFETY: the call takes numbers and alters no descriptor that is open.
     match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, BEHIND_STANDARD_ERROR) } {
         -1 => Err(crate::errno::last()),
-        // SAFETY: it was made just now, and nobody else knows it.
+        // SAFETY: the descriptor is new and has no other owner.
         copy => Ok(unsafe { OwnedFd::from_raw_fd(copy) }),
     }
 }
 
-/// Keeps all descriptors but the three standard ones from programs that this process begins or becomes (close_range(2),
-/// CLOSE_RANGE_CLOEXEC, Linux 5.11).
+/// Sets FD_CLOEXEC on all descriptors except the three standard ones (close_range(2), CLOSE_RANGE_CLOEXEC, Linux 5.11).
 pub fn keep_from_programs() -> Result<()> {
     const BEHIND_STANDARD_ERROR: libc::c_uint = 3;
     let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
@@ -43,7 +42,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn a_copy_can_do_what_its_original_can() {
+    fn copy_has_the_access_of_its_original() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let open = |writes: bool| {
             let file = File::options().create(writes).truncate(false).read(!writes).write(writes).open(&path).unwrap();
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_opened_itself_is_not_found() {
+    fn own_descriptors_are_not_found() {
         let own = tempfile::tempfile().unwrap();
         assert_eq!(inherited(own.as_raw_fd() as u32).unwrap_err(), Errno::BADF);
     }

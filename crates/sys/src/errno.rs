@@ -1,14 +1,14 @@
-//! The kernel's errors by their words and names (errno(3)).
+//! Texts and names of the kernel's errors (errno(3)).
 
 use rustix::io::Errno;
 
-/// That of the last call that failed in this thread; only for calls of the C library that nothing wraps.
+/// Last error of this thread, for C library calls without a wrapper.
 pub(crate) fn last() -> Errno {
     let code = std::io::Error::last_os_error().raw_os_error();
     code.map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
-/// The words of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
+/// Text of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
 pub fn errno_message(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => {
@@ -20,7 +20,7 @@ pub fn errno_message(error: &std::io::Error) -> String {
     }
 }
 
-/// `ENOSPC`; `errno 74` for one that is rare.
+/// `ENOSPC`; `errno 74` for rare ones.
 pub fn name(errno: Errno) -> String {
     use Errno as E;
     let names = [
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errno_is_named_in_words() {
+    fn errno_has_text_and_name() {
         let message = |number| errno_message(&std::io::Error::from_raw_os_error(number));
         assert_eq!(message(28), "No space left on device (ENOSPC)");
         assert_eq!(message(74), "Bad message (errno 74)");

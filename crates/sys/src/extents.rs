@@ -24,7 +24,6 @@ pub struct Extent {
     pub logical: u64,
     /// First byte on the device.
     pub physical: u64,
-    /// Bytes.
     pub length: u64,
     reserved64: [u64; 2],
     /// `FIEMAP_EXTENT_*`.
@@ -35,12 +34,12 @@ pub struct Extent {
 impl Extent {
     pub const LAST: u32 = 0x1;
     pub const UNKNOWN: u32 = 0x2;
-    /// Not yet given a place.
+    /// Not yet allocated.
     pub const DELALLOC: u32 = 0x4;
     pub const ENCODED: u32 = 0x8;
     pub const DATA_ENCRYPTED: u32 = 0x80;
     pub const DATA_INLINE: u32 = 0x200;
-    /// Reserved, reads as zeroes.
+    /// Allocated but unwritten; reads as zeros.
     pub const UNWRITTEN: u32 = 0x800;
     pub const SHARED: u32 = 0x2000;
 }
@@ -51,7 +50,7 @@ struct Request<const AT_ONCE: usize> {
     extents: [Extent; AT_ONCE],
 }
 
-/// A buffer for calls, reused from file to file, with space for as many extents as one call is to give at most.
+/// A reusable buffer for at most `AT_ONCE` extents per call.
 pub struct ExtentMap<const AT_ONCE: usize = 256>(Box<Request<AT_ONCE>>);
 
 impl<const AT_ONCE: usize> Default for ExtentMap<AT_ONCE> {
@@ -61,7 +60,7 @@ impl<const AT_ONCE: usize> Default for ExtentMap<AT_ONCE> {
 }
 
 impl<const AT_ONCE: usize> ExtentMap<AT_ONCE> {
-    /// The next extents of an open file from byte `start` on, ascending; empty behind the last one.
+    /// Returns the next extents of an open file from byte `start` on, ascending; empty after the last one.
     pub fn read(&mut self, file: impl AsFd, start: u64) -> crate::Result<&[Extent]> {
         self.0.head = Head { start, length: u64::MAX - start, count: AT_ONCE as u32, ..Head::default() };
         // SAFETY: the kernel reads the head and writes it and at most `count` extents, all of which the structure has.
@@ -75,23 +74,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!(FS_IOC_FIEMAP, 0xC020_660B);
         assert_eq!(size_of::<Request<256>>(), 32 + 56 * 256);
         assert_eq!(size_of::<Request<1>>(), 32 + 56);
     }
 
     #[test]
-    fn no_more_extents_are_given_than_there_is_space_for() {
+    fn number_of_extents_is_limited_by_the_buffer() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // Pieces with holes between them are extents of their own.
+        // Pieces separated by holes are separate extents.
         for piece in 0..8u64 {
             std::os::unix::fs::FileExt::write_all_at(file.as_file(), &[1; 4096], piece << 20).unwrap();
         }
         file.as_file().sync_all().unwrap();
         match ExtentMap::<256>::default().read(&file, 0) {
             Ok(all) => assert_eq!(all.len(), 8),
-            Err(errno) => return eprintln!("this file system does not tell: {errno}"),
+            Err(errno) => return eprintln!("this file system does not support it: {errno}"),
         }
         assert_eq!(ExtentMap::<3>::default().read(&file, 0).unwrap().len(), 3);
         assert_eq!(ExtentMap::<3>::default().read(&file, 6 << 20).unwrap().len(), 2);

@@ -1,11 +1,11 @@
-//! What each range of a file system's device is used for: GETFSMAP (include/uapi/linux/fsmap.h).
+//! Use of each range of a file system's device: GETFSMAP (include/uapi/linux/fsmap.h).
 
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::ops::Range;
 use std::os::fd::AsFd;
 
 const FS_IOC_GETFSMAP: Opcode = opcode::read_write::<Head>(b'X', 59);
-/// Records that one call gives at most: 1 MiB.
+/// Maximum number of records per call: 1 MiB.
 const AT_ONCE: usize = 16 << 10;
 
 /// `struct fsmap_head` without its array.
@@ -33,7 +33,6 @@ pub struct Record {
     pub owner: u64,
     /// Byte offset in the owner.
     pub offset: u64,
-    /// Bytes.
     pub length: u64,
     reserved: [u64; 3],
 }
@@ -44,11 +43,11 @@ impl Record {
     pub const ATTR_FORK: u32 = 0x2;
     /// A block of the owner's extent tree.
     pub const EXTENT_MAP: u32 = 0x4;
-    /// Some block of it has other owners too.
+    /// Some of its blocks have other owners too.
     pub const SHARED: u32 = 0x8;
     pub const SPECIAL_OWNER: u32 = 0x10;
     const LAST: u32 = 0x20;
-    /// The special owner of free space: `FMR_OWN_FREE`, FMR_OWNER(0, 1).
+    /// Special owner of free space: `FMR_OWN_FREE`, FMR_OWNER(0, 1).
     pub const OWNER_FREE: u64 = 1;
 
     pub fn is_free(&self) -> bool {
@@ -66,7 +65,7 @@ struct Request {
     records: [Record; AT_ONCE],
 }
 
-/// Calls `each` with the records of `device` that lie in `range` of bytes, ascending by address.
+/// Calls `each` with the records of `device` in `range` of bytes, ascending by address.
 pub fn query(root: impl AsFd, device: u32, range: Range<u64>, mut each: impl FnMut(&Record)) -> crate::Result<()> {
     // SAFETY: all-zero bytes are a valid request; it is too large for the stack.
     let mut request = unsafe { Box::<Request>::new_zeroed().assume_init() };
@@ -106,13 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!(FS_IOC_GETFSMAP, 0xC0C0_583B);
         assert_eq!(size_of::<Request>(), 192 + 64 * AT_ONCE);
     }
 
     #[test]
-    fn a_device_number_is_split_around_the_major() {
+    fn device_number_is_split_around_the_major() {
         assert_eq!(encode_device(rustix::fs::makedev(7, 0x1234)), 0x0120_0734);
     }
 }

@@ -1,19 +1,19 @@
-//! Leases (fcntl(2), F_SETLEASE), as a question: whether another open file, mapping or part of the kernel has the file open.
+//! Uses leases (fcntl(2), F_SETLEASE) to check whether a file is open elsewhere.
 
 use crate::Result;
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Of include/uapi/asm-generic/fcntl.h; the libc crate has it not.
+/// From include/uapi/asm-generic/fcntl.h; missing in the libc crate.
 const F_SETSIG: libc::c_int = 10;
 
-/// Sent to the owner of a lease when another process opens the file. Its default action is to do nothing, unlike that of SIGIO.
+/// Sent to the owner of a lease when another process opens the file. Ignored by default, unlike SIGIO.
 const HARMLESS: libc::c_int = libc::SIGURG;
 
-/// Whether anything but this descriptor (and its duplicates) has the file open, for reading too: descriptors in any process,
-/// mappings, sockets that carry one, loop devices, swap space, targets of the kernel. The kernel grants a write lease only if
-/// nothing has. The lease is returned at once.
+/// Whether the file is open other than by this descriptor and its duplicates, also for reading: by descriptors in any process,
+/// mappings, sockets that pass one, loop devices, swap space, kernel targets. The kernel grants a write lease only if the file is
+/// not open elsewhere. The lease is released at once.
 pub fn is_open_elsewhere(file: &File) -> Result<bool> {
     let number = file.as_raw_fd();
     set(number, F_SETSIG, HARMLESS)?;
@@ -30,7 +30,7 @@ pub fn is_open_elsewhere(file: &File) -> Result<bool> {
 }
 
 fn set(number: libc::c_int, command: libc::c_int, value: libc::c_int) -> Result<()> {
-    // SAFETY: the commands take a number and touch no memory of ours; the descriptor is open.
+    // SAFETY: the commands take a number and access no memory; the descriptor is open.
     match unsafe { libc::fcntl(number, command, value) } {
         -1 => Err(crate::errno::last()),
         _ => Ok(()),
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_writers_and_mappings_are_noticed_and_duplicates_are_not() {
+    fn readers_writers_and_mappings_are_detected_but_not_duplicates() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let open = |write: bool| File::options().read(true).write(write).open(&path).unwrap();
         std::fs::write(&path, [0; 4096]).unwrap();
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_has_no_leases_gives_no_answer() {
+    fn file_without_lease_support_is_an_error() {
         let null = File::open("/dev/null").unwrap();
         assert_eq!(is_open_elsewhere(&null), Err(Errno::INVAL));
     }

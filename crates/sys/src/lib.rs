@@ -1,8 +1,7 @@
-//! What the kernel is asked directly: ioctls with their structures, clocks, memory, pressure, and the words of its errors.
+//! Direct kernel interfaces: ioctls with their structures, clocks, memory, pressure, and error texts.
 //!
-//! Every ioctl is one function with typed arguments, whose number follows from the structure that it takes; what it does to a
-//! device is the caller's to answer for, what it does to memory is settled here. A number of the kernel's headers stands in this
-//! crate alone.
+//! Every ioctl is one function with typed arguments, whose request code follows from its structure. The caller is responsible for
+//! effects on devices, this crate for memory safety. All constants of kernel headers are in this crate.
 
 pub mod alarm;
 pub mod block;
@@ -27,5 +26,5 @@ pub mod usage;
 pub mod xfs;
 pub mod zones;
 
-/// What the calls of this crate give: the kernel's error is a number without a place, which only the caller knows.
+/// The kernel's error without context, which the caller adds.
 pub type Result<T> = rustix::io::Result<T>;

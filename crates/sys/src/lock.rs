@@ -1,7 +1,6 @@
-//! flock(2), let go by name.
+//! flock(2) with explicit release.
 //!
-//! Closing a file is not enough: a child that another thread is just starting holds every descriptor until its program begins, and
-//! with it the lock.
+//! Closing a file is not enough: a child that another thread is starting holds every descriptor until exec, and with it the lock.
 
 use crate::Result;
 use rustix::fs::{FlockOperation, flock};
@@ -11,12 +10,12 @@ use std::time::{Duration, Instant};
 
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// An open file and its exclusive lock, which ends with this value in all copies of the descriptor.
+/// An open file with an exclusive lock. Dropping this releases the lock for all duplicates of the descriptor.
 #[derive(Debug)]
 pub struct Locked(File);
 
 impl Locked {
-    /// Locks `file`; `None` when another open file has the lock for all of `patience`.
+    /// Locks `file`; `None` if another open file holds the lock for all of `patience`.
     pub fn within(file: File, patience: Duration) -> Result<Option<Self>> {
         let begun = Instant::now();
         loop {
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_ends_with_its_value_though_a_copy_of_the_descriptor_lives() {
+    fn dropping_releases_the_lock_of_all_duplicates() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let open = || File::open(file.path()).unwrap();
         let first = open();

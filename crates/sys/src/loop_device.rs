@@ -4,7 +4,7 @@ use rustix::ioctl::{Getter, IntegerSetter, Ioctl, IoctlOutput, NoArg, Opcode, Se
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// They are of before numbers told sizes.
+/// Older than request codes with encoded sizes.
 const LOOP_CLR_FD: Opcode = 0x4C01;
 const LOOP_GET_STATUS64: Opcode = 0x4C05;
 const LOOP_SET_DIRECT_IO: Opcode = 0x4C08;
@@ -17,10 +17,10 @@ const LO_FLAGS_AUTOCLEAR: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Status {
-    /// Number of the file system that the attached file lies in.
+    /// Device number of the file system with the backing file.
     pub device: u64,
     pub inode: u64,
-    /// Number of the attached device; kernels before 5.11 give `device` for a file.
+    /// Device number of the backing device; for a file, kernels before 5.11 report `device`.
     pub attached_device: u64,
     offset: u64,
     size_limit: u64,
@@ -35,7 +35,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Where the device begins in what is attached, in bytes.
+    /// Offset of the device in its backing file, in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -65,7 +65,7 @@ struct Config {
     reserved: [u64; 8],
 }
 
-/// A request whose answer is the number that the call returns.
+/// A request that returns a number.
 struct FreeNumber;
 
 // SAFETY: LOOP_CTL_GET_FREE takes no argument and returns a number.
@@ -86,13 +86,13 @@ unsafe impl Ioctl for FreeNumber {
     }
 }
 
-/// Asks /dev/loop-control for the number of a device that nothing is attached to; one is made if need be.
+/// Requests the number of a free device from /dev/loop-control, which creates one if necessary.
 pub fn free_number(control: impl AsFd) -> crate::Result<u32> {
-    // SAFETY: the request touches no memory of ours.
+    // SAFETY: the request does not access memory.
     unsafe { ioctl(control, FreeNumber) }
 }
 
-/// Attaches a file to a device until its last user has gone. `name` is what `losetup` shows; 63 bytes of it are kept.
+/// Attaches a file to a device until its last user closes it. `losetup` shows the first 63 bytes of `name`.
 pub fn configure(device: impl AsFd, file: impl AsFd, name: &str, read_only: bool) -> crate::Result<()> {
     let mut file_name = [0; 64];
     let length = name.len().min(63);
@@ -108,19 +108,18 @@ pub fn configure(device: impl AsFd, file: impl AsFd, name: &str, read_only: bool
     unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, Config>::new(config)) }
 }
 
-/// Reads and writes the attached file past the page cache of the file system that it lies in.
+/// Enables direct I/O on the backing file.
 pub fn set_direct_io(device: impl AsFd, on: bool) -> crate::Result<()> {
     // SAFETY: LOOP_SET_DIRECT_IO takes a number.
     unsafe { ioctl(device, IntegerSetter::<LOOP_SET_DIRECT_IO>::new_usize(usize::from(on))) }
 }
 
-/// Detaches what is attached, now or with its last user.
+/// Detaches the backing file, now or on the last close.
 pub fn detach(device: impl AsFd) -> crate::Result<()> {
     // SAFETY: LOOP_CLR_FD takes no argument.
     unsafe { ioctl(device, NoArg::<LOOP_CLR_FD>::new()) }
 }
 
-/// What is attached.
 pub fn status(device: impl AsFd) -> crate::Result<Status> {
     // SAFETY: LOOP_GET_STATUS64 writes one struct loop_info64, any bytes of which are valid.
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, Status>::new()) }
@@ -132,13 +131,13 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn structures_have_the_kernels_sizes() {
+    fn structure_sizes_match_the_kernel() {
         assert_eq!(size_of::<Status>(), 232);
         assert_eq!(size_of::<Config>(), 304);
     }
 
     #[test]
-    fn a_file_is_no_loop_device() {
+    fn file_is_not_a_loop_device() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(status(&file).err(), Some(Errno::NOTTY));
         assert_eq!(configure(&file, &file, "x", true), Err(Errno::NOTTY));

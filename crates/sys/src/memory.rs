@@ -2,22 +2,22 @@
 
 use std::fs;
 
-/// Memory of this machine; none where it does not tell.
+/// `None` if unknown.
 pub fn total_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
-/// Memory that can be taken without swapping, by the kernel's estimate; none where it does not tell.
+/// Memory available without swapping, as estimated by the kernel; `None` if unknown.
 pub fn available_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
-/// The largest resident set of this process so far, what it was before execve(2) left out.
+/// Maximum resident set of this process since execve(2).
 pub fn peak_resident_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
-/// Resident memory of this process that is no mapping of a file.
+/// Resident memory of this process that is not a file mapping.
 pub fn anonymous_bytes() -> Option<u64> {
     value_of(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon")
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_by_its_whole_name() {
+    fn memory_fields_are_matched_by_full_name() {
         let text = "MemTotalX:  1 kB\nMemTotal:       24689180 kB\nHugePages_Total:       0\n";
         assert_eq!(value_of(text, "MemTotal"), Some(24_689_180 << 10));
         assert_eq!((value_of(text, "HugePages_Total"), value_of(text, "SwapTotal")), (None, None));
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_this_process_are_no_larger_than_its_peak() {
+    fn resident_parts_do_not_exceed_the_peak() {
         let (anonymous, resident) = (anonymous_bytes().unwrap(), resident_bytes().unwrap());
         let peak = peak_resident_bytes().unwrap();
         assert!(anonymous > 0 && anonymous <= peak && resident <= peak + (1 << 20), "{anonymous} {resident} {peak}");

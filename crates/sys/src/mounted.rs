@@ -1,4 +1,4 @@
-//! Mounted file systems, by a descriptor of something in them (include/uapi/linux/fs.h, fs/xfs/libxfs/xfs_fs.h).
+//! Operations on a mounted file system through a descriptor in it (include/uapi/linux/fs.h, fs/xfs/libxfs/xfs_fs.h).
 
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
@@ -35,14 +35,14 @@ struct EofBlocks {
     pad64: [u64; 12],
 }
 
-/// Number of the mount that a descriptor was opened through (statx(2), since Linux 5.8). A bind mount has a number of its own, although
-/// its files have the device of the file system around it.
+/// Mount id of a descriptor (statx(2), since Linux 5.8). A bind mount has its own id, although its files have the device of the
+/// mounted file system.
 pub fn mount_id(file: impl AsFd) -> Option<u64> {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
-/// Mount points below a directory, files and directories, relative to it (proc_pid_mountinfo(5)). None are known without /proc.
+/// Mount points below a directory, relative to it (proc_pid_mountinfo(5)). Empty without /proc.
 pub fn points_below(directory: &Path) -> BTreeSet<PathBuf> {
     let Ok(directory) = directory.canonicalize() else { return BTreeSet::new() };
     points_in(&std::fs::read("/proc/self/mountinfo").unwrap_or_default(), &directory)
@@ -55,7 +55,7 @@ fn points_in(mountinfo: &[u8], directory: &Path) -> BTreeSet<PathBuf> {
     points.filter_map(below).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// White space and backslashes stand in mountinfo as a backslash and three octal digits.
+/// mountinfo escapes white space and backslashes as a backslash and three octal digits.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -75,15 +75,15 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Stops all writing to the file system, with everything written so far on its device.
+/// Blocks writing to the file system after flushing it to its device.
 pub fn freeze(directory: impl AsFd) -> crate::Result<()> {
-    // SAFETY: FIFREEZE takes no argument that is looked at.
+    // SAFETY: FIFREEZE ignores its argument.
     unsafe { ioctl(directory, IntegerSetter::<FIFREEZE>::new_usize(0)) }
 }
 
-/// Lets a frozen file system be written to again; `false`: it is not frozen.
+/// Thaws a frozen file system; `false`: it was not frozen.
 pub fn thaw(directory: impl AsFd) -> crate::Result<bool> {
-    // SAFETY: FITHAW takes no argument that is looked at.
+    // SAFETY: FITHAW ignores its argument.
     match unsafe { ioctl(directory, IntegerSetter::<FITHAW>::new_usize(0)) } {
         Ok(()) => Ok(true),
         Err(Errno::INVAL) => Ok(false),
@@ -91,7 +91,7 @@ pub fn thaw(directory: impl AsFd) -> crate::Result<bool> {
     }
 }
 
-/// Discards all free space on the device. Returns the bytes discarded.
+/// Discards all free space on the device. Returns the number of bytes.
 pub fn trim(directory: impl AsFd) -> crate::Result<u64> {
     let mut range = TrimRange { start: 0, length: u64::MAX, least_length: 0 };
     // SAFETY: FITRIM reads and writes one struct fstrim_range.
@@ -99,11 +99,10 @@ pub fn trim(directory: impl AsFd) -> crate::Result<u64> {
     Ok(range.length)
 }
 
-/// Waits until an xfs has freed the blocks and inodes of all files that are deleted. `false`: only root may ask for it, or it is
-/// no xfs.
+/// Waits until an XFS has freed the blocks and inodes of all deleted files. `false`: requires root, or not XFS.
 ///
-/// It asks xfs to give up blocks beyond the end of files, which waits for the deletes (`xfs_blockgc_free_space`); of files larger
-/// than any, so that none gives up blocks.
+/// Requests trimming of blocks past the end of files, which waits for deletes (`xfs_blockgc_free_space`). The size filter
+/// excludes all files, so that nothing is trimmed.
 pub fn finish_deletes_of_xfs(directory: impl AsFd) -> crate::Result<bool> {
     const VERSION: u32 = 1;
     const FLAG_LEAST_FILE_SIZE: u32 = 1 << 4;
@@ -141,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!((FIFREEZE, FITHAW, FITRIM), (0xC004_5877, 0xC004_5878, 0xC018_5879));
         assert_eq!(XFS_IOC_FREE_EOFBLOCKS, 0x8080_583A);
     }
 
     #[test]
-    fn what_is_no_file_system_of_that_kind_says_so() {
+    fn other_file_systems_are_distinguished() {
         let pipe = rustix::pipe::pipe().unwrap().0;
         assert_eq!(finish_deletes_of_xfs(&pipe), Ok(false));
         assert!(trim(&pipe).is_err());

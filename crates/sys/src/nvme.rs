@@ -1,4 +1,4 @@
-//! NVMe commands passed through the kernel (include/uapi/linux/nvme_ioctl.h).
+//! NVMe passthrough commands (include/uapi/linux/nvme_ioctl.h).
 
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 const NVME_IOCTL_ID: Opcode = opcode::none(b'N', 0x40);
 const NVME_IOCTL_ADMIN64_CMD: Opcode = opcode::read_write::<Passthrough>(b'N', 0x47);
 const NVME_IOCTL_IO64_CMD: Opcode = opcode::read_write::<Passthrough>(b'N', 0x48);
-/// `NVME_URING_CMD_IO`: of the 72 bytes of struct nvme_uring_cmd.
+/// `NVME_URING_CMD_IO`, with the 72 bytes of struct nvme_uring_cmd.
 pub const NVME_URING_CMD_IO: u32 = opcode::read_write::<[u64; 9]>(b'N', 0x80) as u32;
 
 /// `struct nvme_passthru_cmd64`; without its last field it is `struct nvme_uring_cmd`.
@@ -20,18 +20,13 @@ pub struct Passthrough {
     pub flags: u8,
     pub reserved1: u16,
     pub namespace: u32,
-    /// Command dword 2.
     pub dword2: u32,
-    /// Command dword 3.
     pub dword3: u32,
-    /// Metadata in memory; 0: none.
+    /// Address of metadata; 0: none.
     pub metadata: u64,
     pub address: u64,
-    /// Bytes of metadata.
     pub metadata_len: u32,
-    /// Bytes of data.
     pub data_len: u32,
-    /// Command dwords 10 to 15.
     pub dwords: [u32; 6],
     /// 0: the kernel's default.
     pub timeout_ms: u32,
@@ -41,20 +36,20 @@ pub struct Passthrough {
 }
 
 impl Passthrough {
-    /// As the 80 bytes that follow the head of a large submission entry.
+    /// The 80 bytes after the head of a large submission queue entry.
     pub fn to_uring(self) -> [u8; 80] {
         // The kernel reads the first 72 (`struct nvme_uring_cmd`).
         zerocopy::transmute!(self)
     }
 }
 
-/// What a drive answered to a command: 0 it succeeded, else an NVMe status (Base Specification 2.0, section 3.3.3.2.1).
+/// Status of a command: 0 for success, otherwise an NVMe status (Base Specification 2.0, section 3.3.3.2.1).
 pub type Status = u16;
 
-/// A call on a command whose answer is the number that it returns.
+/// A request that returns a number.
 struct Call<'a, const OPCODE: Opcode>(&'a mut Passthrough);
 
-// SAFETY: both requests take a struct nvme_passthru_cmd64; their number says that they read and write it.
+// SAFETY: both requests take a struct nvme_passthru_cmd64, which their codes declare as read and written.
 unsafe impl<const OPCODE: Opcode> Ioctl for Call<'_, OPCODE> {
     type Output = Status;
     const IS_MUTATING: bool = true;
@@ -75,20 +70,20 @@ unsafe impl<const OPCODE: Opcode> Ioctl for Call<'_, OPCODE> {
 /// Runs an I/O command on the namespace.
 ///
 /// # Safety
-/// Its address is null, or `data_len` bytes from there are memory that the drive may read and, by its operation, write.
+/// Its address is null, or `data_len` bytes there are memory that the drive may read and, depending on the operation, write.
 pub unsafe fn run_io(device: impl AsFd, command: &mut Passthrough) -> crate::Result<Status> {
-    // SAFETY: the caller answers for the data.
+    // SAFETY: the caller guarantees the data.
     unsafe { ioctl(device, Call::<NVME_IOCTL_IO64_CMD>(command)) }
 }
 
-/// Runs an I/O command whose data are `data`; without metadata, whatever the command says.
+/// Runs an I/O command with `data` as its buffer and without metadata.
 pub fn run_io_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]) -> crate::Result<Status> {
     point_to(&mut command, data)?;
     // SAFETY: the data are a slice that lives until the call returns.
     unsafe { run_io(device, &mut command) }
 }
 
-/// Runs an admin command whose data are `data`, which may be empty; without metadata, whatever the command says.
+/// Runs an admin command with `data` (possibly empty) as its buffer and without metadata.
 pub fn run_admin_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]) -> crate::Result<Status> {
     point_to(&mut command, data)?;
     // SAFETY: the data are a slice that lives until the call returns.
@@ -98,14 +93,14 @@ pub fn run_admin_on(device: impl AsFd, mut command: Passthrough, data: &mut [u8]
 fn point_to(command: &mut Passthrough, data: &mut [u8]) -> crate::Result<()> {
     command.data_len = u32::try_from(data.len()).map_err(|_| Errno::INVAL)?;
     command.address = if data.is_empty() { 0 } else { data.as_mut_ptr() as u64 };
-    // Nothing says that what the caller left there is memory of theirs.
+    // The caller's metadata address may be invalid.
     (command.metadata, command.metadata_len) = (0, 0);
     Ok(())
 }
 
-/// The number of the namespace behind a device file.
+/// Namespace id of a device file.
 pub fn namespace(device: BorrowedFd<'_>) -> crate::Result<u32> {
-    /// A request whose answer is the number that the call returns.
+    /// A request that returns a number.
     struct Id;
     // SAFETY: NVME_IOCTL_ID takes no argument and returns a number.
     unsafe impl Ioctl for Id {
@@ -124,7 +119,7 @@ pub fn namespace(device: BorrowedFd<'_>) -> crate::Result<u32> {
             if number > 0 { Ok(number as u32) } else { Err(Errno::NOTTY) }
         }
     }
-    // SAFETY: the request touches no memory of ours.
+    // SAFETY: the request does not access memory.
     unsafe { ioctl(device, Id) }
 }
 
@@ -133,14 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!((NVME_IOCTL_ID, NVME_IOCTL_ADMIN64_CMD, NVME_IOCTL_IO64_CMD), (0x4E40, 0xC050_4E47, 0xC050_4E48));
         assert_eq!(NVME_URING_CMD_IO, 0xC048_4E80);
         assert_eq!(size_of::<Passthrough>(), 80);
     }
 
     #[test]
-    fn a_command_on_a_slice_points_to_nothing_else() {
+    fn command_on_a_slice_only_points_to_the_slice() {
         let mut data = [0u8; 8];
         let mut command = Passthrough { metadata: 4096, metadata_len: 64, address: 1, ..Passthrough::default() };
         point_to(&mut command, &mut data).unwrap();
@@ -151,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_no_namespace() {
+    fn file_is_not_a_namespace() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(namespace(file.as_fd()), Err(Errno::NOTTY));
         assert_eq!(run_admin_on(&file, Passthrough::default(), &mut []), Err(Errno::NOTTY));

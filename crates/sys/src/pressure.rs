@@ -1,9 +1,9 @@
-//! For how long tasks waited for a resource (Documentation/accounting/psi.rst).
+//! Pressure stall information (Documentation/accounting/psi.rst).
 
 use std::fs;
 use std::time::Duration;
 
-/// Something that tasks wait for.
+/// Resource that tasks wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     Processor,
@@ -14,7 +14,7 @@ pub enum Resource {
 impl Resource {
     pub const ALL: [Self; 3] = [Self::Processor, Self::Memory, Self::Io];
 
-    /// The kernel's word.
+    /// Name used by the kernel.
     pub fn name(self) -> &'static str {
         match self {
             Self::Processor => "cpu",
@@ -24,16 +24,16 @@ impl Resource {
     }
 }
 
-/// What some task waited for a resource.
+/// Waiting of some task for a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
     /// Share of the last ten seconds, in percent.
     pub last_ten_seconds_percent: f64,
-    /// Since the boot.
+    /// Since boot.
     pub total: Duration,
 }
 
-/// Of the whole machine; none where the kernel does not tell.
+/// Of the whole machine; `None` if the kernel does not report it.
 pub fn of(resource: Resource) -> Option<Pressure> {
     parse(&fs::read_to_string(format!("/proc/pressure/{}", resource.name())).ok()?)
 }

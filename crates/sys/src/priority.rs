@@ -1,17 +1,15 @@
-//! Priorities of the calling thread.
-
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
 
-/// Sets the nice value of the calling thread (setpriority(2)); below the one it has only with the right to.
+/// Sets the nice value of the calling thread (setpriority(2)); a lower value needs privilege.
 pub fn set_thread_nice(nice: i32) -> crate::Result<()> {
     setpriority_process(None, nice)
 }
 
-/// Sets the I/O priority of the calling thread to a level, 0 to 7, of the class best effort (ioprio_set(2)).
+/// Sets the I/O priority of the calling thread to a level, 0 to 7, of the best-effort class (ioprio_set(2)).
 pub fn set_thread_io_best_effort(level: u8) -> crate::Result<()> {
-    // linux/ioprio.h: who 1 is a process or thread, and 0 the calling one; the class, 2, is in the bits from 13. Since Linux 6.5
-    // the bits above the three of the level are hints, so that a greater level would be taken for one.
+    // linux/ioprio.h: who 1 is a process or thread, and id 0 the caller; the class, 2, is in the bits from 13. Since Linux 6.5
+    // the bits between class and level are hints, so a level above 7 would set a hint.
     const WHO_PROCESS: libc::c_int = 1;
     const BEST_EFFORT: libc::c_int = 2 << 13;
     if level > 7 {
@@ -30,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_that_does_not_exist_is_refused() {
+    fn invalid_level_is_refused() {
         assert_eq!(set_thread_io_best_effort(7), Ok(()));
         assert_eq!(set_thread_io_best_effort(8), Err(Errno::INVAL));
     }

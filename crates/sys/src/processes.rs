@@ -1,14 +1,14 @@
-//! Who takes the processors' time (proc_pid_stat(5)).
+//! Processor time and stops of processes (proc_pid_stat(5)).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::SplitWhitespace;
 
-/// A thread of the kernel (PF_KTHREAD of include/linux/sched.h).
+/// PF_KTHREAD of include/linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Of a process: its parent, whether it is the kernel's, and clock ticks, its own and of the children that it has waited for.
+/// Parent, whether it is a kernel thread, and clock ticks including waited-for children.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Process {
     parent: u32,
@@ -17,17 +17,17 @@ struct Process {
     children_ticks: u64,
 }
 
-/// Clock ticks that this process, all that it started, and the threads of the kernel have taken since they began; `None` where
-/// /proc tells nothing. Threads of the kernel come and go with what they took, so that differences may be a little too small.
+/// Clock ticks of this process, its descendants and kernel threads; `None` without /proc. Terminated kernel threads drop out of
+/// the sum, so differences may be slightly too small.
 pub fn ticks_of_ours_and_the_kernel() -> Option<u64> {
     let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    // One that has ended meanwhile has no file any more.
+    // A process that has ended in the meantime has no file.
     let read = |pid: u32| Some((pid, of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
     let all: BTreeMap<u32, Process> = names.filter_map(read).collect();
     Some(ticks_in(&all, std::process::id()))
 }
 
-/// Examines the threads of this process and its descendants for one that is stopped, one at a time.
+/// Examines the threads of this process and its descendants, one at a time, for stopped ones.
 #[derive(Debug, Default)]
 pub struct Scan {
     tasks: Vec<PathBuf>,
@@ -35,14 +35,14 @@ pub struct Scan {
     calls: u32,
 }
 
-/// [`Scan::next_stopped`] examines a task every so many calls.
+/// Calls of [`Scan::next_stopped`] per examined task.
 pub const BEATS_PER_SCAN: u32 = 2;
 
-/// Descendants beyond this number are not examined.
+/// Further descendants are not examined.
 const MOST_DESCENDANTS: usize = 64;
 
 impl Scan {
-    /// Examines the next task. If it is stopped, returns the number of tasks that are examined in turn.
+    /// Examines the next task. If it is stopped, returns the number of tasks in the rotation.
     pub fn next_stopped(&mut self) -> Option<usize> {
         self.calls += 1;
         if !self.calls.is_multiple_of(BEATS_PER_SCAN) {
@@ -79,7 +79,7 @@ fn tasks() -> Vec<PathBuf> {
     found
 }
 
-/// Whether a thread is stopped by a signal or a tracer, or frozen. A frozen thread sleeps, in a function of the freezer
+/// Whether a thread is stopped by a signal or a tracer, or frozen. A frozen thread sleeps in a function of the freezer
 /// (kernel/cgroup/freezer.c, kernel/freezer.c).
 fn is_stopped(task: &Path) -> bool {
     let state = fs::read_to_string(task.join("stat")).ok();
@@ -96,7 +96,7 @@ fn is_stopped(task: &Path) -> bool {
 fn ticks_in(all: &BTreeMap<u32, Process>, root: u32) -> u64 {
     let below_root = |pid: u32| {
         let parents = std::iter::successors(Some(pid), |pid| all.get(pid).map(|process| process.parent));
-        // A circle is not to be had, but the table is no snapshot.
+        // The table is not a snapshot, so a cycle cannot be excluded.
         parents.take(all.len() + 1).any(|pid| pid == root)
     };
     let taken = all.iter().map(|(pid, process)| match process.is_kernels {
@@ -107,13 +107,13 @@ fn ticks_in(all: &BTreeMap<u32, Process>, root: u32) -> u64 {
     taken.sum()
 }
 
-/// The fields of a stat file from the third, the state, on. The name of the program, the second, is in brackets and may hold any
+/// Fields of a stat file from the third, the state, on. The second, the program's name, is in brackets and may contain any
 /// character.
 pub fn fields(stat: &str) -> Option<SplitWhitespace<'_>> {
     Some(stat.rsplit_once(')')?.1.split_whitespace())
 }
 
-/// The fields 4, 9 and 14 to 17.
+/// Fields 4, 9 and 14 to 17.
 fn of_stat(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = fields(stat)?.take(15).collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_line_is_read_behind_any_name() {
+    fn stat_is_parsed_after_any_program_name() {
         let stat = "7 (a) b (c) S 3 7 7 0 -1 69238880 100 0 0 0 123 45 6 7 20 0 1 0 99 0 0";
         let process = Process { parent: 3, is_kernels: true, own_ticks: 168, children_ticks: 13 };
         assert_eq!(of_stat(stat), Some(process));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_the_root_counts_and_what_is_the_kernels() {
+    fn descendants_and_kernel_threads_count() {
         let user = |parent, own_ticks, children_ticks| Process { parent, is_kernels: false, own_ticks, children_ticks };
         let all = BTreeMap::from([
             (1, user(0, 1000, 5000)),

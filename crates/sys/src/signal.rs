@@ -1,10 +1,10 @@
-//! Signals whose default action would end this process where an error says more.
+//! Signals whose default action would end this process without an error message.
 
-/// Does nothing: the call that the signal interrupts fails with its own error.
+/// The interrupted call fails with its own error.
 extern "C" fn do_nothing(_: libc::c_int) {}
 
-/// Lets a write beyond the largest allowed file size (RLIMIT_FSIZE, `ulimit -f`) fail with EFBIG instead of ending this process.
-/// A handler, not SIG_IGN: execve(2) resets handlers, so that programs started from here keep the default action.
+/// Lets a write beyond the maximum allowed file size (RLIMIT_FSIZE, `ulimit -f`) fail with EFBIG instead of ending this process.
+/// Uses a handler instead of SIG_IGN, because execve(2) resets handlers, so that child programs keep the default action.
 pub fn survive_file_size_limit() -> crate::Result<()> {
     // SAFETY: the structure is plain numbers, for which zero is valid: no flags and an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! What processes have used (getrusage(2), wait4(2), proc_pid_stat(5)).
+//! Resource usage of processes (getrusage(2), wait4(2), proc_pid_stat(5)).
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -8,18 +8,18 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What a process, or several, have used.
+/// Resource usage of one or several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Processor time in user mode.
+    /// User time.
     pub user: Duration,
-    /// Processor time in the kernel.
+    /// System time.
     pub system: Duration,
     pub peak_resident_bytes: u64,
 }
 
 impl Usage {
-    /// Processor time in user mode and in the kernel.
+    /// User and system time.
     pub fn processor_time(&self) -> Duration {
         self.user + self.system
     }
@@ -35,12 +35,12 @@ impl Usage {
     }
 }
 
-/// Of this process, its ended threads included (`RUSAGE_SELF`).
+/// This process including terminated threads (`RUSAGE_SELF`).
 pub fn this_process() -> Usage {
     ask(libc::RUSAGE_SELF)
 }
 
-/// Of the children that have ended and were waited for, and of theirs (`RUSAGE_CHILDREN`).
+/// Terminated, waited-for children and their descendants (`RUSAGE_CHILDREN`).
 pub fn ended_children() -> Usage {
     ask(libc::RUSAGE_CHILDREN)
 }
@@ -62,13 +62,13 @@ fn rusage(who: libc::c_int) -> libc::rusage {
     }
 }
 
-/// Waits for the end of a child and tells what it and its own children used.
+/// Waits for a child; returns its status, and its usage including its own children.
 pub fn wait(child: Pid) -> crate::Result<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: the call writes only to the two places it is given, which live until it returns.
+        // SAFETY: the call writes only to the two given variables, which live until it returns.
         let found = unsafe { libc::wait4(child.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
         if found >= 0 {
             return Ok((ExitStatus::from_raw(status), Usage::of(&usage)));
@@ -80,7 +80,7 @@ pub fn wait(child: Pid) -> crate::Result<(ExitStatus, Usage)> {
     }
 }
 
-/// User and system time of a process and its ended threads, in steps of a clock tick; none for one that is gone.
+/// User and system time of a process including terminated threads, in clock ticks; `None` if it does not exist.
 pub fn of_process(pid: u32) -> Option<(Duration, Duration)> {
     let (user, system) = ticks_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let in_a_second = rustix::param::clock_ticks_per_second().max(1);
@@ -88,31 +88,31 @@ pub fn of_process(pid: u32) -> Option<(Duration, Duration)> {
     Some((time(user), time(system)))
 }
 
-/// How long a thread of a process that could run waited for a processor: the longest of its threads (`run_delay` of
-/// Documentation/scheduler/sched-stats.rst). None: the process is gone, or the kernel does not tell.
+/// Waiting time for a processor of the thread of a process that waited longest (`run_delay` of
+/// Documentation/scheduler/sched-stats.rst). `None`: the process does not exist, or the kernel does not count it.
 pub fn longest_wait_of(pid: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let waits = threads.filter_map(|thread| wait_of(&fs::read_to_string(thread.path().join("schedstat")).ok()?));
     waits.max()
 }
 
-/// How long this thread waited for a processor while it could run.
+/// Time that this thread was runnable but waited for a processor.
 pub fn wait_of_this_thread() -> Option<Duration> {
     wait_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// What a thread did with its time, besides sleeping.
+/// Running and waiting time of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadTimes {
     pub ran: Duration,
-    /// Waiting for one; none where the kernel does not count it.
+    /// Waiting for a processor; `None` if the kernel does not count it.
     pub waited: Option<Duration>,
-    /// How often it gave up its processor to wait: once per sleep, and once more per stop (`ru_nvcsw` of getrusage(2)).
+    /// Voluntary context switches: one per sleep, and one more per stop (`ru_nvcsw` of getrusage(2)).
     pub switches: u64,
 }
 
 impl ThreadTimes {
-    /// Of a thread before its first moment.
+    /// A thread that has not run yet.
     pub const NEW: Self = Self { ran: Duration::ZERO, waited: Some(Duration::ZERO), switches: 0 };
 
     /// `ran waited slices` in nanoseconds. Without `CONFIG_SCHED_INFO` all three are 0.
@@ -124,17 +124,16 @@ impl ThreadTimes {
     }
 }
 
-/// The times of the thread that opened it, without the cost of opening it each time.
+/// Open file with the times of the thread that opened it, for repeated reads.
 #[derive(Debug)]
 pub struct ThreadTimesFile(fs::File);
 
 impl ThreadTimesFile {
-    /// None where the kernel does not count them.
+    /// `None` if the kernel does not count them.
     pub fn of_this_thread() -> Option<Self> {
         fs::File::open("/proc/thread-self/schedstat").ok().map(Self)
     }
 
-    /// The times until now.
     pub fn read(&self) -> Option<ThreadTimes> {
         let mut text = [0u8; 128];
         let length = self.0.read_at(&mut text, 0).ok()?;
@@ -147,7 +146,7 @@ fn wait_of(schedstat: &str) -> Option<Duration> {
     Some(Duration::from_nanos(schedstat.split_whitespace().nth(1)?.parse().ok()?))
 }
 
-/// The fields 14 and 15, in clock ticks (proc_pid_stat(5)).
+/// Fields 14 and 15, in clock ticks (proc_pid_stat(5)).
 fn ticks_of(stat: &str) -> Option<(u64, u64)> {
     let mut fields = crate::processes::fields(stat)?.skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_read_behind_any_name() {
+    fn processor_time_is_parsed_after_any_program_name() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 123 45 6 7 20 0 1 0 99 0 0";
         assert_eq!(ticks_of(stat), Some((123, 45)));
         assert_eq!(ticks_of("7 (a"), None);
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_for_a_processor_is_the_second_field() {
+    fn waiting_time_is_the_second_field() {
         assert_eq!(wait_of("123 4567 89\n"), Some(Duration::from_nanos(4567)));
         assert_eq!(wait_of("123"), None);
         let times = |waited| ThreadTimes { ran: Duration::from_nanos(123), waited, switches: 0 };
@@ -180,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::zombie_processes, reason = "it is waited for by what is tested")]
-    fn a_child_is_waited_for_with_what_it_used() {
+    #[expect(clippy::zombie_processes, reason = "the tested function waits for it")]
+    fn waiting_for_a_child_returns_its_usage() {
         let child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
         let (status, usage) = wait(Pid::from_child(&child)).unwrap();
         assert_eq!(status.code(), Some(3));

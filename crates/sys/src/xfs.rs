@@ -1,4 +1,4 @@
-//! What xfs tells of itself (xfsprogs, libxfs/xfs_fs.h).
+//! XFS ioctls (xfsprogs, libxfs/xfs_fs.h).
 
 use rustix::ioctl::{Getter, Opcode, ioctl, opcode};
 use std::os::fd::AsFd;
@@ -6,25 +6,23 @@ use std::os::fd::AsFd;
 const XFS_IOC_FSGEOMETRY_V1: Opcode = opcode::read::<Geometry>(b'X', 100);
 const XFS_IOC_FSCOUNTS: Opcode = opcode::read::<Counts>(b'X', 113);
 
-/// `struct xfs_fsop_geom_v1`. Sizes are bytes, counts are blocks unless something else is said.
+/// `struct xfs_fsop_geom_v1`. Sizes are bytes, counts are blocks unless noted.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Geometry {
-    /// Bytes per block.
     pub block_size: u32,
     realtime_extent: u32,
     pub group_blocks: u32,
     pub groups: u32,
     pub log_blocks: u32,
     sector_size: u32,
-    /// Bytes per inode.
     pub inode_size: u32,
-    /// Most percent of the space that inodes may take; 0: no limit.
+    /// Maximum share of the space that inodes may take, in percent; 0: no limit.
     pub inode_percent: u32,
     pub data_blocks: u64,
     pub realtime_blocks: u64,
     realtime_extents: u64,
-    /// First block of the log; 0: it is on another device.
+    /// First block of the log; 0: on another device.
     pub log_start: u64,
     uuid: [u8; 16],
     stripe_unit: u32,
@@ -34,17 +32,16 @@ pub struct Geometry {
     pub flags: u32,
     log_sector_size: u32,
     realtime_sector_size: u32,
-    /// Bytes of a block of a directory.
     pub directory_block_size: u32,
 }
 
 impl Geometry {
-    /// It has a tree of free inodes.
+    /// Has a tree of free inodes.
     pub const FINOBT: u32 = 1 << 16;
     /// A chunk of inodes may be partly filled.
     pub const SPINODES: u32 = 1 << 18;
     pub const RMAPBT: u32 = 1 << 19;
-    /// It has a reference count tree.
+    /// Has a reference count tree.
     pub const REFLINK: u32 = 1 << 20;
 }
 
@@ -58,13 +55,11 @@ pub struct Counts {
     pub made_inodes: u64,
 }
 
-/// Its geometry.
 pub fn geometry(root: impl AsFd) -> crate::Result<Geometry> {
     // SAFETY: the kernel writes one structure of this type, any bytes of which are valid.
     unsafe { ioctl(root, Getter::<XFS_IOC_FSGEOMETRY_V1, Geometry>::new()) }
 }
 
-/// Its counters.
 pub fn counts(root: impl AsFd) -> crate::Result<Counts> {
     // SAFETY: the kernel writes one structure of this type, any bytes of which are valid.
     unsafe { ioctl(root, Getter::<XFS_IOC_FSCOUNTS, Counts>::new()) }
@@ -75,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!((XFS_IOC_FSGEOMETRY_V1, XFS_IOC_FSCOUNTS), (0x8070_5864, 0x8020_5871));
         assert_eq!(std::mem::offset_of!(Geometry, flags), 92);
     }

@@ -1,4 +1,4 @@
-//! Zones of zoned block devices (include/uapi/linux/blkzoned.h). The kernel counts sectors of 512 bytes for every device.
+//! Zones of zoned block devices (include/uapi/linux/blkzoned.h). The kernel uses sectors of 512 bytes for every device.
 
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ const BLKRESETZONE: Opcode = opcode::write::<Range>(0x12, 131);
 const BLKOPENZONE: Opcode = opcode::write::<Range>(0x12, 134);
 const BLKCLOSEZONE: Opcode = opcode::write::<Range>(0x12, 135);
 const BLKFINISHZONE: Opcode = opcode::write::<Range>(0x12, 136);
-/// Zones that one call gives at most.
+/// Maximum number of zones per call.
 const AT_ONCE: u32 = 256;
 
 /// `struct blk_zone`.
@@ -19,7 +19,6 @@ const AT_ONCE: u32 = 256;
 pub struct Zone {
     /// First sector.
     pub start: u64,
-    /// Sectors.
     pub length: u64,
     /// Sector of the write pointer.
     pub pointer: u64,
@@ -65,18 +64,18 @@ impl Default for ZoneReport {
 }
 
 impl ZoneReport {
-    /// At most `most` zones from the one that holds `sector` on; fewer where they do not fit into one report, none behind the
-    /// last. Each with the sectors of it that can be written.
+    /// At most `most` zones from the one that contains `sector` on; fewer if they do not fit into one report, none after the
+    /// last. Each with its number of writable sectors.
     pub fn read(
         &mut self,
         device: impl AsFd,
         sector: u64,
         most: u32,
     ) -> crate::Result<impl ExactSizeIterator<Item = (&Zone, u64)>> {
-        /// The kernel has filled in capacities (since Linux 5.9).
+        /// The kernel reports capacities (since Linux 5.9).
         const CAPACITIES: u32 = 1;
         self.0.head = Head { sector, zones: most.min(AT_ONCE), flags: 0 };
-        // SAFETY: the kernel reads the head and writes it and at most as many zones as it says, all of which are there.
+        // SAFETY: the kernel reads the head, and writes it and at most the stated number of zones, all of which are allocated.
         unsafe { ioctl(device, Updater::<BLKREPORTZONE, Request>::new(&mut self.0)) }?;
         let found = self.0.head.zones.min(AT_ONCE) as usize;
         let told = self.0.head.flags & CAPACITIES != 0;
@@ -86,14 +85,14 @@ impl ZoneReport {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneAction {
-    /// Empty it: its data are lost.
+    /// Empties the zone, destroying its data.
     Reset,
     Open,
     Close,
     Finish,
 }
 
-/// Does it to the zones in a range of sectors.
+/// Runs the action on the zones in a range of sectors.
 pub fn act(device: impl AsFd, action: ZoneAction, sector: u64, sectors: u64) -> crate::Result<()> {
     let range = Range { sector, sectors };
     // SAFETY: all four requests read one struct blk_zone_range.
@@ -113,7 +112,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn numbers_are_the_headers() {
+    fn request_codes_match_the_headers() {
         assert_eq!((BLKREPORTZONE, BLKRESETZONE, BLKOPENZONE), (0xC010_1282, 0x4010_1283, 0x4010_1286));
         assert_eq!((BLKCLOSEZONE, BLKFINISHZONE), (0x4010_1287, 0x4010_1288));
         assert_eq!(size_of::<Request>(), 16 + 64 * AT_ONCE as usize);

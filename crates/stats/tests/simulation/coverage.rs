@@ -1,4 +1,4 @@
-//! Intervals hold the truth as often as they say.
+//! Coverage of intervals.
 
 use crate::noise::{Shape, generator, normal, share};
 use senesce_stats::{Arm, Floor, Mean, Ratio, Unit, median_interval};
@@ -6,7 +6,7 @@ use senesce_stats::{Arm, Floor, Mean, Ratio, Unit, median_interval};
 const SHAPES: [Shape; 2] = [Shape::Normal, Shape::Lognormal];
 const MEANS: [Mean; 2] = [Mean::Geometric, Mean::Arithmetic];
 
-/// Share of 95 % intervals that hold the true ratio.
+/// Share of 95 % intervals that contain the true ratio.
 fn coverage(shape: Shape, mean: Mean, variation: [f64; 2], sizes: [usize; 2], trials: usize, seed: u8) -> f64 {
     let mut rng = generator(seed);
     let truth = variation.map(|variation| shape.log_means(variation)[usize::from(mean == Mean::Arithmetic)]);
@@ -50,7 +50,7 @@ fn ratios_are_covered_everywhere() {
     println!("coverage {least:.4} to {most:.4}");
 }
 
-/// Images that differ by `between`, repetitions on them by `within`.
+/// Images that differ by `between`, with repetitions that differ by `within`.
 fn images(count: usize, repetitions: usize, between: f64, within: f64, rng: &mut impl rand::Rng) -> Vec<Vec<f64>> {
     (0..count)
         .map(|_| {
@@ -69,13 +69,13 @@ fn images_are_the_unit() {
                 .map(|count| Arm::of(&images(count, repetitions, 0.08, 0.03, &mut rng), Mean::Geometric).unwrap());
             Ratio::of(&ours, &theirs).interval(0.05).contains(1.0)
         });
-        // Few images are covered more often than promised, never less.
+        // Coverage with few images is higher than promised, never lower.
         assert!(covered >= 0.93, "{ours} and {theirs} images: {covered}");
     }
 }
 
 #[test]
-fn repetitions_on_one_image_do_not_speak_for_others_and_say_so() {
+fn repetitions_on_one_image_carry_a_caveat() {
     let mut rng = generator(8);
     let mut units = Vec::new();
     let covered = share(1000, || {
@@ -88,7 +88,7 @@ fn repetitions_on_one_image_do_not_speak_for_others_and_say_so() {
 }
 
 #[test]
-fn rounds_cancel_what_they_share() {
+fn rounds_cancel_shared_effects() {
     let mut rng = generator(9);
     for mean in MEANS {
         let mut width = 0.0;
@@ -109,7 +109,7 @@ fn rounds_cancel_what_they_share() {
 }
 
 #[test]
-fn runs_of_different_days_are_covered_with_the_floor_and_not_without() {
+fn floor_is_needed_to_cover_runs_of_different_days() {
     let mut rng = generator(10);
     let (between, within) = (0.03, 0.03);
     let (mut with, mut without) = (0, 0);

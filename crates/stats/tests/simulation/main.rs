@@ -1,5 +1,5 @@
-//! What the statistics promise, held against noise of known truth. Seeds are fixed: every run draws the same. The short forms
-//! run always; the long ones measure the stated rates themselves (`cargo test -p senesce-stats --release -- --ignored`).
+//! Tests the guarantees of the statistics against noise with known truth. Seeds are fixed, so every run draws the same numbers.
+//! Short tests always run; long ones measure the stated rates (`cargo test -p senesce-stats --release -- --ignored`).
 
 mod coverage;
 mod noise;

@@ -1,4 +1,4 @@
-//! Noise of known truth.
+//! Noise with known truth.
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -8,23 +8,20 @@ use rand_pcg::rand_core::SeedableRng;
 /// Shapes of noise around 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// Normal, drawn again where not above zero.
+    /// Normal, redrawn until positive.
     Normal,
-    /// Lognormal, of mean 1.
+    /// Lognormal with mean 1.
     Lognormal,
 }
 
-/// The generator of a test.
 pub fn generator(seed: u8) -> Pcg64 {
     Pcg64::from_seed([seed; 32])
 }
 
-/// A standard normal number.
 pub fn normal(rng: &mut impl Rng) -> f64 {
     StandardNormal.sample(rng)
 }
 
-/// A chance in 0..1.
 pub fn uniform(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -46,7 +43,6 @@ impl Shape {
         }
     }
 
-    /// Several values around a centre.
     pub fn sample(self, centre: f64, variation: f64, count: usize, rng: &mut impl Rng) -> Vec<f64> {
         (0..count).map(|_| centre * self.draw(variation, rng)).collect()
     }
@@ -71,7 +67,7 @@ impl Shape {
     }
 }
 
-/// Share of `trials` for which `hit` holds.
+/// Share of `trials` for which `hit` is true.
 pub fn share(trials: usize, mut hit: impl FnMut() -> bool) -> f64 {
     (0..trials).filter(|_| hit()).count() as f64 / trials as f64
 }

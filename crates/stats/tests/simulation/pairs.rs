@@ -1,4 +1,4 @@
-//! Pairs over a whole study of 4 file systems, 2 states and 3 workloads.
+//! Pairs in a whole study of 4 file systems, 2 states and 3 workloads.
 
 use crate::noise::{Shape, generator, share};
 use rand::Rng;
@@ -21,7 +21,7 @@ fn arms(centres: [f64; SYSTEMS], variations: [f64; SYSTEMS], count: usize, rng: 
     centres.into_iter().zip(variations).map(of).collect()
 }
 
-/// Whether a study of like systems tells any pair apart.
+/// Whether a study of equal systems finds any difference.
 fn false_alarm(variations: [f64; SYSTEMS], count: usize, rng: &mut impl Rng) -> bool {
     (0..CELLS).any(|_| {
         let arms = arms([1.0; SYSTEMS], variations, count, rng);
@@ -30,7 +30,7 @@ fn false_alarm(variations: [f64; SYSTEMS], count: usize, rng: &mut impl Rng) -> 
     })
 }
 
-/// Share of the pairs with the last system, whose centre is `centre`, that are told apart.
+/// Share of found differences in pairs with the last system, whose centre is `centre`.
 fn power(centre: f64, count: usize, studies: usize, rng: &mut impl Rng) -> f64 {
     let mut found = 0;
     for _ in 0..studies * CELLS {
@@ -42,7 +42,7 @@ fn power(centre: f64, count: usize, studies: usize, rng: &mut impl Rng) -> f64 {
 }
 
 #[test]
-fn a_study_of_like_systems_rarely_tells_any_apart() {
+fn study_of_equal_systems_rarely_finds_differences() {
     assert_eq!(pairs_of(SYSTEMS) * CELLS, 36);
     let mut rng = generator(41);
     for (variations, count) in [([0.05; 4], 14), ([0.02, 0.05, 0.1, 0.2], 14), ([0.05, 0.05, 0.2, 0.2], 5)] {
@@ -52,7 +52,7 @@ fn a_study_of_like_systems_rarely_tells_any_apart() {
 }
 
 #[test]
-fn fourteen_repetitions_find_a_tenth_nine_times_in_ten() {
+fn fourteen_repetitions_find_ten_percent_in_nine_of_ten() {
     let mut rng = generator(42);
     for centre in [0.9, 1.1] {
         let found = power(centre, 14, 30, &mut rng);
@@ -70,7 +70,8 @@ fn whole_studies_at_length() {
         for count in [5, 8, 14] {
             let alarms = share(4000, || false_alarm(variations, count, &mut rng));
             println!("{variations:?} with {count}: {alarms:.4}");
-            // Five values know their degrees of freedom least: 5.5 % where spreads differ tenfold. And two standard errors.
+            // With five values the estimated degrees of freedom are least precise: 5.5 % if spreads differ tenfold. Plus two
+            // standard errors.
             let limit = if count == 5 { 0.055 } else { 0.05 } + 0.007;
             assert!(alarms <= limit, "{variations:?} with {count}: {alarms}");
         }
@@ -83,12 +84,12 @@ fn whole_studies_at_length() {
 }
 
 #[test]
-fn a_change_of_order_is_as_probable_as_it_is_said_to_be() {
+fn probability_of_an_order_change_is_calibrated() {
     let mut rng = generator(44);
     let (mut said, mut changed, mut sure) = (0.0, 0.0, 0);
     let trials = 1500;
     for _ in 0..trials {
-        // Differences drawn from a flat range, as the posterior takes them to be.
+        // Differences from a flat distribution, as the posterior assumes.
         let truth = [0; 2].map(|_| 0.2 * (crate::noise::uniform(&mut rng) - 0.5));
         let ratios = truth.map(|log_ratio| {
             let arms = arms([log_ratio.exp(), 1.0, 1.0, 1.0], [0.05; SYSTEMS], 5, &mut rng);

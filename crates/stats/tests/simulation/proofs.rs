@@ -1,11 +1,11 @@
-//! Proofs of equality hold at their margin.
+//! Error rates of equivalence tests at their margin.
 
 use crate::noise::{Shape, generator, normal, share};
 use senesce_stats::equivalence::{Margin, within_factor, within_margin};
 use senesce_stats::{Arm, Mean, Ratio};
 
 #[test]
-fn what_lies_at_the_margin_is_rarely_proven_equal_and_equals_are() {
+fn equality_is_proven_for_equals_and_rarely_at_the_margin() {
     let mut rng = generator(51);
     let mut proven = |centre: f64, variation: f64, count: usize| {
         share(2000, || {
@@ -22,7 +22,7 @@ fn what_lies_at_the_margin_is_rarely_proven_equal_and_equals_are() {
 }
 
 #[test]
-fn a_margin_in_deviations_holds_its_level_too() {
+fn margin_in_deviations_keeps_its_level() {
     let mut rng = generator(52);
     let mut proven = |difference: f64, count: usize, deviations: f64| {
         share(2500, || {

@@ -1,4 +1,4 @@
-//! Series: false alarms of change points and trends.
+//! False alarms of change points and trends.
 
 use crate::noise::{generator, normal, share, uniform};
 use rand_pcg::Pcg64;
@@ -7,7 +7,7 @@ use senesce_stats::trend;
 
 type Draw = fn(&mut Pcg64) -> f64;
 
-/// Normal, heavy-tailed without a mean (Cauchy), skewed, and full of ties.
+/// Normal, heavy-tailed without a mean (Cauchy), skewed, and with many ties.
 const NOISE: [(&str, Draw); 4] = [
     ("normal", |rng| normal(rng)),
     ("Cauchy", |rng| normal(rng) / normal(rng)),
@@ -23,7 +23,7 @@ fn alarms(draw: Draw, count: usize, trials: usize, error: f64, rng: &mut Pcg64) 
 }
 
 #[test]
-fn a_series_without_a_change_has_none_found() {
+fn series_without_a_change_has_no_change_point() {
     let mut rng = generator(61);
     for (name, draw) in NOISE {
         for count in [10, 30, 100] {
@@ -50,7 +50,7 @@ fn false_alarms_of_change_points_at_length() {
 }
 
 #[test]
-fn steps_of_two_deviations_are_found_near_their_place() {
+fn steps_of_two_deviations_are_found_near_their_position() {
     let mut rng = generator(63);
     let found = share(300, || {
         let series: Vec<f64> = (0..60).map(|k| normal(&mut rng) + if k < 40 { 0.0 } else { 2.0 }).collect();
@@ -61,7 +61,7 @@ fn steps_of_two_deviations_are_found_near_their_place() {
 }
 
 #[test]
-fn trends_are_seldom_seen_in_noise_and_seen_where_they_are() {
+fn trends_are_rarely_found_in_noise_and_found_if_present() {
     let mut rng = generator(64);
     for (name, draw) in NOISE {
         for count in [8, 25] {

@@ -1,12 +1,12 @@
-//! The whole loop of measuring until it is decided.
+//! The whole sequential procedure.
 
 use crate::noise::{Shape, generator};
 use rand::Rng;
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Direction, Goal, Mean, Ratio, Rule, Sequential, Step};
 
-/// Throughput, mean and p99 latency of a run whose every metric is worse by `loss`, measured until decided or `most`
-/// repetitions; the words and the repetitions taken.
+/// Throughput, mean and p99 latency of a run in which every metric is worse by `loss`, measured until decided or `most`
+/// repetitions; returns the verdicts and the number of repetitions.
 fn run(loss: f64, variation: f64, most: usize, rng: &mut impl Rng) -> (Vec<&'static str>, usize) {
     let directions = [Direction::HigherIsBetter, Direction::LowerIsBetter, Direction::LowerIsBetter];
     let rules = directions.map(Rule::new).to_vec();
@@ -30,7 +30,7 @@ fn run(loss: f64, variation: f64, most: usize, rng: &mut impl Rng) -> (Vec<&'sta
     (words, values[0][0].len())
 }
 
-/// Runs that found the loss in every metric; that called any metric equivalent, or better; mean repetitions.
+/// Number of runs that found the loss in every metric; that called any metric equivalent, or better; mean repetitions.
 fn tally(runs: usize, loss: f64, variation: f64, most: usize, seed: u8) -> (usize, usize, usize, f64) {
     let mut rng = generator(seed);
     let (mut found, mut equivalent, mut better, mut repetitions) = (0, 0, 0, 0);
@@ -45,14 +45,14 @@ fn tally(runs: usize, loss: f64, variation: f64, most: usize, seed: u8) -> (usiz
 }
 
 #[test]
-fn a_loss_of_a_tenth_is_found_and_never_called_equal() {
+fn loss_of_ten_percent_is_found_and_never_called_equivalent() {
     let (found, equivalent, better, repetitions) = tally(40, 0.1, 0.05, 200, 31);
     assert!(found >= 38 && equivalent == 0 && better == 0, "found {found}, equivalent {equivalent}, better {better}");
     assert!(repetitions < 30.0, "{repetitions}");
 }
 
 #[test]
-fn looking_often_raises_no_false_alarm() {
+fn interim_analyses_do_not_raise_the_false_alarm_rate() {
     let mut rng = generator(32);
     let alarms = (0..200).filter(|_| {
         let (words, _) = run(0.0, 0.05, 60, &mut rng);

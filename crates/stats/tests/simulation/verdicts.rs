@@ -1,4 +1,4 @@
-//! Verdicts are rarely false, and say what they could have found.
+//! Error rates of verdicts, and their stated power.
 
 use crate::noise::{Shape, generator, normal, share, uniform};
 use rand::Rng;
@@ -14,7 +14,7 @@ fn compared(centre: f64, variation: f64, count: usize, rng: &mut impl Rng) -> Re
     Ok(Ratio::of(&ours?, &theirs?))
 }
 
-/// Share of comparisons of like with like, `metrics` each with noise of its own, in which any is better or worse.
+/// Share of comparisons of equal sides, with `metrics` of independent noise, in which any is better or worse.
 fn false_alarms(metrics: usize, comparisons: usize, seed: u8) -> f64 {
     let mut rng = generator(seed);
     share(comparisons, || {
@@ -30,7 +30,7 @@ fn false_alarms(metrics: usize, comparisons: usize, seed: u8) -> f64 {
 }
 
 #[test]
-fn at_most_five_in_a_hundred_comparisons_of_like_with_like_find_anything() {
+fn false_differences_are_at_most_five_percent() {
     for (metrics, comparisons) in [(1, 400), (3, 400), (30, 200)] {
         let alarms = false_alarms(metrics, comparisons, 21);
         assert!(alarms <= 0.05, "{metrics} metrics: {alarms}");
@@ -47,7 +47,7 @@ fn false_alarms_at_length() {
     }
 }
 
-/// Share of comparisons of two runs of the same, three metrics each, in which any is better or worse.
+/// Share of comparisons of two equal runs, three metrics each, in which any is better or worse.
 fn alarms_between_runs(floor: Option<Floor>, seed: u8) -> f64 {
     let mut rng = generator(seed);
     share(300, || {
@@ -66,7 +66,7 @@ fn alarms_between_runs(floor: Option<Floor>, seed: u8) -> f64 {
 }
 
 #[test]
-fn runs_that_differ_by_themselves_need_a_floor() {
+fn runs_with_day_to_day_variation_need_a_floor() {
     assert!(alarms_between_runs(None, 28) > 0.3);
     // Runs that vary by 1 % differ by less than 2.8 % in 95 of 100 pairs.
     let alarms = alarms_between_runs(Some(Floor::assumed(0.028)), 28);
@@ -74,13 +74,13 @@ fn runs_that_differ_by_themselves_need_a_floor() {
 }
 
 #[test]
-fn three_repetitions_are_too_few_for_a_word() {
+fn three_repetitions_are_too_few_for_a_verdict() {
     let decision = decide(&compared(0.5, 0.01, 3, &mut generator(23)), RULE, 0.05);
     assert_eq!(decision.verdict, Verdict::NotTestable { why: Untestable::TooFew { have: 3, need: 5 } });
 }
 
 #[test]
-fn a_loss_of_a_tenth_under_noise_of_a_tenth_is_never_called_equal_and_hardly_passes() {
+fn loss_of_ten_percent_in_equal_noise_is_never_equivalent_and_rarely_passes() {
     let mut rng = generator(24);
     let (mut equivalent, mut better, mut passed) = (0, 0, 0);
     for _ in 0..2000 {
@@ -95,7 +95,7 @@ fn a_loss_of_a_tenth_under_noise_of_a_tenth_is_never_called_equal_and_hardly_pas
 }
 
 #[test]
-fn like_with_like_rarely_fails_the_gate() {
+fn equal_sides_rarely_fail_the_gate() {
     let mut rng = generator(25);
     let failed = share(1000, || {
         let interval = compared(1.0, 0.1, 5, &mut rng).unwrap().interval(FAMILY_ERROR);
@@ -105,9 +105,9 @@ fn like_with_like_rarely_fails_the_gate() {
 }
 
 #[test]
-fn what_is_called_detectable_is_found_four_times_in_five() {
+fn detectable_difference_is_found_in_four_of_five() {
     let mut rng = generator(26);
-    // Where five values must do for a 36th of the error, their degrees of freedom are fewer than assumed: seven in ten.
+    // If five values must suffice for a 36th of the error, their degrees of freedom are fewer than assumed: seven in ten.
     let one_of_36 = FAMILY_ERROR / 36.0;
     for (count, variation, error, least) in
         [(5, 0.05, 0.05, 0.76), (5, 0.1, one_of_36, 0.68), (12, 0.05, one_of_36, 0.76), (40, 0.02, 0.05, 0.76)]
@@ -121,7 +121,7 @@ fn what_is_called_detectable_is_found_four_times_in_five() {
 }
 
 #[test]
-fn the_repetitions_needed_suffice() {
+fn needed_repetitions_suffice() {
     let mut rng = generator(27);
     for variation in [0.01, 0.03] {
         let needed = Ratio::assumed(variation, 5).repetitions_needed(0.05, MARGIN).unwrap() as usize;
