@@ -1,5 +1,5 @@
-//! How long each profile must be played until the file system has its age (technical report CMU-PDL-16-105, overwrites
-//! until convergence).
+//! Overwrites until a file system reaches its age by each profile (technical report CMU-PDL-16-105, overwrites until
+//! convergence).
 
 mod rates;
 mod values;
@@ -27,17 +27,17 @@ pub struct AgeConvergence;
 const PROFILES: [&str; 9] =
     ["agrawal", "meyer", "douceur", "wang_os", "wang_lanl", "dabre", "grundman", "pramod", EVEN_AGES];
 
-/// What is planned and played.
+/// Profiles to plan and to execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// profiles that are planned
+    /// profiles to plan
     #[arg(long, value_delimiter = ',', value_parser = PROFILES)]
     pub profiles: Vec<String>,
-    /// profiles that are also played on ext4 in memory (needs root)
+    /// profiles that are also executed on ext4 in memory (needs root)
     #[arg(long, value_delimiter = ',', value_parser = PROFILES)]
     pub execute: Vec<String>,
-    /// rounds of the speed test on each file system, on one and on two threads (needs root)
+    /// rounds of the speed test on each file system, with one and two threads (needs root)
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub rates: u32,
     /// size of the volume
@@ -52,7 +52,7 @@ const THREADS: usize = 2;
 
 const POINTS: u32 = 40;
 
-/// A profile, planned to its end.
+/// A profile planned to its end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlayedOut {
     profile: String,
@@ -61,10 +61,10 @@ pub struct PlayedOut {
     t_end: u64,
     overwrites: f64,
     overwrites_churn_by_bins: Option<f64>,
-    /// With churn by bins at the size and fullness at which the released tool was measured.
+    /// With churn by bins, at the size and fullness at which the released tool was measured.
     overwrites_as_the_tool: Option<f64>,
     truncated_bins: usize,
-    /// Operations in which two plans of one seed differ, of the first [`COMPARED`].
+    /// Number of different operations in two plans of one seed, out of the first [`COMPARED`].
     operations_that_differ: u64,
     rmse_age: f64,
     rmse_size: f64,
@@ -72,42 +72,41 @@ pub struct PlayedOut {
     /// Errors of sizes and of depths at the end of the fill; this and the next are null in records of earlier versions.
     rmse_size_fill: Option<f64>,
     rmse_depth_fill: Option<f64>,
-    /// Greatest errors of sizes and of depths from the end of the fill on.
+    /// Maximum errors of sizes and of depths after the fill.
     rmse_size_greatest: Option<f64>,
     rmse_depth_greatest: Option<f64>,
-    /// Operations at the first moment of the course at which the ages are as near as whole files allow; more than the plan has where
-    /// none is.
+    /// Operations after which the ages are first as close as whole files allow; more than the plan has if they never are.
     ages_met: Option<u64>,
     created_size_tv: f64,
-    /// Farthest from the target since the fill, as a share of the size, and how far it may be.
+    /// Maximum deviation from the target after the fill, as a share of the size, and the allowed deviation.
     fullness_error: f64,
     fullness_allowance: f64,
     fullness_min: f64,
     fullness_max: f64,
     plan_cpu_seconds: f64,
-    /// Overwrites and RMSE of the relative ages on the way.
+    /// Overwrites and RMSE of the relative ages during the plan.
     course: Vec<(f64, f64)>,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A profile was planned to its end.
     Planned(Box<PlayedOut>),
-    /// A profile was played.
+    /// A profile was executed.
     Executed(Executed),
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// A profile is planned to its end.
+    /// Plan a profile to its end.
     Plan(String),
-    /// A profile is played on a file system.
+    /// Execute a profile on a file system.
     Execute(String),
-    /// A short aging is played on a file system for its rate alone.
+    /// Execute a short aging on a file system to measure its rate.
     Rate(Pace),
 }
 
@@ -137,9 +136,9 @@ impl Run for AgeConvergence {
     }
 
     fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
-        let without = "measured without playing the plans: loop devices need root";
+        let without = "measured without executing the plans: loop devices need root";
         matches!(step, Step::Execute(_) | Step::Rate(_))
-            .then(|| (Needs::root("plans are played on loop devices"), without))
+            .then(|| (Needs::root("plans are executed on loop devices"), without))
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
@@ -185,8 +184,8 @@ impl Run for AgeConvergence {
             tables: vec![table(&planned, &executed)],
             findings: Vec::new(),
             caveats: vec![format!(
-                "published values are for churn that is uniform over the bins of the size histogram; here churn \
-                 follows the profile, and the column 'churn by bins' has the overwrites of uniform churn at {size}"
+                "published values use uniform churn over the bins of the size histogram; here churn follows the \
+                 profile, and the column 'churn by bins' has the overwrites of uniform churn at {size}"
             )],
             result: json!({"profiles": planned, "executed": executed}),
         })
@@ -226,7 +225,7 @@ fn plan_of(profile: Profile, capacity: Bytes, fullness: f64, seed: Seed, churn: 
     Ok(AgingPlan::new(&spec)?)
 }
 
-/// Sizes and depths of Agrawal, and as many age bins, all alike in width and share.
+/// Sizes and depths of Agrawal, with the same number of age bins, all of equal width and share.
 const EVEN_AGES: &str = "uniform";
 
 fn named(name: &str) -> Result<Profile, Failure> {
@@ -238,14 +237,14 @@ fn named(name: &str) -> Result<Profile, Failure> {
     Ok(Profile { name: EVEN_AGES.into(), ages, ..like })
 }
 
-/// The released tool was measured on a volume of this size, filled so far.
+/// The released tool was measured on a volume of this size at this fullness.
 const TOOL_SIZE: Bytes = Bytes::gib(1);
 const TOOL_FULLNESS: f64 = 0.6;
 
-/// So many operations of two plans are compared one by one.
+/// Number of operations of two plans that are compared.
 const COMPARED: usize = 5_000_000;
 
-/// In how many operations two plans of one seed differ.
+/// Counts the operations in which two plans of one seed differ.
 fn operations_that_differ(spec: &Spec, name: &str, seed: Seed) -> Result<u64, Failure> {
     let plan = || Ok::<_, Failure>(Arc::new(aging_plan(spec, seed, name, Churn::Profile)?));
     let (mut first, mut second) = (plan()?.operations().take(COMPARED), plan()?.operations().take(COMPARED));
@@ -258,7 +257,7 @@ fn operations_that_differ(spec: &Spec, name: &str, seed: Seed) -> Result<u64, Fa
     }
 }
 
-/// Streams a whole plan and measures on the way, at moments that grow by equal factors.
+/// Streams a whole plan and measures it at times that grow by a constant factor.
 fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<PlayedOut, Failure> {
     let plan = Arc::new(aging_plan(spec, context.seed, name, Churn::Profile)?);
     let overwrites = |plan: Result<AgingPlan, Failure>| plan.ok().map(|plan| plan.summary().overwrites);
@@ -317,7 +316,7 @@ fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Resul
 fn summary(planned: &[PlayedOut]) -> String {
     let worst = planned.iter().map(|one| one.rmse_age.max(one.rmse_size).max(one.rmse_depth) * one.files as f64);
     format!(
-        "{} profiles were played to the minimum number of operations that gives every file its age. The largest \
+        "{} profiles were planned to the minimum number of operations that gives every file its age. The largest \
          error of a histogram is {:.2} files.",
         planned.len(),
         worst.fold(0.0, f64::max)
@@ -338,8 +337,8 @@ fn course(planned: &[PlayedOut], size: &str) -> Figure {
         y: Axis::linear("Error of the relative ages, RMSE (%)").log10(),
         series: series.collect(),
     };
-    let caption = "Distance of the ages from the profile while the plan is played. Each line ends at its minimum \
-         number of operations.";
+    let caption = "Distance of the ages from the profile over the plan. Each line ends at its minimum number of \
+        operations.";
     figure("course", "Ages converge to the profile", caption, size, Better::Lower, kind)
 }
 
@@ -358,8 +357,9 @@ fn overwrites(planned: &[PlayedOut], published: &[PublishedValue], size: &str) -
             series("published", Mark::Published, &|one| value(published, "overwrites", &one.profile)),
         ],
     };
-    let caption = "Bytes created until the ages are right, over the size of the volume; the axis is logarithmic.";
-    figure("overwrites", "What convergence costs", caption, size, Better::Lower, kind)
+    let caption = "Bytes created until the ages match the profile, over the size of the volume; the axis is \
+        logarithmic.";
+    figure("overwrites", "Cost of convergence", caption, size, Better::Lower, kind)
 }
 
 fn value(published: &[PublishedValue], metric: &str, condition: &str) -> Option<f64> {

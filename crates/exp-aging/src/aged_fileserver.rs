@@ -1,4 +1,4 @@
-//! A file server on fresh and aged file systems (technical report CMU-PDL-16-105).
+//! File server workload on fresh and aged file systems (technical report CMU-PDL-16-105).
 
 use crate::aged_server::Server;
 

@@ -1,4 +1,4 @@
-//! Agings of images in memory: what they need and take, their plans, and the layout that one left.
+//! Ages images in memory: requirements, plans and the final layout.
 
 use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What images of a size need that `kind` makes: a file system in memory takes what it has written, which is metadata, and log or
-/// journal whole.
+/// Requirements of images of a size that `kind` makes. A file system in memory needs space only for written data: metadata, and
+/// the whole log or journal.
 pub fn needs(kind: &str, size: Size) -> Needs {
     Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
 }
 
-/// That images of this size can hold each of the file systems.
+/// Checks that images of this size can hold each of the file systems.
 pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
     match file_systems.iter().find(|fs| size.bytes() < fs.least_size().0) {
         Some(fs) => {
@@ -31,53 +31,53 @@ pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure
     }
 }
 
-/// The step of one aging that takes as long as so many operations at full speed.
+/// The step of one aging whose duration is that of `operations` at full speed.
 pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: u64) -> Planned<S> {
     let target = format!("{fs} in memory, {profile}");
     Planned::new(step, action, target).costing(Bytes(0), fs.seconds_of_operations(operations) + 1.0)
 }
 
-/// How an image is aged by a profile, to its end and in full unless the caller says otherwise.
+/// The default plan of an image by a profile: to its end and in full.
 pub fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
     let spec = PlanSpec::new(Profile::load(profile)?, size.0, seed);
     Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
 }
 
-/// What an aging did and left.
+/// Result of one aging.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgedImage {
     /// Creates and deletes.
     pub operations: u64,
-    /// Commits that the clock asked for.
+    /// Commits requested by the clock.
     pub commits: u64,
-    /// Commits beside them, where the file system counts.
+    /// Commits in addition to those, if the file system counts them.
     pub unasked_commits: Option<u64>,
     /// Seconds of execution.
     pub seconds: f64,
-    /// Processor seconds of this process meanwhile, user and system.
+    /// CPU seconds of this process, user and system.
     pub cpu_seconds: f64,
     /// The layout.
     pub layout: SeenLayout,
 }
 
-/// A layout in the numbers by which two of them are compared.
+/// Layout values by which two layouts are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeenLayout {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Their extents.
+    /// Number of their extents.
     pub extents: u64,
-    /// Files with more than one.
+    /// Files with more than one extent.
     pub fragmented_files: u64,
     /// Share of consecutive blocks inside files.
     pub static_layout_score: f64,
-    /// The same over all files in tree order.
+    /// Share of consecutive blocks over all files in tree order.
     pub tree_layout_score: f64,
-    /// Free extents.
+    /// Number of free extents.
     pub free_extents: u64,
-    /// The largest of them, bytes.
+    /// Largest free extent in bytes.
     pub largest_free_bytes: u64,
-    /// Seconds that the reference disk drive takes to read all files in tree order, modelled.
+    /// Modelled seconds for reading all files in tree order on the reference disk.
     pub read_seconds: f64,
     /// Free blocks in extents of 2^k to 2^(k+1) blocks.
     pub free_blocks: Vec<f64>,
@@ -85,11 +85,10 @@ pub struct SeenLayout {
     pub files_by_extents: Vec<f64>,
 }
 
-/// Powers of two that are told apart.
+/// Number of powers of two in the distributions.
 const POWERS: usize = 40;
 
 impl SeenLayout {
-    /// The numbers of a layout whose file system tells its free space.
     pub fn of(summary: &LayoutSummary) -> Result<Self, Failure> {
         let missing = |what: &str| Failure::new(ExitCode::RunFailed, format!("{}: {what}", summary.target));
         let free = summary.free_space.as_ref().ok_or_else(|| missing(&summary.free_space_note))?;
@@ -126,7 +125,7 @@ fn power(count: u64) -> usize {
 
 const BLOCK: f64 = 4096.0;
 
-/// All blocks at the outer rate of the reference disk drive, and for each jump a seek and half a turn.
+/// All blocks at the outer rate of the reference disk; each jump costs a seek and half a rotation.
 fn read_seconds(summary: &LayoutSummary) -> Result<f64, Failure> {
     let hdd = reference_drive()?;
     let jump_ms = |power: usize| {
@@ -145,10 +144,9 @@ fn reference_drive() -> Result<Hdd, Failure> {
     }
 }
 
-/// Plays a plan on a new image in memory of the size that it was made for, as `execution` says, and looks at the layout.
+/// Executes a plan on a new image in memory of its size, as `execution` specifies, and reads the layout.
 ///
-/// # Errors
-/// What went wrong; a warning of the kernel about the image; an interrupt.
+/// # Errors Any failure; a warning of the kernel about the image; an interrupt.
 pub fn age_image<R: Run>(
     plan: &Arc<AgingPlan>,
     file_system: FileSystem,
@@ -196,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_that_a_file_system_does_not_fit_in_are_refused_before_any_is_made() {
+    fn images_too_small_for_a_file_system_are_refused_in_advance() {
         let size = |text: &str| text.parse::<Size>().unwrap();
         let refused = check_size(&[FileSystem::Ext4, FileSystem::Xfs], size("256M")).unwrap_err();
         assert_eq!(refused.exit_code(), ExitCode::Usage);

@@ -1,4 +1,4 @@
-//! A web server on fresh and aged file systems (technical report CMU-PDL-16-105).
+//! Web server workload on fresh and aged file systems (technical report CMU-PDL-16-105).
 
 use crate::aged_server::Server;
 

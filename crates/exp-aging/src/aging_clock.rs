@@ -1,5 +1,5 @@
-//! What the time scale of an aging does to its layout: the same plan with other shares of the free space freed per commit,
-//! repeated, and repeated on a machine that is slower.
+//! Effect of the time scale of an aging on its layout: the same plan with different shares of the free space freed per commit,
+//! repeated, and slowed down.
 
 mod analysis;
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub struct AgingClock;
 
-/// What is aged.
+/// File systems, profiles and shares to age with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -54,11 +54,11 @@ pub struct Step {
     fs: FileSystem,
     share: CommitShare,
     repeat: u32,
-    /// Played more slowly than the machine can.
+    /// Executed more slowly than the machine can.
     slowed: bool,
 }
 
-/// What was seen.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -179,7 +179,7 @@ fn planned(
     aged_image::planned(step, action, fs, profile, (operations as f64 * slowed.unwrap_or(1.0)) as u64)
 }
 
-/// The finest share: the time scale that the others are compared with.
+/// The smallest share, with which the others are compared.
 fn finest(spec: &Spec) -> Option<&CommitShare> {
     let shares = spec.shares.iter().filter(|share| share.share().is_some());
     shares.min_by(|a, b| a.share().unwrap_or(1.0).total_cmp(&b.share().unwrap_or(1.0)))
@@ -190,7 +190,7 @@ fn plan(spec: &Spec, profile: &str, clock: Clock, seed: Seed) -> Result<AgingPla
     Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(spec.overwrites), clock, ..base })?)
 }
 
-/// Operations per second so many times slower than the first aging of the same cell was.
+/// Operations per second for a slowed aging, relative to the first aging of its cell.
 fn pace(spec: &Spec, step: &Step, context: &Context<'_, AgingClock>) -> Result<f64, Failure> {
     let first = Step { repeat: 0, slowed: false, ..step.clone() };
     let known = agings(context.recorded()).into_iter().find(|aged| aged.step == first);
@@ -204,7 +204,7 @@ fn agings(recorded: &Recorded<AgingClock>) -> Vec<Aged> {
     recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
 }
 
-/// The values of all agings, and how far each lies from the first of the same plan.
+/// The values of all agings, and the distance of each from the first one of the same plan.
 fn measurements(agings: &[Aged]) -> Vec<Measurement> {
     let mut measured = Vec::new();
     for aged in agings {
@@ -241,7 +241,7 @@ fn measurements(agings: &[Aged]) -> Vec<Measurement> {
     measured
 }
 
-/// How far the free extents of two agings are apart, in percent of the first.
+/// Difference of the free extents of two agings, in percent of the first.
 fn apart(first: &Aged, other: &Aged) -> f64 {
     let (first, other) = (first.image.layout.free_extents as f64, other.image.layout.free_extents as f64);
     (other / first.max(1.0) - 1.0).abs() * 100.0

@@ -1,4 +1,4 @@
-//! How far an aging can be compressed before its layout is another one: compressed agings against full ones, proven equal or not.
+//! Compares compressed agings with full ones: how far an aging can be compressed with a layout that is proven equal.
 
 mod analysis;
 pub mod certificate;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub struct CompressedAging;
 
-/// What is aged.
+/// File systems, profiles and compressions to age with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -46,15 +46,15 @@ pub struct Spec {
     pub reference: f64,
 }
 
-/// How an aging ends.
+/// Length of an aging.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgingKind {
-    /// Played whole: to its end, or to the overwrites of the reference.
+    /// In full: to its end, or to the overwrites of the reference.
     Full,
-    /// Half of the overwrites of a reference that is not played to its end.
+    /// Half of the overwrites of a reference that is not executed to its end.
     Half,
-    /// Compressed to this ceiling.
+    /// Compressed to this maximum of turnovers.
     Compressed(f64),
 }
 
@@ -68,7 +68,7 @@ pub struct Step {
     aging: u32,
 }
 
-/// What was seen.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -76,13 +76,13 @@ pub enum Event {
     Aged(Box<Aged>),
 }
 
-/// An aging, what it stands for, and its layout.
+/// An aging, the operations that it represents, and its layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aged {
     step: Step,
-    /// Operations that it stands for.
+    /// Operations that it represents.
     virtual_t: u64,
-    /// Operations that bring the ages to the profile's.
+    /// Operations after which the ages match the profile.
     t_bound: f64,
     image: AgedImage,
 }
@@ -183,7 +183,7 @@ impl AgingKind {
     }
 }
 
-/// The kinds of agings of a profile, with their operations. A ceiling that shortens nothing is no kind of its own.
+/// The kinds of agings of a profile, with their operations. A maximum that shortens nothing is omitted.
 fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(AgingKind, u64)>, Failure> {
     let mut kinds = vec![(AgingKind::Full, plan(spec, profile, AgingKind::Full, seed)?.len())];
     if !ends_at_the_bound(spec, profile, seed)? {
@@ -199,7 +199,7 @@ fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(AgingKind, u64)>
     Ok(kinds)
 }
 
-/// Whether the reference can be played until its ages are exact.
+/// Whether the reference can be executed until its ages are exact.
 fn ends_at_the_bound(spec: &Spec, profile: &str, seed: Seed) -> Result<bool, Failure> {
     Ok(plan_to(spec, profile, Limit::Bound, None, seed)?.summary().overwrites <= spec.reference)
 }

@@ -1,5 +1,4 @@
-//! "No space left on device" long before the device is full: free space in pieces too short for inode chunks, and what a prognosis
-//! says of it beforehand.
+//! "No space left on device" on a volume that is not full: free space in extents too short for inode chunks, and its prognosis.
 
 mod analysis;
 mod volume;
@@ -12,7 +11,6 @@ use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 
-/// The experiment; every step makes its own volume.
 pub struct EarlyEnospc;
 
 /// A file system and how it is made.
@@ -23,7 +21,7 @@ pub enum Variant {
     Ext4,
     /// xfs.
     Xfs,
-    /// xfs made with sparse=0: every chunk of inodes needs all of its blocks in one piece.
+    /// xfs made with sparse=0: every chunk of inodes needs all of its blocks in one extent.
     XfsNotSparse,
     /// btrfs.
     Btrfs,
@@ -49,7 +47,7 @@ impl Variant {
     }
 }
 
-/// What is freed of every eight blocks of a full volume.
+/// Freed blocks of every eight blocks of a full volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Punched {
@@ -62,7 +60,7 @@ pub enum Punched {
 }
 
 impl Punched {
-    /// Freed blocks, and of how many.
+    /// Freed blocks, and the blocks of the period.
     pub fn pattern(self) -> (u64, u64) {
         match self {
             Self::SevenOfEight => (7, 8),
@@ -80,14 +78,14 @@ impl Punched {
     }
 }
 
-/// What is made and filled.
+/// Volumes to make and fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
     /// file systems
     #[arg(long, value_delimiter = ',', value_enum)]
     pub fs: Vec<Variant>,
-    /// blocks that are punched out of a full volume
+    /// blocks to punch out of a full volume
     #[arg(long, value_delimiter = ',', value_enum)]
     pub punched: Vec<Punched>,
     /// size of the volume
@@ -101,49 +99,49 @@ pub struct Spec {
     pub marks: u32,
 }
 
-/// A volume that is filled.
+/// A volume to fill.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Step {
     /// Its file system.
     pub fs: Variant,
-    /// What was freed.
+    /// Freed blocks.
     pub punched: Punched,
 }
 
-/// What the rule said on the way.
+/// A prediction of the rule during the fill.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Files that had been created.
+    /// Files created so far.
     pub created: u64,
-    /// Share of the blocks that were used.
+    /// Share of the blocks in use.
     pub used_share: f64,
-    /// What it said of those still to come.
+    /// Prediction for the files still to come.
     pub said: Creatable,
 }
 
 /// A fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fill {
-    /// Of which volume.
+    /// The volume.
     pub step: Step,
-    /// Prognoses on the way, the first before any file.
+    /// Predictions during the fill, the first one before any file.
     pub marks: Vec<Mark>,
     /// Files that the kernel created on a twin.
     pub twin_files: u64,
-    /// What ended it there.
+    /// The end of the fill on the twin.
     pub twin_ends_by: EndsBy,
-    /// Files that it created.
+    /// Files created on the volume.
     pub files: u64,
-    /// What ended it.
+    /// The end of the fill on the volume.
     pub ends_by: EndsBy,
-    /// Share of the blocks used at the first failure.
+    /// Share of the blocks in use at the first failure.
     pub used_share: f64,
-    /// Bytes free then.
+    /// Free bytes at the first failure.
     pub free_bytes: u64,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -220,7 +218,6 @@ impl Experiment for EarlyEnospc {
     }
 }
 
-/// The relative error of a number of files, percent; one file is no error.
 fn error(said: u64, came: u64) -> f64 {
     match said.abs_diff(came) {
         0 | 1 => 0.0,
@@ -254,7 +251,6 @@ fn measurements(fill: &Fill) -> Vec<Measurement> {
     found.into_iter().flatten().map(under).collect()
 }
 
-/// Whether the files that came lie in what the rule allowed.
 fn holds(mark: &Mark, fill: &Fill) -> bool {
     let left = fill.files - mark.created;
     mark.said.low <= left && left <= mark.said.high

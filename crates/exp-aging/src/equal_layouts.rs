@@ -1,32 +1,32 @@
-//! Whether two kinds of agings leave equal layouts: a proof of equality for each number, not the absence of a difference.
+//! Proves that two kinds of agings leave equal layouts: equality of each value, not the absence of a difference.
 
 use crate::aged_image::SeenLayout;
 use senesce_stats::equivalence::{Margin, histogram_distance, within_margin};
 use serde::{Deserialize, Serialize};
 
-/// Chance of taking layouts for equal that are not, for each number.
+/// Probability of declaring different layouts equal, for each value.
 const ERROR: f64 = 0.05;
-/// Two standard deviations of the reference count as equal where that is more than the margin: no aging is known better.
+/// If two standard deviations of the reference exceed the margin, they are the margin: no aging is known better.
 const DEVIATIONS: f64 = 2.0;
 
-/// One number of two kinds of agings.
+/// Comparison of one layout value of two kinds of agings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Which number.
+    /// Name of the value.
     pub measure: String,
-    /// Its mean over the agings of the kind in question; of a distribution the median distance from the reference.
+    /// Mean over the agings of this kind; for a distribution the median distance from the reference.
     pub sample: f64,
-    /// Its mean over the reference's; of a distribution 0.
+    /// Mean over the agings of the reference; 0 for a distribution.
     pub reference: f64,
-    /// How far apart both may be.
+    /// Largest difference that counts as equal.
     pub margin: f64,
-    /// The larger p of both one-sided tests; `None` for a distribution, which has none.
+    /// The larger p of both one-sided tests; `None` for a distribution.
     pub p: Option<f64>,
     /// Whether both are proven equal.
     pub equal: bool,
 }
 
-/// A number of a layout, and how far apart two may be that count as equal.
+/// A layout value, and the largest difference that counts as equal.
 struct Measure {
     name: &'static str,
     of: fn(&SeenLayout) -> f64,
@@ -67,7 +67,7 @@ pub fn answer(equal: Option<bool>) -> &'static str {
     }
 }
 
-/// Compares the agings of a kind with those of a reference; `None` where one of them has fewer than the tests take.
+/// Compares the agings of a kind with a reference; `None` if either has too few agings for the tests.
 pub fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<Comparison>> {
     let mut compared = Vec::new();
     for measure in measures() {
@@ -103,7 +103,7 @@ pub fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<
     Some(compared)
 }
 
-/// Whether every number is proven equal; `None` where too few agings were compared.
+/// Whether every value is proven equal; `None` if too few agings were compared.
 pub fn all_equal(compared: Option<&[Comparison]>) -> Option<bool> {
     compared.map(|compared| compared.iter().all(|one| one.equal))
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_different_spread_of_free_space_is_no_equality() {
+    fn different_distribution_of_free_space_is_not_equal() {
         let reference = layouts(1500, 3);
         let mut sample = layouts(1500, 3);
         sample.iter_mut().for_each(|layout| layout.free_blocks = vec![10.0, 50.0, 100.0]);

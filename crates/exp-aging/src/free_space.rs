@@ -1,4 +1,4 @@
-//! What age does to free space: fresh, written once, aged with two kinds of churn (technical report CMU-PDL-16-105,
+//! Effect of aging on free space: fresh, written once, and aged with two kinds of churn (technical report CMU-PDL-16-105,
 //! figure 2).
 
 mod analysis;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 pub struct FreeSpaceExperiment(Option<Images>);
 
-/// What is aged and looked at.
+/// Images to age, and a volume of the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -48,7 +48,7 @@ pub struct Spec {
     pub natural: Option<PathBuf>,
 }
 
-/// States in order: name and how they are made, and whether with a clock. Published agings had none.
+/// Names and kinds of the states in order, and whether with a clock. Published agings had no clock.
 const STATES: [(&str, StateKind, Churn, CommitShare); 6] = [
     ("fresh", StateKind::Fresh, Churn::Profile, CommitShare::DEFAULT),
     ("write-once", StateKind::WriteOnce, Churn::Profile, CommitShare::DEFAULT),
@@ -58,10 +58,10 @@ const STATES: [(&str, StateKind, Churn, CommitShare); 6] = [
     ("aged, churn by bins, no clock", StateKind::Aged, Churn::Bins, CommitShare::NONE),
 ];
 
-/// A large free extent in this experiment: a share of the size of the volume (1.5 GB of 80 GB, as published).
+/// Minimum size of a large free extent as a share of the volume (1.5 GB of 80 GB, as published).
 const LARGE: f64 = 1.5 / 80.0;
 
-/// The free space of a volume that nobody aged on purpose.
+/// The free space of a volume that was not aged artificially.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Natural {
     target: String,
@@ -69,23 +69,23 @@ pub struct Natural {
     free_space: Option<FreeSpace>,
 }
 
-/// What was made and seen.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// An image, made and looked at.
+    /// An image was made and its free space read.
     Image(ImageFacts),
-    /// A volume that nobody aged on purpose.
+    /// A volume that was not aged artificially.
     Natural(Natural),
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// An image is made and looked at.
+    /// Make an image and read its free space.
     Image(ImageId),
-    /// The volume of the user is looked at.
+    /// Read the free space of the user's volume.
     Natural,
 }
 
@@ -224,7 +224,6 @@ fn ids(study: &StudySpec) -> Vec<ImageId> {
     ids
 }
 
-/// The study whose images these are.
 fn study(spec: &Spec, seed: Seed) -> StudySpec {
     let state = |(name, kind, churn, commit_share): (&str, StateKind, Churn, CommitShare)| {
         let planned = kind != StateKind::Fresh;
@@ -272,11 +271,11 @@ fn measurements(spec: &Spec, study: &StudySpec, facts: &ImageFacts) -> Vec<Measu
     found.into_iter().flatten().chain(shares(free).into_iter().filter_map(share)).map(under).collect()
 }
 
-/// Ranges of the sizes of free extents whose shares are told: name and where they begin.
+/// Ranges of free extent sizes whose shares are reported: name and lower end.
 const RANGES: [(&str, u64); 4] =
     [("4-64 KiB", 0), ("64 KiB-1 MiB", 64 << 10), ("1-16 MiB", 1 << 20), ("from 16 MiB", 16 << 20)];
 
-/// Percent of the free space in extents of each range; all of it lies in one of them.
+/// Percent of the free space in extents of each range.
 fn shares(free: &FreeSpace) -> [(&'static str, f64); RANGES.len()] {
     let mut shares = RANGES.map(|(name, _)| (name, 0.0));
     for bucket in &free.buckets {
@@ -286,8 +285,8 @@ fn shares(free: &FreeSpace) -> [(&'static str, f64); RANGES.len()] {
     shares
 }
 
-/// From which size on a free extent is large (bytes): sizes are told by powers of two, and what [`LARGE`] of the volume lies
-/// within counts whole.
+/// Minimum size of a large free extent in bytes. Sizes are grouped by powers of two, and the group that contains [`LARGE`]
+/// counts as large.
 fn large_from(spec: &StudySpec) -> u64 {
     1 << ((spec.size.0 as f64 * LARGE) as u64).max(1).ilog2()
 }
@@ -304,7 +303,7 @@ mod tests {
     use senesce_layout::free::Bucket;
 
     #[test]
-    fn agings_until_convergence_are_named_and_planned_so() {
+    fn agings_until_convergence_are_named_and_planned() {
         let quick = FreeSpaceExperiment::defaults(Level::Quick);
         assert_eq!(quick.until(), "until convergence");
         let aged = |spec: &Spec| study(spec, Seed(1)).state[2].overwrites;
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_as_large_is_what_the_table_says() {
+    fn large_extents_match_the_table() {
         let of = |size: Bytes| {
             let defaults = FreeSpaceExperiment::defaults(Level::Quick);
             study(&Spec { size: Size(size), fs: vec![FileSystem::Ext4], ..defaults }, Seed(1))
@@ -335,7 +334,7 @@ mod tests {
             assert_eq!(table(&spec, &[], &[]).columns.last().map(String::as_str), Some(column), "{size}");
         }
         let header = FreeSpaceExperiment::CLAIMS;
-        assert!(header.contains("8 MiB of 512 MiB, 1 GiB of 80 GiB"), "the claims say it as well");
+        assert!(header.contains("8 MiB of 512 MiB, 1 GiB of 80 GiB"), "the claims name the same size");
     }
 
     #[test]

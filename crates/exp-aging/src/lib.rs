@@ -1,4 +1,4 @@
-//! Aging: the verb `age`, and the published experiments on aged file systems.
+//! `senesce age`, and the published experiments on aged file systems.
 
 pub mod age;
 pub mod age_convergence;

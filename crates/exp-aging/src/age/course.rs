@@ -1,4 +1,4 @@
-//! The course of a run: its specification, and where it was given new limits.
+//! The specification of a run and its later limits.
 
 use super::events::{Event, Replanned};
 use super::spec::{AgeSpec, Limits};
@@ -9,19 +9,18 @@ use serde::{Deserialize, Serialize};
 /// A specification with the new limits of later parts of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Course {
-    /// What was asked first.
+    /// Specification at the start.
     pub spec: AgeSpec,
     /// Later limits, in order.
     pub replans: Vec<Replanned>,
 }
 
 impl Course {
-    /// A course without later limits.
     pub fn new(spec: AgeSpec) -> Self {
         Self { spec, replans: Vec::new() }
     }
 
-    /// The course of a run of `spec` that these events tell: the last specification and the limits after it.
+    /// The course of a run of `spec` after these events: the last specification and the limits after it.
     pub fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
         let mut course = Self::new(spec.clone());
         for event in events {
@@ -46,7 +45,7 @@ impl Course {
         }
     }
 
-    /// Whether both have the same plan: a time limit only ends its execution.
+    /// Whether both have the same plan. A time limit only ends its execution, so it is ignored.
     pub fn plans_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()
     }
@@ -57,7 +56,7 @@ impl Course {
         Self { spec, replans: self.replans.iter().map(replan).collect() }
     }
 
-    /// A planner of the present plan of one part that has done what was done before the last new limits.
+    /// A planner of one part, positioned where the last new limits were given.
     pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
         let parts = self.spec.parts;
         let mut planner = self.spec.planner(part)?;
@@ -69,7 +68,7 @@ impl Course {
         Ok(planner)
     }
 
-    /// A planner of one part that has done what lies below a position of all parts.
+    /// A planner of one part, positioned after all operations below a position of all parts.
     pub fn planner_at(&self, part: u32, position: u64) -> Result<Planner, Failure> {
         let mut planner = self.planner(part)?;
         planner.skip_to(Interleaved::operations_of(part, self.spec.parts, position));

@@ -1,4 +1,4 @@
-//! What an aging leaves in its record.
+//! Events in the record of an aging.
 
 use super::course::Course;
 use super::spec::{AgeSpec, Limits};
@@ -9,100 +9,100 @@ use senesce_core::heartbeat::Lost;
 use senesce_layout::LayoutSummary;
 use serde::{Deserialize, Serialize};
 
-/// What happened.
+/// An event of an aging.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// The specification that holds from here on: the run began anew under other limits.
+    /// The specification from here on: the run started again under other limits.
     Spec(Box<AgeSpec>),
-    /// New limits for a run that had reached some operation.
+    /// New limits for a run that had executed some operations.
     Replanned(Replanned),
-    /// The plan is played on, from here with this time limit.
+    /// The plan continues from here with this time limit.
     TimeLimit(TimeLimit),
-    /// The ranks that take part.
+    /// The participating ranks.
     Ranks(Vec<Member>),
-    /// The plan was played without a target.
+    /// The plan was rehearsed without a target.
     Rehearsal(Box<Rehearsal>),
-    /// Files that were not as the checkpoint says, after an interruption.
+    /// Files that differed from the checkpoint after an interruption.
     Reconciled(Reconciled),
-    /// The state at one moment.
+    /// The state at one time.
     Sample(Sample),
-    /// Every operation below one is done.
+    /// Every operation below this one is done.
     Checkpoint(Checkpoint),
     /// The execution ended.
     Executed(Box<Executed>),
-    /// The layout after it.
+    /// The layout at the end of the execution.
     Layout(Box<LayoutSeen>),
     /// A warning of the kernel about the target.
     KernelWarning(String),
-    /// The target was closed after so many operations.
+    /// The target was closed after this number of operations.
     Closed(u64),
 }
 
-/// The plan played without a target: what the end will look like.
+/// The plan rehearsed without a target: the predicted end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rehearsal {
     /// The plan in numbers.
     pub summary: Summary,
-    /// What ends the plan when nothing ends it earlier: `convergence`, `overwrites`, `operations`, `confidence`.
+    /// The limit that ends the plan unless it stops earlier: `convergence`, `overwrites`, `operations`, `confidence`.
     #[serde(default)]
     pub ends_by: String,
     /// Processor seconds for planning all operations.
     pub plan_cpu_seconds: f64,
     /// Operations planned per processor second.
     pub plan_ops_per_cpu_second: f64,
-    /// The measures at its end.
+    /// Measures at the end of the plan.
     pub measures: Measures,
-    /// Digest of the namespace at its end.
+    /// Digest of the namespace at the end of the plan.
     pub namespace_sha256: String,
-    /// Digests of the parts; empty where there is one.
+    /// Digests of the parts; empty for an undivided plan.
     #[serde(default)]
     pub part_sha256: Vec<String>,
-    /// Positions of all parts: their number times the operations of the longest.
+    /// Positions of all parts: the number of parts times the operations of the longest.
     #[serde(default)]
     pub positions: u64,
-    /// What was rehearsed.
+    /// The rehearsed specification and limits.
     #[serde(default)]
     pub course: Option<Course>,
 }
 
-/// The state at one moment of the execution.
+/// The state at one time of the execution.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// Operations handed out so far.
+    /// Operations issued so far.
     pub operations: u64,
-    /// Seconds of execution, earlier parts included.
+    /// Seconds of execution, including earlier parts of the run.
     pub seconds: f64,
     /// Allocated bytes of live files over the capacity.
     pub fullness: f64,
     /// Bytes created over the capacity.
     pub overwrites: f64,
-    /// Largest RMSE of the three histograms at this moment, where it was taken.
+    /// Largest RMSE of the three histograms, if it was computed at this time.
     pub distance: Option<f64>,
 }
 
 /// Every operation below this one is done.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The operation.
+    /// First operation that is not covered.
     pub operation: u64,
-    /// Seconds of execution, earlier parts included.
+    /// Seconds of execution, including earlier parts of the run.
     pub seconds: f64,
 }
 
-/// New limits for a run that had reached some operation.
+/// New limits for a run that had executed some operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replanned {
-    /// Operations done when the run was planned anew.
+    /// Operations done when the limits changed.
     pub operation: u64,
-    /// The limits from then on.
+    /// New limits.
     pub limits: Limits,
 }
 
-/// How long each start of a run may take from then on.
+/// Time limit of each later start of the run.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TimeLimit {
-    /// Seconds of planning, restoring and execution; `None`: to the end of the plan.
+    /// Seconds of planning, restoring and execution; `None`: no limit.
     pub max_seconds: Option<f64>,
 }
 
@@ -111,50 +111,50 @@ pub struct TimeLimit {
 pub struct Executed {
     /// `convergence`, `overwrites`, `operations`, `confidence`, `time` or `interrupt`.
     pub stopped_by: String,
-    /// Seconds of execution, all parts of the run.
+    /// Seconds of execution, including earlier parts of the run.
     pub execute_seconds: f64,
-    /// Operations done over the seconds of execution, of all parts of the run; of a shard those of its directories.
+    /// Operations over seconds of execution, for all parts of the run; with `--shard` only operations in its directories.
     pub ops_per_second: f64,
-    /// Processor seconds of this process, or of all ranks, in the last part of the run: user, system.
+    /// CPU seconds (user, system) of this process, or of all ranks, in the last part of the run.
     pub cpu_seconds: (f64, f64),
-    /// Commits of the file system that neither the clock nor an fsync of this run asked for, in this execution: its own timer, a full
-    /// journal, or sync(2) by anybody. `None` where it does not count them, or several ranks play.
+    /// Commits of the file system in this execution beyond those of the clock and of fsync: its own timer, a full journal, or
+    /// sync(2) by any process. `None` if it does not count commits, or several ranks ran.
     #[serde(default)]
     pub unasked_commits: Option<u64>,
-    /// Changes of files in this execution, counted after each; those of the plan so far are in `measures`. `None`: several ranks
-    /// played, each of which compared the two for itself.
+    /// Changes of files in this execution, as counted by the executor; those of the plan so far are in `measures`. `None`:
+    /// several ranks ran, each of which compared both counts itself.
     #[serde(default)]
     pub changes: Option<ChangeCounts>,
-    /// What the execution was to take, in seconds, from a second of it after the fill; `None` where it was over sooner.
+    /// Estimate of the execution in seconds, from the first second after the fill; `None` if it was over earlier.
     #[serde(default)]
     pub estimated_seconds: Option<f64>,
-    /// Time that this execution lost, if that is too much: then its speed does not count. The aged state does.
+    /// Time that this execution lost, if it is too much: then its speed is invalid. The aged state is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
-    /// Most memory of this process, or of the rank with most.
+    /// Peak memory of this process, or the maximum over the ranks.
     pub peak_rss_bytes: u64,
-    /// The ranks that took part; empty for one process.
+    /// The participating ranks; empty for a single process.
     #[serde(default)]
     pub ranks: Vec<RankRow>,
-    /// Operations by which ranks may drift apart; 0 for one process.
+    /// Operations by which ranks may drift apart; 0 for a single process.
     #[serde(default)]
     pub window: u64,
-    /// The measures at this moment.
+    /// Measures at the end.
     pub measures: Measures,
-    /// Digest of the namespace at this moment.
+    /// Digest of the namespace at the end.
     pub namespace_sha256: String,
-    /// Digests of the parts; empty where there is one.
+    /// Digests of the parts; empty for an undivided plan.
     #[serde(default)]
     pub part_sha256: Vec<String>,
 }
 
 impl Executed {
-    /// Whether it came to the end of its plan.
+    /// Whether it reached the end of its plan.
     pub fn is_whole(&self) -> bool {
         !matches!(&*self.stopped_by, "interrupt" | "time")
     }
 
-    /// What in it contradicts itself, in words: of the whole plan, the rate follows from operations and seconds.
+    /// A contradiction between the values, in words: the rate must follow from operations and seconds.
     pub fn contradiction(&self) -> Option<String> {
         let (stated, rate) = (self.ops_per_second, self.measures.operations as f64 / self.execute_seconds.max(1e-9));
         let is_equal = (stated - rate).abs() <= 1e-6 * rate.abs();
@@ -162,43 +162,43 @@ impl Executed {
     }
 }
 
-/// What one of several ranks did.
+/// The work of one of several ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RankRow {
-    /// Its number.
+    /// Number of the rank.
     pub rank: u32,
-    /// Its machine.
+    /// Name of its machine.
     pub host: String,
-    /// Operations that it executed.
+    /// Operations executed by this rank.
     pub operations: u64,
-    /// Seconds from its first operation to its last.
+    /// Seconds from its first operation to its last one.
     pub seconds: f64,
-    /// Seconds of these that it waited for other ranks.
+    /// Seconds of these spent waiting for other ranks.
     pub waited_seconds: f64,
-    /// Processor seconds meanwhile: user, system.
+    /// CPU seconds in this time: user, system.
     pub cpu_seconds: (f64, f64),
-    /// How often a full file system made it wait for deletes of others.
+    /// Number of waits for deletes of other ranks because the file system was full.
     pub stalls: u64,
-    /// Most memory of its process.
+    /// Peak memory of its process.
     pub peak_rss_bytes: u64,
 }
 
 /// The layout after the execution, before the unmount.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LayoutSeen {
-    /// What was seen, unless `problem` says why not.
+    /// The layout, or `null` with the reason in `problem`.
     pub layout: Option<LayoutSummary>,
-    /// Why there is no layout.
+    /// The reason for a missing layout.
     pub problem: String,
-    /// What reading all files takes on the reference drives; none where the files have no written data.
+    /// Modelled times of reading all files on the reference drives; empty if the files have no written data.
     #[serde(default)]
     pub read_times: Vec<ModelledRead>,
 }
 
-/// Modelled time of reading every file once, in the order of the directories.
+/// Modelled time of reading every file once, in directory order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelledRead {
-    /// Name of the drive's model.
+    /// Model of the drive.
     pub drive: String,
     /// Seconds.
     pub seconds: f64,

@@ -1,4 +1,4 @@
-//! The execution of a plan on a directory, with its samples, checkpoints and limits.
+//! Executes a plan in a directory, with samples, checkpoints and limits.
 
 use super::Age;
 use super::course::Course;
@@ -23,21 +23,20 @@ pub struct Execution<'a> {
     pub course: &'a Course,
     /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
     pub continues: bool,
-    /// Every operation below this one was done in earlier parts of the run.
+    /// Operations below this one were done in earlier parts of the run.
     pub from: u64,
     pub len: u64,
     pub seconds_before: f64,
-    /// When this start of the run began; its time limit counts from here, so that planning and restoring are in it.
+    /// Start of this part of the run. Its time limit counts from here and includes planning and restoring.
     pub begun: Instant,
-    /// Files that fill the volume: operations are slower after them.
+    /// Number of files in the fill. Operations are slower afterwards.
     pub fill: u64,
-    /// What is left for the image to grow into, if there is one, and what it may still take.
+    /// The space into which the image can grow, if there is an image, and the space that it may still need.
     pub free: &'a dyn Fn() -> Option<Bytes>,
     pub writes: Option<Bytes>,
 }
 
 impl Execution<'_> {
-    /// Whether the time limit of this start is over at a moment.
     fn is_out_of_time(&self, now: Instant) -> bool {
         let most = self.course.limits().max_time();
         most.is_some_and(|most| now.saturating_duration_since(self.begun) >= most)
@@ -47,10 +46,10 @@ impl Execution<'_> {
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
 const BETWEEN_CHECKPOINTS: Duration = Duration::from_secs(1);
 const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
-/// Measuring many live files takes long: at most one part of so many of the time.
+/// Measuring many live files takes long; this bounds it to 1/50 of the time.
 const DISTANCE_SHARE: u32 = 50;
 
-/// Plays the plan below `root` from where the run stopped.
+/// Executes the plan below `root` from the last position.
 pub fn run(
     execution: &Execution<'_>,
     root: &ClaimedDirectory,
@@ -64,7 +63,7 @@ pub fn run(
     let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
-        // A limit that is over with the last operation cut nothing short.
+        // A limit that expires with the last operation cuts nothing short.
         Stop::Observer if played.timed_out && played.completed < execution.len => "time",
         Stop::Observer | Stop::Finished => ends_by,
     };
@@ -86,8 +85,8 @@ pub fn run(
     })
 }
 
-/// Operations per second of all parts of the run, which came to so many `operations` in all. Those of other shards are not done here:
-/// their share is that of this part of the run.
+/// Operations per second of all parts of the run, which has reached `operations`. With `--shard` only operations of this part
+/// of the run are known.
 fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f64), operations: u64) -> f64 {
     let rate = operations as f64 / (execution.seconds_before + seconds).max(1e-9);
     match (shard(&execution.course.spec), completed - execution.from) {
@@ -99,18 +98,18 @@ fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f6
 
 pub struct Played {
     pub stop: Stop,
-    /// Everything below this position is done.
+    /// All operations below this position are done.
     pub completed: u64,
-    /// Operations that were done here, in this part of the run.
+    /// Operations executed by this process in this part of the run.
     pub executed: u64,
     pub states: Vec<PartState>,
     pub timed_out: bool,
     pub seconds: f64,
     pub cpu_seconds: (f64, f64),
     pub unasked_commits: Option<u64>,
-    /// Changes of files, as the executor counted them; `None` where several ranks play.
+    /// Changes of files as counted by the executor; `None` with several ranks.
     pub changes: Option<ChangeCounts>,
-    /// What the execution was to take, from a second of it after the fill.
+    /// Estimate of the execution in seconds, from the first second after the fill.
     pub estimated_seconds: Option<f64>,
     pub ranks: Vec<RankRow>,
     pub window: u64,
@@ -164,7 +163,6 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     })
 }
 
-/// How files get their content, by its word.
 pub fn data_mode(word: &str) -> Result<Data, Failure> {
     match word {
         "fallocate" => Ok(Data::Fallocate),
@@ -174,12 +172,10 @@ pub fn data_mode(word: &str) -> Result<Data, Failure> {
     }
 }
 
-/// This machine's share of the directories.
 pub fn shard(spec: &AgeSpec) -> Option<Shard> {
     spec.shard.map(|(index, count)| Shard { index, count })
 }
 
-/// Looks at the execution after each round.
 pub struct Watch<'a, 'b> {
     execution: &'a Execution<'a>,
     context: &'a mut Context<'b, Age>,
@@ -188,7 +184,7 @@ pub struct Watch<'a, 'b> {
     checkpointed: Instant,
     measure_at: Instant,
     distance: Option<f64>,
-    /// The first look after the fill: seconds and operations.
+    /// Seconds and operations at the first check after the fill.
     filled: Option<(f64, u64)>,
     estimate: Option<f64>,
     timed_out: bool,
@@ -216,14 +212,13 @@ impl<'a, 'b> Watch<'a, 'b> {
         })
     }
 
-    /// Records how far the execution came; whether the time limit ended it, and how long it was to take.
+    /// Records the final position; returns whether the time limit expired, and the estimated duration.
     pub fn end(self, completed: u64, seconds: f64) -> Result<(bool, Option<f64>), Failure> {
         let seconds = self.execution.seconds_before + seconds;
         self.context.record_now(Event::Checkpoint(Checkpoint { operation: completed, seconds }))?;
         self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
-    /// Looks at the parts played here after a round; `completed` operations of all are done.
     pub fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
         let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
@@ -239,7 +234,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         ControlFlow::Continue(())
     }
 
-    /// Estimates the whole from the first second after the fill.
+    /// Estimates the duration from the first second after the fill.
     fn estimate(&mut self, completed: u64, seconds: f64) {
         if self.estimate.is_some() || completed < self.execution.fill.max(self.execution.from) {
             return;
@@ -281,7 +276,6 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 }
 
-/// Largest RMSE of the live files of the parts played here.
 fn distance(parts: &Interleaved<'_>) -> Option<f64> {
     let mut tally = Tally::default();
     parts.own().for_each(|(_, planner)| tally.add(&planner.tally()));
@@ -290,13 +284,11 @@ fn distance(parts: &Interleaved<'_>) -> Option<f64> {
     Some(rmse.age.max(rmse.size).max(rmse.depth))
 }
 
-/// Processor seconds of this process so far: user, system.
 pub fn process_cpu_seconds() -> (f64, f64) {
     let used = usage::this_process();
     (used.user.as_secs_f64(), used.system.as_secs_f64())
 }
 
-/// Processor seconds since `before`.
 pub fn since(before: (f64, f64)) -> (f64, f64) {
     let now = process_cpu_seconds();
     (now.0 - before.0, now.1 - before.1)
@@ -308,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_limit_of_a_start_counts_from_its_beginning() {
+    fn time_limit_counts_from_the_start_of_each_part() {
         let mut spec = age_spec("sparse", None);
         let begun = Instant::now();
         let is_out_of_time = |spec: &AgeSpec, seconds| {
@@ -328,7 +320,7 @@ mod tests {
         };
         assert!(!is_out_of_time(&spec, 1 << 30));
         spec.limits.max_seconds = Some(60.0);
-        // Nothing need have been executed by then; what earlier starts executed does not count.
+        // No operation need be done by then, and operations of earlier starts do not count.
         assert!(!is_out_of_time(&spec, 59) && is_out_of_time(&spec, 60));
     }
 }

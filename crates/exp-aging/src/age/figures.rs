@@ -1,4 +1,4 @@
-//! The report of an aging: distributions, fullness, speed, free space.
+//! Figures and tables of an aging: distributions, fullness, speed, free space.
 
 mod summary;
 
@@ -11,7 +11,7 @@ use senesce_core::{Bytes, Table};
 use senesce_layout::{FreeSpace, LayoutSummary};
 use serde_json::json;
 
-/// Target against reached, for ages, sizes and depths.
+/// Target and reached shares of ages, sizes and depths.
 pub fn distributions(measures: &Measures, device: &str) -> Vec<Figure> {
     let ages = Axis::categories("relative age, right edge of the bin", labels(&measures.ages, plain));
     let sizes = Axis::categories("file size", labels(&measures.sizes, |value| Bytes(value as u64).to_string()));
@@ -40,7 +40,7 @@ fn distribution(id: &str, title: &str, x: Axis, histogram: &Histogram, device: &
     Figure {
         id: id.into(),
         title: title.into(),
-        caption: "Share of all live files in each bin: what the profile asks for and what was reached.".into(),
+        caption: "Share of all live files in each bin: the profile's target and the result.".into(),
         device: device.into(),
         better: Better::Neither,
         kind: FigureKind::Bars {
@@ -54,7 +54,6 @@ fn distribution(id: &str, title: &str, x: Axis, histogram: &Histogram, device: &
     }
 }
 
-/// Fullness and speed over the operations.
 pub fn course(samples: &[Sample], target: f64, device: &str) -> Vec<Figure> {
     let x = || Axis::linear("operations (thousands)").from_zero();
     let at = |sample: &Sample| sample.operations as f64 / 1e3;
@@ -92,9 +91,9 @@ pub fn course(samples: &[Sample], target: f64, device: &str) -> Vec<Figure> {
         Figure {
             id: "speed".into(),
             title: "Speed of aging".into(),
-            caption:
-                "Creates and deletes per second. A fall on an aging file system is the file system's own slowing down."
-                    .into(),
+            caption: "Creates and deletes per second. A slower rate over time is caused by the aged file system \
+                 itself."
+                .into(),
             device: device.into(),
             better: Better::Higher,
             kind: FigureKind::Lines {
@@ -111,7 +110,6 @@ pub fn course(samples: &[Sample], target: f64, device: &str) -> Vec<Figure> {
     ]
 }
 
-/// Where the free space lies, by size of free extent.
 pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
     let names = space.buckets.iter().map(|bucket| Bytes(bucket.from_bytes).to_string()).collect();
     let points = space.buckets.iter().enumerate().map(|(index, bucket)| (index as f64, bucket.percent)).collect();
@@ -119,9 +117,9 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
     Figure {
         id: "free-space".into(),
         title: "Free space by size of free extent".into(),
-        caption:
-            "A fresh file system has all of its free space in a few large extents; age spreads it over small ones."
-                .into(),
+        caption: "A fresh file system has nearly all free space in a few large extents; aging splits it into small \
+             ones."
+            .into(),
         device: device.into(),
         better: Better::Neither,
         kind: FigureKind::Bars {
@@ -138,7 +136,7 @@ pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
     }
 }
 
-/// A row for each rank, where several took part.
+/// One row per rank, if there are several.
 pub fn ranks_table(executed: &Executed) -> Option<Table> {
     let columns = ["rank", "host", "operations", "seconds", "waiting (s)", "CPU (s)", "peak memory (MiB)"];
     let mut table = Table::new("ranks", "Ranks", &columns);

@@ -1,17 +1,17 @@
-//! What a record tells of its target as it is now: an end of the execution holds until something is done behind it.
+//! Finds the state of a target in its record. An end of the execution is valid until a later event.
 
 use super::events::{Checkpoint, Event, Executed, LayoutSeen, Rehearsal, Sample};
 
-/// What a record holds; the last of each.
+/// The last event of each kind.
 #[derive(Default)]
 pub(super) struct Found<'a> {
     pub rehearsal: Option<&'a Rehearsal>,
-    /// The end of the execution, unless the run went on from there and was killed or failed.
+    /// The end of the execution, unless the run continued and was then killed or failed.
     pub executed: Option<&'a Executed>,
     pub layout: Option<&'a LayoutSeen>,
     pub samples: Vec<Sample>,
     pub warnings: Vec<&'a str>,
-    /// How far the execution came.
+    /// The last checkpoint.
     pub reached: Option<Checkpoint>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Found<'a> {
                 }
                 Event::Checkpoint(checkpoint) => {
                     found.forget_the_end();
-                    // The run begins: of what was aged before, in memory, nothing is left.
+                    // The run starts from operation 0: an earlier aging in memory is lost.
                     if checkpoint.operation == 0 {
                         found.samples.clear();
                     }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_begins_anew_has_the_course_of_its_last_beginning() {
+    fn restarted_run_has_the_course_of_its_last_start() {
         let operations = |events: &[Event]| -> Vec<u64> {
             Found::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
         };
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_behind_which_the_run_went_on_is_none() {
+    fn end_before_later_operations_is_ignored() {
         let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() }));
         let ended = [checkpoint(0), checkpoint(700), executed("time", 0), seen, Event::Closed(700)];
         let found = Found::of(ended.iter());
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_is_not_that_of_a_later_end() {
+    fn layout_belongs_only_to_its_own_end() {
         let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() }));
         let events = [executed("time", 0), seen, checkpoint(700), checkpoint(900), executed("interrupt", 0)];
         let found = Found::of(events.iter());
         assert_eq!(found.executed.map(|executed| &*executed.stopped_by), Some("interrupt"));
-        assert!(found.layout.is_none(), "nobody looked at it then");
+        assert!(found.layout.is_none(), "no layout was read then");
     }
 }

@@ -1,4 +1,4 @@
-//! When an aging ends.
+//! Limits that end an aging.
 
 use senesce_aging::measure::Measures;
 use senesce_aging::{AgingError, AgingPlan, Limit, Summary};
@@ -6,26 +6,25 @@ use senesce_core::Failure;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// When an aging ends; without any limit at the bound, where all three histograms are exact.
+/// Limits of an aging. Without any limit it ends at the bound, where all three histograms are exact.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// This many overwrites, as near as whole files come to them.
+    /// This number of overwrites, as close as whole files allow.
     pub overwrites: Option<f64>,
-    /// Stop at this p of the chi-square tests.
+    /// Stop when the chi-square tests reach this p.
     pub confidence: Option<f64>,
-    /// At most this many overwrites, planned for.
+    /// Maximum number of overwrites of the plan.
     pub max_overwrites: Option<f64>,
-    /// At most this many operations, planned for.
+    /// Maximum number of operations of the plan.
     pub max_operations: Option<u64>,
-    /// Stop after this many seconds of planning, restoring and execution, counted anew whenever the run is started.
+    /// Stop after this number of seconds of planning, restoring and execution, counted from each start of the run.
     pub max_seconds: Option<f64>,
 }
 
 impl Limits {
-    /// Plans one of `parts` with `make` so that the limits hold: those known beforehand shape the plan.
+    /// Plans one of `parts` with `make` under these limits. Limits known in advance shape the plan.
     ///
-    /// # Errors
-    /// That of `make`; a usage error for a limit of confidence with more than one part.
+    /// # Errors Those of `make`; a usage error for a limit of confidence with more than one part.
     pub fn plan<T: AsRef<AgingPlan>>(
         &self,
         parts: u32,
@@ -44,7 +43,7 @@ impl Limits {
         if let Some(most) = most.filter(|most| plan.as_ref().summary().t_end > *most) {
             plan = make(Limit::Operations(most))?;
         }
-        // Last, for a plan of fewer operations may create more bytes.
+        // Last, because a plan with fewer operations may create more bytes.
         let is_over = |most: &f64| most.is_nan() || plan.as_ref().summary().overwrites > *most;
         if let Some(overwrites) = self.max_overwrites.filter(is_over) {
             plan = make(Limit::AtMost { overwrites, operations: plan.as_ref().summary().t_end })?;
@@ -52,27 +51,24 @@ impl Limits {
         Ok(plan)
     }
 
-    /// That a plan misses the overwrites that were asked for by more than its largest file, in words.
+    /// A warning if a plan misses the requested overwrites by more than its largest file.
     pub fn missed(&self, summary: &Summary) -> Option<String> {
         let asked = self.overwrites?;
         let miss = (summary.overwrites - asked).abs() * summary.capacity.0 as f64;
         let largest = summary.largest_file.0 as f64 * f64::from(summary.parts);
-        // Records of earlier versions do not tell it.
+        // Unknown for records of earlier versions.
         (largest > 0.0 && miss > largest).then(|| {
-            format!(
-                "overwrites asked for: {asked}, planned: {:.3}; no length that was tried comes nearer",
-                summary.overwrites
-            )
+            format!("overwrites requested: {asked}, planned: {:.3}; no tried length comes closer", summary.overwrites)
         })
     }
 
-    /// That the files at the end of a plan do not pass the tests that were asked for, in words.
+    /// A warning if the files at the end of a plan do not pass the requested tests.
     pub fn unmet(&self, measures: &Measures) -> Option<String> {
         let (asked, reached) = (self.confidence?, measures.chi_square.least_p());
         (reached < asked).then(|| {
             format!(
-                "confidence asked for: {asked}, reached: {reached:.3} (the least p of ages, sizes and depths); no length comes to it \
-                 with so few files, or within the other limits"
+                "confidence requested: {asked}, reached: {reached:.3} (the minimum p of ages, sizes and depths); \
+                 no length reaches it with this number of files, or within the other limits"
             )
         })
     }
@@ -81,7 +77,7 @@ impl Limits {
         self.max_seconds.map(Duration::from_secs_f64)
     }
 
-    /// What holds when these limits are given to a run that has `own`: a time limit alone leaves the others as they are.
+    /// The limits of a run with the limits `own` after these are given to it. A time limit keeps the others.
     pub(super) fn given_to(&self, own: &Self) -> Self {
         if !self.plan_as(&Self::default()) {
             return self.clone();
@@ -89,7 +85,7 @@ impl Limits {
         Self { max_seconds: self.max_seconds.or(own.max_seconds), ..own.clone() }
     }
 
-    /// Whether both shape the same plan. A time limit shapes none.
+    /// Whether both shape the same plan. A time limit does not shape a plan.
     pub(super) fn plan_as(&self, other: &Self) -> bool {
         self.without_time() == other.without_time()
     }

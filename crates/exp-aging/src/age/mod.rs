@@ -1,4 +1,4 @@
-//! `senesce age`: takes a file system to a profile's old age and proves that it got there.
+//! `senesce age`: ages a file system by a profile and checks the result.
 
 mod course;
 mod events;
@@ -38,7 +38,7 @@ use unasked::Unasked;
 pub struct Age {
     course: Course,
     start: Start,
-    /// None: it is closed.
+    /// `None` once it is closed.
     target: Option<MountedTarget>,
     recording: Option<Recording>,
 }
@@ -49,10 +49,10 @@ impl Run for Age {
     const CLAIMS: &'static str = include_str!("../../data/published/verbs/age.claims.toml");
     type Spec = AgeSpec;
     type Event = Event;
-    /// How often the run was given new limits, or time to go on; each time the plan is played until one of them ends it.
+    /// Number of times that the run was given new limits or more time. In each step the plan runs until a limit ends it.
     type Step = usize;
 
-    /// The machine, and the plan. An aging that did not come to its end has no numbers that compare.
+    /// Values of the machine and of the plan. An aging that did not reach its end has no comparable values.
     const NO_MEASURES: &'static [&'static str] = &[
         "environment",
         "layout",
@@ -171,7 +171,6 @@ fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
     }
 }
 
-/// An execution that came to the end of its plan.
 fn whole(executed: Option<&Executed>) -> Option<&Executed> {
     executed.filter(|executed| executed.is_whole())
 }
@@ -192,12 +191,10 @@ fn summary_words(rehearsal: &Rehearsal, found: &Found<'_>) -> String {
     );
     let Some(executed) = found.executed else {
         let reached = found.reached.map_or_else(
-            || "It has not begun.".to_string(),
-            |reached| format!("By its last checkpoint {} operations were done.", reached.operation),
+            || "Not started.".to_string(),
+            |reached| format!("{} operations were done by its last checkpoint.", reached.operation),
         );
-        return format!(
-            "Planned: {planned} The execution has not ended, and nothing of its end was measured. {reached}"
-        );
+        return format!("Planned: {planned} The execution has not ended, and its end was not measured. {reached}");
     };
     format!(
         "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
@@ -217,16 +214,17 @@ fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
     caveats.extend(lost.map(|lost| format!("seconds and operations per second of the execution do not count: {lost}")));
     match spec.data.as_str() {
         "fallocate" => caveats.push(
-            "files were preallocated, not written: their extents are unwritten and read as nothing; use --data write for an image that will be read"
+            "files were preallocated, not written: reading them costs no device I/O; use --data write for an \
+             image that will be read"
                 .into(),
         ),
-        "sparse" => caveats.push("files are sparse: only names and sizes age, no extents".into()),
+        "sparse" => caveats.push("files are sparse: only names and sizes are aged, not extents".into()),
         _ => {}
     }
     if spec.writers > 1 && spec.data == "write" {
         caveats.push(
-            "what the writers wrote in turn waited in the page cache: a file system that allocates late saw whole files, as by one writer; \
-             use --data fallocate for files in pieces"
+            "data of several writers waited in the page cache, and a file system with delayed allocation saw \
+             whole files, as from a single writer; use --data fallocate for fragmented files"
                 .into(),
         );
     }
@@ -250,44 +248,46 @@ fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
 fn compressed_words(ended: Option<&Executed>) -> &'static str {
     match ended {
         Some(_) => {
-            "compressed: the layout is proven equal to that of a full aging on the volumes that were measured (senesce help \
+            "compressed: the layout is proven equal to that of a full aging on the measured volumes (senesce help \
              compressed-aging), not on this one"
         }
         None => {
-            "compressed, and not at its end: how the layout on the way compares with that of a full aging was not measured; go on with \
-             --resume"
+            "compressed and not complete: an intermediate layout was never compared with that of a full aging; \
+             continue with --resume"
         }
     }
 }
 
-/// That the layout saw other files than the plan `made`, in words. It counts our marker with them.
+/// A warning if the layout covers other files than the plan's `made` files and our marker.
 fn other_files(made: u64, seen: u64) -> Option<String> {
     (seen != made + 1).then(|| {
         format!(
-            "{made} files of the plan and the marker of the directory should be there, and {seen} files were seen: the layout is not that \
-             of this aging alone (senesce verify names the files)"
+            "{made} files of the plan and the marker of the directory are expected, but {seen} files were found: \
+             the layout includes other files (senesce verify lists them)"
         )
     })
 }
 
-/// What there is to say of the time scale.
+/// A caveat about the time scale.
 fn clock_words(clock: Clock, pace: Option<f64>, unasked: Unasked) -> Option<String> {
     if !clock.is_none() {
         return unasked.caveat();
     }
     Some(match pace {
         Some(pace) => format!(
-            "aged at {pace} operations per second or fewer: freed blocks came free when the file system committed by its own timers; the \
-             layout is that of this pace and these timers, and block addresses need not repeat (see --pace)"
+            "aged at {pace} operations per second or fewer: freed blocks became available when the file system \
+             committed by its own timers; the layout depends on this pace and these timers, and block addresses \
+             need not repeat (see --pace)"
         ),
-        None => "aged without a clock: freed blocks came free when the file system committed by itself, so that the layout is that of a \
-                 fuller volume, depends on the speed of the machine and does not repeat (see --commit-share)"
+        None => "aged without a clock: freed blocks became available when the file system committed by itself; \
+            the layout resembles that of a fuller volume, depends on the speed of the machine and does not repeat \
+            (see --commit-share)"
             .into(),
     })
 }
 
-/// What the claims are decided on: how far the live files are from the profile. The plan sets these numbers on every file system, so that no
-/// direction is better when agings are compared.
+/// Distances of the live files from the profile, for claims. The plan sets them on every file system, so no direction is better
+/// when agings are compared.
 fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
     let rmse = &executed.measures.rmse;
     let histograms = [("age", rmse.age), ("size", rmse.size), ("depth", rmse.depth)];
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_a_time_scale_of_its_own() {
+    fn pace_is_a_time_scale() {
         let words = |clock, pace| clock_words(clock, pace, Unasked::Of(0));
         assert!(words(Clock::NONE, None).unwrap().starts_with("aged without a clock"));
         let paced = words(Clock::NONE, Some(500.0)).unwrap();
@@ -315,23 +315,23 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_of_the_plan_are_told() {
+    fn files_outside_the_plan_are_reported() {
         assert_eq!(other_files(100, 101), None, "the marker");
         for seen in [100, 107] {
-            assert!(other_files(100, seen).unwrap().contains(&format!("{seen} files were seen")));
+            assert!(other_files(100, seen).unwrap().contains(&format!("{seen} files were found")));
         }
     }
 
     #[test]
-    fn what_is_known_of_a_compressed_layout_is_known_of_its_end() {
+    fn compressed_layout_is_known_only_at_its_end() {
         let of = |stopped_by| match events::tests::executed(stopped_by, 0) {
             Event::Executed(executed) => compressed_words(whole(Some(&executed))),
             _ => "",
         };
         assert!(of("convergence").contains("proven equal"));
         for stopped_by in ["time", "interrupt"] {
-            assert!(of(stopped_by).contains("not at its end") && !of(stopped_by).contains("proven"), "{stopped_by}");
+            assert!(of(stopped_by).contains("not complete") && !of(stopped_by).contains("proven"), "{stopped_by}");
         }
-        assert!(compressed_words(None).contains("not at its end"));
+        assert!(compressed_words(None).contains("not complete"));
     }
 }

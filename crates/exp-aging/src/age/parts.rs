@@ -1,6 +1,3 @@
-//! The parts of a plan: who holds which, and what they amount to together. An undivided plan is its only part; ranks then
-//! share its directories.
-
 use super::course::Course;
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_name, whole_sha256};
@@ -24,7 +21,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// The planners of a share (`None`: everything) of a course, having done what lies below `from`.
+    /// The planners of a share (`None`: everything) of a course, positioned after all operations below `from`.
     pub fn new(course: &Course, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
         let parts = course.spec.parts;
         let numbers = match shard {
@@ -42,7 +39,7 @@ impl Own {
         Interleaved::new(self.parts, own, from, len)
     }
 
-    /// Where they are played, with so many files that grow side by side: the directory itself, or one below it for each part.
+    /// The back ends: the directory itself, or one subdirectory per part. `writers` files are written concurrently.
     pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data, writers: u32) -> Vec<DirectoryBackEnd<'a>> {
         let backend = |(part, planner): &(u32, Planner)| {
             let backend = DirectoryBackEnd::new(planner.plan().clone(), root, data).writers(writers as usize);
@@ -51,13 +48,13 @@ impl Own {
         self.planners.iter().map(backend).collect()
     }
 
-    /// Takes away the files that the planners do not have.
+    /// Removes the files that the planners do not have.
     pub fn clear(&self, backends: &[DirectoryBackEnd<'_>]) -> Result<Vec<Cleared>, AgingError> {
         let parts = self.planners.iter().zip(backends);
         parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
     }
 
-    /// Makes the files that are missing then.
+    /// Creates the files that are missing then.
     pub fn restore(&self, backends: &[DirectoryBackEnd<'_>], cleared: Vec<Cleared>) -> Result<Reconciled, AgingError> {
         let mut all = Reconciled::default();
         for (((_, planner), backend), cleared) in self.planners.iter().zip(backends).zip(cleared) {
@@ -74,7 +71,7 @@ impl Own {
     }
 }
 
-/// How a part stands.
+/// State of a part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PartState {
     part: u32,
@@ -100,11 +97,11 @@ impl PartState {
 
 pub struct Whole {
     pub summary: Summary,
-    /// What ends the plan when nothing ends it earlier.
+    /// The limit that ends the plan unless it stops earlier.
     pub ends_by: &'static str,
     pub measures: Measures,
     pub namespace_sha256: String,
-    /// Digests of the parts; empty where there is one.
+    /// Digests of the parts; empty for an undivided plan.
     pub part_sha256: Vec<String>,
     pub positions: u64,
 }
@@ -131,7 +128,6 @@ impl Whole {
     }
 }
 
-/// What ends a plan that comes to these measures. Where a volume has too few files for a confidence, it is something else.
 fn ends_by(limit: Limit, measures: &Measures, rounding_bound: f64) -> &'static str {
     match limit {
         Limit::Bound => "convergence",
@@ -143,7 +139,7 @@ fn ends_by(limit: Limit, measures: &Measures, rounding_bound: f64) -> &'static s
     }
 }
 
-/// Memory that planners may take, and whose it is.
+/// Memory available to planners, and its source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Memory {
     bytes: Bytes,
@@ -151,30 +147,34 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// That of this machine, or what a control group leaves of it; `None` where the kernel tells neither.
+    /// Memory of this machine or of its control group; `None` if the kernel reports neither.
     pub fn here() -> Option<Self> {
         Self::least(machine::memory_total(), memory_left())
     }
 
     fn least(machine: Option<Bytes>, group: Option<Bytes>) -> Option<Self> {
         let machine = machine.map(|bytes| Self { bytes, whose: "of this machine" });
-        let group = group.map(|bytes| Self { bytes, whose: "that the control group of this process has left" });
+        let group = group.map(|bytes| Self { bytes, whose: "available to the control group of this process" });
         machine.into_iter().chain(group).min_by_key(|memory| memory.bytes)
     }
 }
 
-/// What to say when the planners on this machine take more than a quarter of its `memory`: `ranks` play the plan,
-/// `here` of them on this machine.
+/// A warning if the planners on this machine need more than a quarter of `memory`: `ranks` execute the plan, `here` of them on
+/// this machine.
 pub fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Memory) -> Option<String> {
     let held = if summary.parts > 1 { summary.parts.div_ceil(ranks) } else { 1 };
     let each = summary.planner_bytes(held);
     let needed = Bytes(each.0 * u64::from(here));
     let remedy = match (summary.parts, ranks) {
         (1, 1) => {
-            "divide the plan with --parts and play it by several ranks with --mpi, each of which holds its parts alone"
+            "divide the plan with --parts and run it on several ranks with --mpi; each rank then holds only its \
+             own parts"
         }
-        (1, _) => "divide the plan with --parts, a multiple of the number of ranks: each then holds its parts alone",
-        _ => "play it by more ranks, on more machines",
+        (1, _) => {
+            "divide the plan with --parts, a multiple of the number of ranks; each rank then holds only its \
+            own parts"
+        }
+        _ => "use more ranks on more machines",
     };
     let Memory { bytes, whose } = memory;
     (needed.0 > bytes.0 / 4)
@@ -188,7 +188,7 @@ mod tests {
     use senesce_core::Seed;
 
     #[test]
-    fn much_memory_is_said_with_what_helps() {
+    fn large_plans_warn_with_a_remedy() {
         let profile = Profile::builtin("agrawal").unwrap();
         let spec = PlanSpec { limit: Limit::Overwrites(1.0), ..PlanSpec::new(profile, Bytes::gib(4096), Seed(1)) };
         let part = AgingPlan::new(&spec).unwrap().summary().clone();
@@ -201,18 +201,18 @@ mod tests {
         let scarce = memory(each.0 * 4 - 4);
         let alone = memory_words(&of(1), 1, 1, scarce).unwrap();
         assert!(alone.contains("--parts") && alone.contains("--mpi") && alone.contains(&each.to_string()), "{alone}");
-        // Every rank would hold the whole plan; of 8 parts each of 4 ranks on 2 machines holds two.
+        // Every rank would hold the whole plan. Of 8 parts, each of 4 ranks on 2 machines holds two.
         assert!(memory_words(&of(1), 4, 2, enough).unwrap().contains("--parts, a multiple of the number of ranks"));
         assert_eq!(memory_words(&of(8), 4, 2, memory(each.0 * 16)), None);
-        assert!(memory_words(&of(8), 4, 2, scarce).unwrap().ends_with("play it by more ranks, on more machines"));
+        assert!(memory_words(&of(8), 4, 2, scarce).unwrap().ends_with("use more ranks on more machines"));
     }
 
     #[test]
-    fn the_limit_of_a_control_group_counts_where_it_is_less_than_the_machine_has() {
+    fn control_group_limit_below_machine_memory_counts() {
         let of = |machine, group| Memory::least(machine, group).map(|memory| (memory.bytes, memory.whose));
         let (less, more) = (Some(Bytes::gib(2)), Some(Bytes::gib(8)));
         assert_eq!(of(less, more), Some((Bytes::gib(2), "of this machine")));
-        assert_eq!(of(more, less), Some((Bytes::gib(2), "that the control group of this process has left")));
+        assert_eq!(of(more, less), Some((Bytes::gib(2), "available to the control group of this process")));
         assert_eq!(of(None, None), None);
         assert!(Memory::here().is_some());
     }

@@ -1,5 +1,5 @@
-//! Aging by several ranks. Rank 0 leads: it claims the target, keeps the record and says what to do. Every rank computes
-//! the plan for itself and plays its share of the directories, in step with the others.
+//! Ages with several ranks. Rank 0 claims the target, keeps the record and gives orders. Every rank computes the plan and
+//! executes its share of the directories in step with the others.
 
 use super::Age;
 use super::course::Course;
@@ -23,16 +23,16 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// What rank 0 tells the others to do.
+/// Orders of rank 0 to the others.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
-    /// See whether this directory is the one that rank 0 has.
+    /// Check whether this directory is the one of rank 0.
     Look(Token),
-    /// Play the parts of this course without the target.
+    /// Rehearse the parts of this course without the target.
     Rehearse(Box<Course>),
-    /// Play the plan of this course.
+    /// Execute the plan of this course.
     Age(Box<Assignment>),
-    /// There is nothing more to do.
+    /// Leave: the run is over.
     Leave,
 }
 
@@ -45,15 +45,14 @@ struct Assignment {
     window: u64,
 }
 
-/// Operations in flight for each rank: a round of half of them takes much longer than a message.
+/// Operations in flight per rank: half of them take much longer than a message.
 const WINDOW_OF_A_RANK: u64 = 4096;
-/// How often a rank looks whether its mount is still there.
+/// Interval at which a rank checks that its mount still exists.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
-/// On rank 0: runs `lead`, which ages with this cluster in its hooks. On the others: follows, and gives `None`.
+/// On rank 0: runs `lead`, which ages with this cluster in its hooks. On other ranks: follows orders and returns `None`.
 ///
-/// # Errors
-/// Why `lead` failed, or why another rank ended the run; on every rank the same reason.
+/// # Errors The failure of `lead`, or the reason why another rank ended the run; the same on every rank.
 pub fn run_by_ranks(
     cluster: &Cluster,
     lead: impl FnOnce() -> Result<Outcome, Failure>,
@@ -66,12 +65,12 @@ pub fn run_by_ranks(
     Ok(Some(outcome))
 }
 
-/// Ends the run everywhere, unless it has ended; the reason that all ranks know.
+/// Ends the run on all ranks unless it has ended; returns the reason known to all ranks.
 fn give_up(cluster: &Cluster, failure: Failure) -> Failure {
     if cluster.ending().is_none() {
         cluster.fail(&failure);
     }
-    // Comes back with the end as soon as it is known here.
+    // Returns as soon as this rank knows of the end.
     let Err(ended) = cluster.barrier() else { return failure };
     match ended {
         ClusterError::Ended(ending) if ending.rank != cluster.rank() => ClusterError::Ended(ending).into(),
@@ -93,7 +92,12 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
                 cluster.gather(&rehearsed)?;
             }
             Order::Age(assignment) => {
-                let root = root.as_ref().ok_or_else(|| Failure::usage("aging began before the directory was seen"))?;
+                let root = root.as_ref().ok_or_else(|| {
+                    Failure::usage(
+                        "aging began before the directory was \
+                    checked",
+                    )
+                })?;
                 let share = play(cluster, &assignment, root, &mut |_| {})?;
                 cluster.gather(&(share.row, share.states))?;
             }
@@ -101,7 +105,7 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
     }
 }
 
-/// On rank 0: makes sure that all ranks see `root`, and that the end of a rank enters the record.
+/// On rank 0: checks that all ranks see `root`, and arranges that the failure of a rank is recorded.
 pub fn share(
     cluster: &Cluster,
     root: &ClaimedDirectory,
@@ -110,12 +114,12 @@ pub fn share(
 ) -> Result<(), Failure> {
     if course.spec.writers > 1 {
         return Err(Failure::usage(
-            "--writers: files of one plan grow side by side on one machine; leave it out, or --mpi",
+            "--writers: files of one plan are written concurrently on one machine; omit --writers or --mpi",
         ));
     }
     let mut witness = context.witness()?;
     cluster.on_end(Box::new(move |ending| {
-        // The record itself may lie on what is lost.
+        // The record itself may be on the lost target.
         let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));
     }));
     context.record_now(Event::Ranks(cluster.members()))?;
@@ -136,18 +140,18 @@ pub fn share(
     Ok(())
 }
 
-/// Only a directory is visible on several machines.
+/// Only a directory is visible to several machines.
 pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
     match target.map(str::parse) {
         Some(Ok(TargetSpec::Directory(_))) => Ok(()),
         _ => Err(Failure::usage(
-            "--mpi ages a directory that all ranks see, on a shared or parallel file system; images and devices belong to \
-             one machine",
+            "--mpi ages a directory that all ranks see, on a shared or parallel file system; images and devices \
+             belong to one machine",
         )),
     }
 }
 
-/// On rank 0: has the parts of a course rehearsed, each rank those that it will play.
+/// On rank 0: has each rank rehearse the parts of a course that it will execute.
 pub fn rehearse(cluster: &Cluster, course: &Course, context: &Context<'_, Age>) -> Result<Vec<Rehearsed>, Failure> {
     cluster.broadcast(Some(&Order::Rehearse(Box::new(course.clone()))))?;
     let own = rehearse_own(cluster, course, context.progress, &|| context.interrupt.requested())?;
@@ -164,7 +168,6 @@ fn rehearse_own(
     super::rehearse::rehearse(course, &parts, progress, &|| stop() || cluster.ending().is_some())
 }
 
-/// On rank 0: plays with the others and records.
 pub fn lead(
     cluster: &Cluster,
     execution: &Execution<'_>,
@@ -180,7 +183,7 @@ pub fn lead(
         window,
     }));
     let Order::Age(assignment) = cluster.broadcast(Some(&order))? else {
-        return Err(Failure::new(ExitCode::RunFailed, "an order came back as another"));
+        return Err(Failure::new(ExitCode::RunFailed, "an order was decoded to a different one"));
     };
     let mut watch = Watch::begin(execution, context)?;
     let mut enough = false;
@@ -217,7 +220,6 @@ struct Share {
     states: Vec<PartState>,
 }
 
-/// Plays this rank's share of the plan.
 fn play(
     cluster: &Cluster,
     assignment: &Assignment,
@@ -227,7 +229,7 @@ fn play(
     let spec = &assignment.course.spec;
     let shard = Shard { index: cluster.rank(), count: cluster.size() };
     let mut own = Own::new(&assignment.course, Some(shard), assignment.from)?;
-    // What an undivided plan has once, its directories and its state, is of one rank for all.
+    // The directories and state of an undivided plan belong to one rank for all.
     let answers = spec.parts > 1 || cluster.is_first();
     let backends = own.backends(root, data_mode(&spec.data)?, 1);
     make_ready(cluster, assignment, &own, &backends, answers)?;
@@ -260,8 +262,7 @@ fn play(
     Ok(Share { outcome, row, states })
 }
 
-/// Makes the directories and, where the run was begun before, the files as the planners have them. All ranks wait for each
-/// other.
+/// Creates the directories and, in a continued run, the planners' files. All ranks wait for each other.
 fn make_ready(
     cluster: &Cluster,
     assignment: &Assignment,
@@ -275,7 +276,7 @@ fn make_ready(
     cluster.barrier()?;
     if assignment.continues {
         let cleared = own.clear(backends)?;
-        // What others take away may be the room for what is missing here.
+        // Files removed by other ranks may free the space for files missing here.
         cluster.barrier()?;
         own.restore(backends, cleared)?;
         cluster.barrier()?;
@@ -300,12 +301,11 @@ struct Step<'a> {
     cluster: &'a Cluster,
     root: &'a ClaimedDirectory,
     checked: Mutex<Instant>,
-    /// Why the target is not there any more.
+    /// The reason why the target is no longer available.
     lost: Mutex<Option<AgingError>>,
 }
 
 impl Step<'_> {
-    /// Why the target is not there any more, if it is not.
     fn lost(&self) -> Result<(), AgingError> {
         let lost = self.lost.lock().ok().and_then(|mut lost| lost.take());
         lost.map_or(Ok(()), Err)

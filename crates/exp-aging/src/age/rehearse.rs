@@ -1,4 +1,4 @@
-//! Plays a plan without a target: exact measures and the planning speed, before anything is touched.
+//! Rehearses a plan without a target: exact measures and planning speed before any write.
 
 use super::course::Course;
 use super::events::Rehearsal;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 const BETWEEN_LOOKS: u64 = 1 << 22;
 
-/// What one process rehearsed.
+/// Rehearsal by one process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Rehearsed {
     states: Vec<PartState>,
@@ -17,8 +17,7 @@ pub struct Rehearsed {
     operations: u64,
 }
 
-/// Streams what is left of some parts of a course and measures their ends, one part after the other, so that only one is
-/// in memory.
+/// Streams the rest of some parts of a course and measures their ends, one part at a time to bound memory.
 pub fn rehearse(
     course: &Course,
     parts: &[u32],
@@ -40,7 +39,7 @@ pub fn rehearse(
             if stop() {
                 return Err(Failure::new(
                     ExitCode::Interrupted,
-                    "interrupted while planning; the same command begins it again",
+                    "interrupted while planning; run the same command again",
                 ));
             }
             if planner.operations_done() == reached {

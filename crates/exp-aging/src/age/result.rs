@@ -1,4 +1,4 @@
-//! The machine-readable result: what was measured, and what a plan only comes to.
+//! The JSON result: measured values, or planned values only.
 
 use super::events::{Executed, Rehearsal};
 use super::run;
@@ -7,7 +7,7 @@ use super::{Age, Found, seen};
 use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
-/// Of a record. Before the execution has ended nothing is measured: what the plan comes to is below `planned`.
+/// The result of a record. Before the end of the execution only `planned` has values.
 pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Found<'_>) -> Value {
     let mut value = match found.executed {
         Some(executed) => measures_json(rehearsal, Some(executed)),
@@ -24,7 +24,6 @@ pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Fo
     value
 }
 
-/// What an execution reached or, without one, what the plan comes to.
 pub(super) fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
     let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
     let timed = executed.filter(|executed| executed.lost.is_none());
@@ -88,8 +87,8 @@ const OF_THE_TARGET: [&str; 15] = [
     "peak_rss_bytes",
 ];
 
-/// The same without an end of the execution. Below `planned` no name is that of a measured one, so that a comparison of records takes none
-/// of them for measured.
+/// The result without an end of the execution. Names below `planned` differ from measured ones, so that comparisons of records
+/// ignore them.
 fn unmeasured_json(rehearsal: &Rehearsal) -> Value {
     let mut value = measures_json(rehearsal, None);
     OF_THE_TARGET.iter().for_each(|name| value[*name] = Value::Null);
@@ -117,7 +116,7 @@ mod tests {
     use senesce_core::Silent;
 
     #[test]
-    fn without_an_end_of_the_execution_nothing_is_measured() {
+    fn unfinished_execution_has_no_measured_values() {
         let limits = Limits { max_operations: Some(1000), ..Limits::default() };
         let course = Course::new(AgeSpec { limits, ..age_spec("sparse", None) });
         let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
@@ -127,6 +126,6 @@ mod tests {
         assert_eq!((&value["stopped_by"], &value["planned"]["operations"]), (&json!("not executed"), &json!(1000)));
         assert!(value["planned"]["errors"]["age"].is_number() && value["planned"]["rmse"].is_null());
         let planned_only = measures_json(&rehearsal, None);
-        assert_eq!(planned_only["operations"], 1000, "--plan-only is about nothing else");
+        assert_eq!(planned_only["operations"], 1000, "--plan-only has no measured values");
     }
 }

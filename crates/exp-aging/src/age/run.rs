@@ -1,4 +1,4 @@
-//! The run itself: claim the target, rehearse, execute, look at the layout, close.
+//! Runs an aging: claims the target, rehearses, executes, reads the layout, closes.
 
 use super::course::Course;
 use super::events::{Checkpoint, Event, Rehearsal, Replanned, TimeLimit};
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
 
-/// Plans and measures without a target or a record; the JSON of the contract.
+/// Plans without a target or a record; returns the JSON result.
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
     let course = Course::new(spec.clone());
-    // One part after the other, as if there were a rank for each.
+    // Parts are planned one at a time, as with one rank per part.
     say_memory(&spec.summary()?, spec.parts, 1, progress);
     let parts: Vec<u32> = (0..spec.parts).collect();
     let rehearsed = rehearse(&course, &parts, progress, &|| interrupt.requested())?;
@@ -38,15 +38,14 @@ pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt)
     Ok(value)
 }
 
-/// Continues the run in `path`. Limits that are given replace its own, a time limit alone only its time limit; without any, its
-/// own hold. A run that its time limit stopped goes on.
+/// Continues the run in `path`. Given limits replace its own; a time limit replaces only its time limit. A run that stopped at
+/// its time limit continues.
 ///
-/// # Errors
-/// As a run of the same specification, or limits that cannot be planned for.
+/// # Errors Those of a run with the same specification; limits that no plan can satisfy.
 pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome, Failure> {
     let record = Record::open(path)?;
     if record.plan.kind != "age" {
-        let words = format!("{} is no aging that could be continued; repeat its command", path.display());
+        let words = format!("{} is not an aging that can be continued; run its command again", path.display());
         return Err(Failure::usage(words));
     }
     let spec: AgeSpec = spec_of::<Age>(&record)?;
@@ -60,7 +59,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     conduct::<Age>(&spec, spec.seed, how)
 }
 
-/// What limits that are given ask of a run; `None`: nothing but what it has to do anyway.
+/// The new request that given limits make; `None` if they change nothing.
 fn asked(
     course: Course,
     limits: &Limits,
@@ -72,19 +71,19 @@ fn asked(
         return replanned(course, &limits, recorded).map(Some);
     }
     let has_other_time = limits.max_seconds != course.limits().max_seconds;
-    // What was aged in memory is gone: in the same time it would come no further.
+    // An aging in memory is lost, so it would get no further in the same time.
     let goes_on = was_out_of_time(recorded) && (has_other_time || Start::of(&course.spec, recorded).continues);
     let asks = goes_on || is_partial && has_other_time;
     Ok(asks.then_some(Event::TimeLimit(TimeLimit { max_seconds: limits.max_seconds })))
 }
 
-/// What new limits mean to a run. Limits that cannot be planned for are refused before they enter the record.
+/// The new limits as an event. Limits that no plan can satisfy are refused before they are recorded.
 fn replanned(mut course: Course, limits: &Limits, recorded: &Recorded<Age>) -> Result<Event, Failure> {
     let reached = Start::of(&course.spec, recorded);
     if reached.continues && reached.operation > 0 {
         let replanned = Replanned { operation: reached.operation, limits: limits.clone() };
         course.replans.push(replanned.clone());
-        // Each part has made files of its own by then.
+        // Each part has already created files of its own.
         for part in 0..course.spec.parts {
             course.planner(part)?;
         }
@@ -95,13 +94,12 @@ fn replanned(mut course: Course, limits: &Limits, recorded: &Recorded<Age>) -> R
     Ok(Event::Spec(Box::new(course.spec)))
 }
 
-/// Whether the last execution was stopped by its time limit, and nothing was asked since.
+/// Whether the last execution stopped at its time limit without a later request.
 fn was_out_of_time(recorded: &Recorded<Age>) -> bool {
     rounds(recorded).1
 }
 
-/// How often the run was given something new to do: other limits, or time to go on once it was over. And whether its time is
-/// over now.
+/// The number of requests (other limits, or more time), and whether the time limit has expired now.
 pub fn rounds(recorded: &Recorded<Age>) -> (usize, bool) {
     recorded.events().fold((0, false), |(rounds, is_over), event| match event {
         Event::Replanned(_) | Event::Spec(_) => (rounds + 1, false),
@@ -123,7 +121,7 @@ impl Start {
     pub fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
         let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
         let is_memory = matches!(spec.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Memory { .. })));
-        // An image held in memory is in its file only once it was closed.
+        // An image in memory is written to its file only when it is closed.
         let of_target = |event: &&Event| !matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_));
         let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
         if is_memory || (spec.in_memory && !closed) {
@@ -133,7 +131,6 @@ impl Start {
     }
 }
 
-/// How far the execution came.
 pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
     recorded.events().rev().find_map(|event| match event {
         Event::Checkpoint(checkpoint) => Some(*checkpoint),
@@ -141,8 +138,8 @@ pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
     })
 }
 
-/// Opens the target where the run stopped, or anew. An image that this run makes is its own from then on, also when it ends
-/// before it has aged anything.
+/// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, also if the
+/// run ends before it ages anything.
 pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
     let mut course = Course::of(spec, context.recorded().events());
     let start = Start::of(&course.spec, context.recorded());
@@ -151,7 +148,7 @@ pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Fail
     if start.continues {
         context.progress.say(&format!("continuing after operation {}", start.operation));
     } else if !course.replans.is_empty() {
-        // What earlier parts did is gone with its memory: the run begins anew under its last limits.
+        // The state of earlier parts is lost with the memory: the run starts from operation 0 under its last limits.
         course.spec.limits = course.limits().clone();
         course = Course::new(course.spec);
         context.record_now(Event::Spec(Box::new(course.spec.clone())))?;
@@ -160,7 +157,7 @@ pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Fail
     Ok(Age { course, start, target: Some(target), recording })
 }
 
-/// What an earlier part of the run recorded of the order of writes; of a part that was killed nothing is complete.
+/// The write order recorded by an earlier part of the run; incomplete if a part was killed.
 fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, Failure> {
     match spec.target.as_deref().map(str::parse) {
         Some(Ok(TargetSpec::Image { path, .. })) if spec.record_order && continues => {
@@ -170,12 +167,12 @@ fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, 
     }
 }
 
-/// Closes the target. The order of its writes is complete once it is unmounted, and is kept beside the image.
+/// Closes the target. The order of its writes is complete after the unmount and is stored next to the image.
 fn close(target: MountedTarget, recording: Option<Recording>, context: &mut Context<'_, Age>) -> Result<(), Failure> {
     let (Some(recording), Some(image)) = (recording, target.spec().path().map(Path::to_path_buf)) else {
         return Ok(target.close()?);
     };
-    // The aging is as good without it.
+    // The aging is valid without it.
     match target.close_with(|_| Ok(recording.end()))? {
         Ok(order) => {
             let path = write_order::save(&order, &image)?;
@@ -193,7 +190,7 @@ fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> 
         _ => return open_target(spec, continues, said),
     };
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
-    // A link that leads nowhere is there too, and is not ours to remove.
+    // A dangling link also exists and must not be removed.
     let is_new = path.symlink_metadata().is_err();
     let erase = context.may_erase(image.image())?;
     let opened = open_target(spec, continues, erase);
@@ -220,14 +217,13 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
         ..OpenOptions::default()
     };
     let target = open(&words.parse::<TargetSpec>()?, &options)?;
-    // Other shards of the plan may have begun.
+    // Other shards of the plan may have started.
     if !continues && spec.shard.is_none() {
         clear(target.directory(), erase.as_deref())?;
     }
     Ok(target)
 }
 
-/// Deletes what an earlier plan left in a directory, if its loss was allowed.
 fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failure> {
     let path = directory.path().display();
     let left = leftovers(directory)?;
@@ -244,9 +240,9 @@ fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failur
     Ok(left.iter().try_for_each(Leftover::remove)?)
 }
 
-/// Plays the plan from where the run stopped to its end, or to an interruption.
+/// Executes the plan from the last position to its end or an interruption.
 pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
-    // What is planned and restored first takes of the time limit too.
+    // Planning and restoring count towards the time limit.
     let begun = Instant::now();
     let (course, start) = (&age.course, age.start);
     let Some(target) = &age.target else { return Ok(()) };
@@ -291,16 +287,13 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     }
     context.record_now(Event::Closed(operations))?;
     if warned {
-        let words = format!(
-            "the kernel warned about the target during the run; the record {} says what",
-            context.path().display()
-        );
+        let words =
+            format!("the kernel warned about the target during the run; see the record {}", context.path().display());
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     if is_whole { Ok(()) } else { Err(interrupted()) }
 }
 
-/// The rehearsal of an earlier part of the run, or a new one.
 fn rehearsal(course: &Course, context: &mut Context<'_, Age>) -> Result<Rehearsal, Failure> {
     let earlier = context.recorded().events().rev().find_map(|event| match event {
         Event::Rehearsal(rehearsal) => Some(rehearsal.clone()),
@@ -324,7 +317,7 @@ fn rehearsal(course: &Course, context: &mut Context<'_, Age>) -> Result<Rehearsa
     Ok(rehearsal)
 }
 
-/// Says how much memory `here` of the `ranks` that play a plan will take, where it is much.
+/// Warns if the `here` ranks on this machine need much memory.
 fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
     let words = Memory::here().and_then(|memory| memory_words(summary, ranks, here, memory));
     if let Some(words) = words {
@@ -339,7 +332,6 @@ fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>
     Ok(warned)
 }
 
-/// Most memory of this process so far, in bytes.
 pub fn peak_rss_bytes() -> u64 {
     senesce_sys::memory::peak_resident_bytes().unwrap_or(0)
 }

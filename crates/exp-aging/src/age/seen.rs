@@ -1,4 +1,4 @@
-//! The layout at the end of an aging, in the numbers by which agings are compared.
+//! The layout at the end of an aging, as values to compare.
 
 use super::events::{LayoutSeen, ModelledRead};
 use senesce_core::{Better, Failure, Measurement};
@@ -8,7 +8,7 @@ use senesce_layout::{FileRuns, Layout, LayoutSummary, Options};
 use senesce_runs::measurements::MODELLED;
 use senesce_volume::MountedTarget;
 
-/// The reference disk and solid-state drive.
+/// The reference disk and SSD.
 const DRIVES: [&str; 2] = ["st500dm002", "850-evo"];
 
 pub(super) fn see(target: &MountedTarget) -> LayoutSeen {
@@ -24,7 +24,7 @@ fn examined(target: &MountedTarget) -> Result<(LayoutSummary, Vec<ModelledRead>)
     Ok((layout.summary, read_times(&layout.runs.unwrap_or_default())?))
 }
 
-/// Reading what was preallocated and not written takes no time, and is not recorded.
+/// Reading preallocated, unwritten extents takes no time, so it is not recorded.
 fn read_times(files: &FileRuns) -> Result<Vec<ModelledRead>, Failure> {
     let order = Order::Readdir.of(files);
     let mut reads = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn contradiction(seen: &LayoutSeen) -> Option<String> {
     seen.layout.as_ref().and_then(LayoutSummary::contradiction).or_else(of_reads)
 }
 
-/// What the aging left behind, each number with unit and direction.
+/// Values of the layout, with unit and direction.
 pub(super) fn measurements(seen: &LayoutSeen) -> Vec<Measurement> {
     let Some(layout) = &seen.layout else { return Vec::new() };
     let extents = layout.extents as f64 / layout.files as f64;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layout_numbers_have_a_direction_and_are_judged() {
+    fn layout_values_have_a_direction() {
         let layout: LayoutSummary = serde_json::from_value(senesce_layout_summary()).unwrap();
         let reads = vec![ModelledRead { drive: "st500dm002".into(), seconds: 3.5 }];
         let found = measurements(&LayoutSeen { layout: Some(layout), problem: String::new(), read_times: reads });

@@ -1,4 +1,4 @@
-//! Room: what a plan needs on its file system and below it, asked before the first file and watched while it is played.
+//! Checks the space that a plan needs before the first file, and watches it during the execution.
 
 use super::events::Rehearsal;
 use super::spec::AgeSpec;
@@ -7,12 +7,12 @@ use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_volume::FileSystem;
 use std::path::Path;
 
-/// Refuses a plan that the file system below `root` cannot hold, naming the largest fullness that it can.
+/// Refuses a plan that the file system below `root` cannot hold; the error names the largest possible fullness.
 pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
     let summary = &rehearsal.summary;
     let stat = rustix::fs::statvfs(root).map_err(|errno| {
         let words = senesce_core::failure::errno_message(&errno.into());
-        Failure::new(ExitCode::RunFailed, format!("ask for the free space in {}: {words}", root.display()))
+        Failure::new(ExitCode::RunFailed, format!("cannot read the free space in {}: {words}", root.display()))
     })?;
     let free = if senesce_core::environment::is_root() { stat.f_bfree } else { stat.f_bavail } * stat.f_frsize;
     let (content, overhead) = needed(rehearsal);
@@ -29,7 +29,7 @@ pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
         )));
     }
     let inodes = files(summary) + u64::from(summary.directories);
-    // btrfs and others without a fixed number of inodes say 0.
+    // btrfs and other file systems without a fixed number of inodes report 0.
     if stat.f_files > 0 && inodes > stat.f_ffree {
         return Err(Failure::usage(format!(
             "the plan needs {inodes} inodes, the file system has {}: make it with more (ext4: --mkfs-options '-N {}')",
@@ -40,8 +40,8 @@ pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bytes of files where the plan is fullest, none where they are sparse; and one block for each directory and 64 bytes of directory
-/// entry for each file.
+/// Bytes of files at the maximum fullness, 0 for sparse files; and one block per directory and 64 bytes of directory entry per
+/// file.
 fn needed(rehearsal: &Rehearsal) -> (u64, u64) {
     let summary = &rehearsal.summary;
     let is_sparse = rehearsal.course.as_ref().is_some_and(|course| course.spec.data == "sparse");
@@ -49,12 +49,11 @@ fn needed(rehearsal: &Rehearsal) -> (u64, u64) {
     (content as u64, u64::from(summary.directories) * 4096 + files(summary) * 64)
 }
 
-/// Most files that live at once; no more than are made.
 fn files(summary: &Summary) -> u64 {
     summary.files_at_most.min(summary.creates)
 }
 
-/// What playing a plan writes to an image, at most; `None`: all of it may be written.
+/// Upper bound of the bytes that a plan writes to an image; `None`: possibly all of it.
 pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
     match &*spec.data {
         "write" => None,
@@ -62,8 +61,8 @@ pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
     }
 }
 
-/// What a plan writes where files are preallocated or sparse: log or journal whole, what the file system keeps of each group, and
-/// inodes and names. `None`: not known of this file system, or blocks are overwritten and so are written after all.
+/// Bytes written for preallocated or sparse files: the whole log or journal, metadata of each block group, inodes and names.
+/// `None` if unknown for the file system, or if blocks are overwritten and thus written after all.
 pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Option<Bytes> {
     let (capacity, files) = (summary.capacity.0, summary.files_at_most);
     let known = file_system.entry().metadata.filter(|_| !summary.rewrites)?;
@@ -72,25 +71,25 @@ pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Opti
 }
 
 const SLACK: u64 = 64 << 20;
-/// The space that is left when a run stops: what the kernel has still to write back must have a place.
+/// Free space at which a run stops, so that the kernel can write back the rest.
 const RESERVE: u64 = 256 << 20;
 
-/// Stops a run whose host is about to have no space left, at `operation` of `len`.
+/// Stops a run at `operation` of `len` if its host is about to run out of space.
 pub fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
     let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
     match free {
         Some(free) if free.0 < reserve => Err(Failure::new(
             ExitCode::RunFailed,
             format!(
-                "stopped after operation {operation} of {len}: {free} are left for the image to grow into (memory, or the file \
-                 system that it lies in); make space and go on with --resume"
+                "stopped after operation {operation} of {len}: {free} are left for the image to grow into \
+                 (memory, or the file system that it lies in); make space and continue with --resume"
             ),
         )),
         _ => Ok(()),
     }
 }
 
-/// What ended an execution; where the file system was full, with what the plan had on it.
+/// Adds the planned state of a full file system to the error that ended an execution.
 pub fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root: &Path) -> Failure {
     if !error.is_full() {
         return error.into();
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_needs_room_for_what_it_makes_alone() {
+    fn unwritten_files_need_space_for_metadata_only() {
         let sparse = needed(&rehearsed("sparse"));
         assert_eq!(sparse.0, 0, "files without blocks");
         assert!(sparse.1 < Bytes::gib(1).0, "directories and names of 1000 files: {}", sparse.1);
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_stops_before_the_host_is_full() {
+    fn run_stops_before_the_host_is_full() {
         let needed = Some(Bytes::gib(4));
         assert!(watch(None, needed, 1, 2).is_ok());
         assert!(watch(Some(Bytes::gib(1)), needed, 1, 2).is_ok());

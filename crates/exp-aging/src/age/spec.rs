@@ -1,4 +1,4 @@
-//! What the user asked of `senesce age`, complete and comparable.
+//! The specification of `senesce age`.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -18,60 +18,59 @@ use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One aging, from words to numbers. Everything here shapes the result, so two runs with equal specifications are the
-/// same run.
+/// The specification of an aging. Every field shapes the result, so runs with equal specifications are the same run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgeSpec {
-    /// The target as the user wrote it; `None` for a plan without a target.
+    /// The target as given by the user; `None` for a plan without a target.
     pub target: Option<String>,
     /// Name of a built-in profile, or a file.
     pub profile: String,
-    /// BLAKE3 of the profile's content: a changed file is another run.
+    /// BLAKE3 hash of the profile's content: a changed file is another run.
     pub profile_hash: String,
-    /// Declared size; `None`: the target's own.
+    /// Declared size; `None`: the size of the target.
     pub size: Option<Bytes>,
-    /// Target fullness; `None`: the profile's own, else 0.8.
+    /// Target fullness; `None`: the profile's, else 0.8.
     pub fullness: Option<f64>,
     /// Root seed.
     pub seed: Seed,
     /// Which files are replaced.
     pub churn: Churn,
-    /// Sizes drawn inside their bins.
+    /// Draw sizes inside their bins.
     pub spread_sizes: bool,
-    /// What becomes of size bins that cannot fit.
+    /// How to handle files larger than the volume.
     pub truncate: Truncate,
-    /// How much of each age class is played; `None`: all of it.
+    /// The executed share of each age class; `None`: everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
-    /// When it ends.
+    /// Limits that end the aging.
     #[serde(flatten)]
     pub limits: Limits,
-    /// The file system to make.
+    /// File system to make.
     pub file_system: Option<FileSystem>,
     /// More options for mkfs.
     pub mkfs_options: String,
     /// Mount options.
     pub mount_options: String,
-    /// Hold the image in memory while aging.
+    /// Keep the image in memory while aging.
     pub in_memory: bool,
-    /// How files get their content.
+    /// How files get their content: `fallocate`, `write` or `sparse`.
     pub data: String,
     /// Record the order of the last writes of the image's blocks.
     #[serde(default, skip_serializing_if = "is_false")]
     pub record_order: bool,
-    /// fsync after every so many creates; 0: never.
+    /// fsync after this number of creates; 0: never.
     pub fsync_every: u64,
-    /// When the file system has to commit.
+    /// When the file system must commit.
     #[serde(flatten)]
     pub clock: Clock,
-    /// Operations per second, at most; `None`: as fast as the machine.
+    /// Maximum operations per second; `None`: unlimited.
     pub pace: Option<f64>,
     /// Worker threads.
     pub threads: usize,
-    /// Files held open that grow side by side.
+    /// Files that are kept open and grow concurrently.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub writers: u32,
-    /// This machine's part of the directories: (part, parts).
+    /// This machine's share of the directories: (part, parts).
     pub shard: Option<(u32, u32)>,
     /// Parts that the plan is divided into.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -82,43 +81,43 @@ fn one() -> u32 {
     1
 }
 
-// Serde wants a reference.
+// Serde passes a reference.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-// Serde wants a reference.
+// Serde passes a reference.
 fn is_one(parts: &u32) -> bool {
     *parts == 1
 }
 
 impl AgeSpec {
-    /// The profile, if it is still the one that was hashed.
+    /// Loads the profile and compares its hash.
     ///
-    /// # Errors
-    /// There is no such profile, it cannot be read, or it is not the one that was hashed.
+    /// # Errors The profile was not found, cannot be read or has changed.
     pub fn load_profile(&self) -> Result<Profile, Failure> {
         let profile = Profile::load(&self.profile)?;
         let hash = profile_hash(&profile);
         if !self.profile_hash.is_empty() && hash != self.profile_hash {
-            let words =
-                format!("profile {} has changed since the run began; put the former file back to go on", self.profile);
+            let words = format!(
+                "profile {} has changed since the run began; restore the previous file to continue",
+                self.profile
+            );
             return Err(Failure::usage(words));
         }
         Ok(profile)
     }
 
-    /// The declared size: as given, of the image to be made, or of the device.
+    /// The declared size: as given, of the image to make, or of the device.
     ///
-    /// # Errors
-    /// A usage error when neither `size` nor the target says it; the device cannot be opened.
+    /// # Errors A usage error when neither `size` nor the target has a size; the device cannot be opened.
     pub fn capacity(&self) -> Result<Bytes, Failure> {
         self.size.map_or_else(|| self.own_size(), Ok)
     }
 
     fn own_size(&self) -> Result<Bytes, Failure> {
         let needs = |what: &str| {
-            Failure::usage(format!("{what}: say how large the volume is with --size, for example --size 1G"))
+            Failure::usage(format!("{what}: give the size of the volume with --size, for example --size 1G"))
         };
         let Some(target) = &self.target else { return Err(needs("a plan without a target")) };
         match target.parse::<TargetSpec>()? {
@@ -133,25 +132,27 @@ impl AgeSpec {
         }
     }
 
-    /// Refuses a compression of files that fill only a part of their volume, or overfill it, by what the plan declares: layouts were
-    /// measured at a fullness of whole volumes.
+    /// Refuses compression if the files fill only a part of their volume: layouts were measured on whole volumes.
     fn check_whole_volume(&self) -> Result<(), Failure> {
         let (Some(declared), Ok(own)) = (self.size, self.own_size()) else { return Ok(()) };
         if declared == own {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "--compress with --size {declared} on a target of {own}: it was measured on volumes that are as full as the plan says; leave \
-             --size out, or age it in full"
+            "--compress with --size {declared} on a target of {own}: compression was measured only on whole \
+             volumes; omit --size, or age it in full"
         )))
     }
 
-    /// The same compressed as far as that is certified for its profile and file system.
+    /// The specification with the strongest compression certified for its profile and file system.
     pub fn compressed(mut self) -> Result<Self, Failure> {
         let file_system = self.file_system.ok_or_else(|| {
             Failure::usage(match self.target {
                 None => "--compress: name the file system with --fs",
-                Some(_) => "--compress: what else lies beside a directory shapes its layout; age an image or a device",
+                Some(_) => {
+                    "--compress: other files on the file system of a directory shape its layout; age an \
+                    image or a device"
+                }
             })
         })?;
         self.check_whole_volume()?;
@@ -192,11 +193,12 @@ impl AgeSpec {
         self.limits.plan(self.parts, &make)
     }
 
-    /// Refuses what cannot go together.
+    /// Refuses conflicting options.
     fn check_together(&self, profile: &Profile) -> Result<(), Failure> {
         if self.data == "sparse" && profile.changes.iter().any(|row| row.overwrites > 0.0) {
             return Err(Failure::usage(format!(
-                "profile {} overwrites files in place, and --data sparse gives them no blocks: take --data fallocate or write",
+                "profile {} overwrites files in place, and --data sparse gives them no blocks: use --data \
+                 fallocate or write",
                 profile.name
             )));
         }
@@ -208,58 +210,56 @@ impl AgeSpec {
         if self.threads > 1 {
             refused(
                 "--threads",
-                "one thread writes to all files in turn, so that the same pieces lie side by side every time",
+                "one thread writes to all files in turn, so that the same pieces are adjacent every time",
             )
         } else if self.parts > 1 || self.shard.is_some() {
-            refused("--parts or --shard", "files of one plan grow side by side, on one machine")
+            refused("--parts or --shard", "files of one plan are written concurrently on one machine")
         } else if self.data == "sparse" {
-            refused("--data sparse", "sparse files have no pieces; take --data fallocate or write")
+            refused("--data sparse", "sparse files have no pieces; use --data fallocate or write")
         } else {
             Ok(())
         }
     }
 
-    /// The operations of one part from the first, planned to the limits.
+    /// A planner of one part under the limits, before its first operation.
     ///
-    /// # Errors
-    /// As [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; nothing can be planned with these values
-    /// ([`senesce_aging::AgingError`] names which).
+    /// # Errors Those of [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; [`senesce_aging::AgingError`] names
+    /// values that cannot be planned.
     pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
         Ok(self.plan_of(part)?.operations())
     }
 
-    /// The numbers of the plan before the first operation; they are the same for every part.
+    /// The totals of the plan, the same for every part.
     pub fn summary(&self) -> Result<Summary, Failure> {
         let part = self.plan_of(0)?.summary().clone();
         let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
         whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
     }
 
-    /// Whether the order of writes can be recorded, if it is to be.
+    /// Checks that the order of writes can be recorded if requested.
     ///
-    /// # Errors
-    /// A usage error for files without written blocks, and for a target that is no image.
+    /// # Errors A usage error for files without written blocks, and for a target that is not an image.
     pub fn check_recording(&self) -> Result<(), Failure> {
         if !self.record_order {
             return Ok(());
         }
         if self.data != "write" {
-            return Err(Failure::usage(
-                "--record-order needs --data write: other files have no blocks that are written",
-            ));
+            return Err(Failure::usage("--record-order needs --data write: other files have no written blocks"));
         }
         match self.target.as_deref().map(str::parse) {
             Some(Ok(TargetSpec::Image { .. })) => Ok(()),
-            _ => Err(Failure::usage("--record-order is for images: the order is kept beside the file, as IMAGE.order")),
+            _ => Err(Failure::usage(
+                "--record-order is for images: the order is stored next to the file, as \
+                IMAGE.order",
+            )),
         }
     }
 
-    /// What the counts of all parts together mean.
     pub fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
         Ok(self.plan_of(0)?.measures(self.parts, tally))
     }
 
-    /// Says in `plan` what the run will do.
+    /// Adds the actions of the run to `plan`.
     pub fn describe(&self, mut plan: Plan, summary: &Summary) -> Plan {
         let target = self.target.as_deref().unwrap_or("-");
         if let Some(file_system) = self.file_system {
@@ -270,7 +270,7 @@ impl AgeSpec {
             plan.step(self.clock.to_string(), target);
         }
         if self.writers > 1 {
-            plan.step(format!("let {} files grow side by side", self.writers), target);
+            plan.step(format!("write {} files concurrently", self.writers), target);
         }
         if summary.changes {
             plan.step("append to, truncate, overwrite and rename files at the rates of the profile", target);
@@ -288,8 +288,8 @@ impl AgeSpec {
         plan
     }
 
-    /// Bytes of content, and of metadata where that is all that most operations write. Overwriting in place writes whatever became of
-    /// the content before; a file that is cut later is longer at first.
+    /// Bytes of content and metadata to write. An overwrite in place also writes content that was not written before, and a
+    /// truncated file is longer at first.
     fn bytes_to_write(&self, summary: &Summary) -> (u64, u64) {
         let changes = &summary.changes_expected;
         match &*self.data {
@@ -298,7 +298,7 @@ impl AgeSpec {
         }
     }
 
-    /// As in memory, on ext4 where it is not said, and a gigabyte of content a second; no less than the pace allows.
+    /// Assumes ext4 in memory if unknown, and 1 GiB of content per second; at least the time that the pace requires.
     fn estimate_seconds(&self, summary: &Summary, content: u64) -> f64 {
         let file_system = self.file_system.unwrap_or(FileSystem::Ext4);
         let operations = summary.t_end + summary.changes_expected.all();
@@ -307,22 +307,20 @@ impl AgeSpec {
     }
 }
 
-/// BLAKE3 of the profile in its canonical form.
 pub fn profile_hash(profile: &Profile) -> String {
     let text = serde_json::to_vec(profile).unwrap_or_default();
     blake3::hash(&text).to_hex().as_str()[..16].to_string()
 }
 
-/// `confidence=0.95` of `--until`.
+/// Parses `confidence=0.95` of `--until`.
 ///
-/// # Errors
-/// A usage error for another word, and for what is no probability above 0 and below 1.
+/// # Errors A usage error for other text, and for a number outside of 0 to 1.
 pub fn parse_until(text: &str) -> Result<f64, Failure> {
     let wrong = |problem: String| Failure::usage(format!("--until {text}: {problem}"));
     let (name, value) =
         text.split_once('=').ok_or_else(|| wrong("write confidence=P, for example confidence=0.95".into()))?;
     if name != "confidence" {
-        return Err(wrong(format!("there is no '{name}'{}", suggest(name, ["confidence"]))));
+        return Err(wrong(format!("unknown limit '{name}'{}", suggest(name, ["confidence"]))));
     }
     match value.parse::<f64>() {
         Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
@@ -330,10 +328,9 @@ pub fn parse_until(text: &str) -> Result<f64, Failure> {
     }
 }
 
-/// `i/n` of `--shard`, i from 0.
+/// Parses `i/n` of `--shard`, with i from 0.
 ///
-/// # Errors
-/// A usage error for what is not two numbers, the first below the second.
+/// # Errors A usage error unless both are numbers and the first is smaller.
 pub fn parse_shard(text: &str) -> Result<(u32, u32), Failure> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     match parts {

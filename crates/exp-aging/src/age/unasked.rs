@@ -1,5 +1,4 @@
-//! Commits that the file system made beside what the run asked for, over all of its parts: each goes on where the one before it
-//! ended.
+//! Counts commits that the run did not request, over all of its parts. Each part continues where the previous one ended.
 
 use super::Event;
 
@@ -8,7 +7,7 @@ pub(super) enum Unasked {
     /// The file system does not count its commits, or nothing was executed.
     Unknown,
     Of(u64),
-    /// In the parts that came to an end; one was killed, and its count with it.
+    /// Commits in the parts that completed; another part was killed with its count.
     AtLeast(u64),
 }
 
@@ -28,8 +27,8 @@ impl Unasked {
                     goes_on = true;
                 }
                 Event::Checkpoint(checkpoint) if checkpoint.operation > 0 => goes_on = false,
-                // The run begins: what was aged before, in memory, is gone with its commits. What is not in memory goes on at the first
-                // operation where nothing is known to be done.
+                // The run starts from operation 0: the commits of an earlier aging in memory do not matter. An aging that is
+                // not in memory may also continue at operation 0 if no later checkpoint exists.
                 Event::Checkpoint(_) if !goes_on => (ended, begun) = (Vec::new(), 1),
                 _ => {}
             }
@@ -37,7 +36,7 @@ impl Unasked {
         Self::counted(&ended, begun)
     }
 
-    /// Of the parts that came to an end, of so many that began.
+    /// The sum of the parts that completed; `begun` parts were started.
     fn counted(ended: &[Option<u64>], begun: usize) -> Self {
         match ended.iter().copied().sum::<Option<u64>>() {
             Some(commits) if !ended.is_empty() && ended.len() >= begun => Self::Of(commits),
@@ -62,8 +61,8 @@ impl Unasked {
             }
         };
         Some(format!(
-            "the file system committed {times} beside what the run asked for (its own timer, a full journal, or a sync by somebody else \
-             on this machine): the same plan may end in another layout"
+            "the file system committed {times} in addition to the requested commits (its own timer, a full \
+             journal, or a sync by another process); the same plan may end in another layout"
         ))
     }
 }
@@ -83,25 +82,25 @@ mod tests {
     }
 
     #[test]
-    fn what_went_on_counts_and_what_began_anew_does_not() {
+    fn continued_parts_count_and_restarts_do_not() {
         let first = [checkpoint(0), checkpoint(700), executed(4)];
         let went_on = [Event::Reconciled(Reconciled::default()), checkpoint(700), checkpoint(900), executed(2)];
         assert_eq!(Unasked::of(first.iter().chain(&went_on)), Unasked::Of(6));
-        // An image in memory is gone once the run is interrupted.
+        // An image in memory is lost when the run is interrupted.
         let anew = [checkpoint(0), checkpoint(900), executed(2)];
         assert_eq!(Unasked::of(first.iter().chain(&anew)), Unasked::Of(2));
     }
 
     #[test]
-    fn a_part_that_was_killed_before_its_first_later_checkpoint_is_not_forgotten() {
+    fn killed_part_without_later_checkpoint_is_not_forgotten() {
         let killed = [checkpoint(0)];
         let reconciled = Event::Reconciled(Reconciled::default());
         let went_on = [reconciled, checkpoint(0), checkpoint(0), checkpoint(900), executed(2)];
         assert_eq!(Unasked::of(killed.iter().chain(&went_on)), Unasked::AtLeast(2));
-        // Stopped before anything was done, but after a commit of others.
+        // Stopped before any operation, but after a commit by another process.
         let stopped = [checkpoint(0), checkpoint(0), executed(1)];
         assert_eq!(Unasked::of(stopped.iter().chain(&went_on)), Unasked::Of(3));
-        // In memory, after a part that went on, it begins anew.
+        // An image in memory: it starts again after a part that continued.
         let anew = [checkpoint(0), checkpoint(800), executed(5)];
         assert_eq!(Unasked::of(went_on.iter().chain(&anew)), Unasked::Of(5));
     }
@@ -112,11 +111,11 @@ mod tests {
         assert_eq!(Unasked::counted(&[Some(4), None], 2), Unasked::Unknown);
         assert_eq!((Unasked::counted(&[], 1), Unasked::counted(&[None], 1)), (Unasked::Unknown, Unasked::Unknown));
         assert_eq!(Unasked::counted(&[Some(0)], 1).caveat(), None);
-        assert!(Unasked::Of(6).caveat().unwrap().contains("committed 6 times beside what the run asked for"));
+        assert!(Unasked::Of(6).caveat().unwrap().contains("committed 6 times in addition to the requested commits"));
     }
 
     #[test]
-    fn a_part_that_was_killed_leaves_no_number() {
+    fn killed_part_has_no_exact_count() {
         let killed = Unasked::counted(&[Some(0)], 2);
         assert_eq!((killed, killed.commits()), (Unasked::AtLeast(0), None));
         assert!(killed.caveat().unwrap().contains("0 times or more (a part of the run was killed"));

@@ -1,4 +1,4 @@
-//! `senesce verify`: compares a target with what its record says it holds.
+//! `senesce verify`: compares a target with its record.
 
 use super::Age;
 use super::course::Course;
@@ -13,29 +13,28 @@ use senesce_volume::{CheckReport, OpenOptions, TargetSpec, visit};
 use serde::Serialize;
 use std::path::Path;
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Serialize)]
 pub struct Verification {
-    /// Whether everything is as the record says.
+    /// Whether everything matches the record.
     pub good: bool,
     /// The files.
     pub files: VerifyReport,
-    /// The file system's own checker; `None` with the reason in `not_checked`.
+    /// Result of the file system's checker; `None` with the reason in `not_checked`.
     pub file_system: Option<CheckReport>,
-    /// Why the file system was not checked.
+    /// Reason why the file system was not checked.
     pub not_checked: String,
 }
 
-/// Verifies the target of the run in `path`.
+/// Verifies the target of the run in `path`. Differences are part of the result, not errors.
 ///
-/// # Errors
-/// A usage error when `path` is no aging, its execution has not ended, or its target was in memory; the record, the
-/// profile or the target cannot be read; the target is in use. That something differs is no error: it is in the result.
+/// # Errors A usage error when `path` is not an aging, its execution has not ended, or its target was in memory; the record,
+/// the profile or the target cannot be read; the target is in use.
 pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Failure> {
     let record = Record::open(path)?;
     let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     if record.plan.kind != "age" {
-        return Err(words("is no aging"));
+        return Err(words("is not an aging"));
     }
     let recorded = Recorded::<Age>::of(&record)?;
     let course = Course::of(&spec_of::<Age>(&record)?, recorded.events());
@@ -54,11 +53,11 @@ pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Fail
     progress.phase("replaying the plan and comparing files", 0, "");
     let files = files(&course, position, mounted.mount_point())?;
     let (file_system, not_checked) = match target {
-        TargetSpec::Directory(_) => (None, "a directory's file system is in use by others".to_string()),
+        TargetSpec::Directory(_) => (None, "the file system of a directory is in use by other programs".to_string()),
         _ => {
             progress.phase("checking the file system", 0, "");
             let report = mounted.check_file_system()?;
-            let reason = if report.is_none() { "this file system has no checker here" } else { "" };
+            let reason = if report.is_none() { "this machine has no checker for this file system" } else { "" };
             (report, reason.to_string())
         }
     };
@@ -67,8 +66,8 @@ pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Fail
     Ok(Verification { good, files, file_system, not_checked })
 }
 
-/// Whether nothing was executed behind the last end of an execution: a run that was interrupted, resumed and then killed
-/// has an end, but checkpoints behind it.
+/// Whether no operation followed the last end of an execution. A run that was interrupted, resumed and then killed has an end
+/// with later checkpoints.
 fn execution_ended(recorded: &Recorded<Age>) -> bool {
     let last = recorded.events().rev().find_map(|event| match event {
         Event::Executed(_) => Some(true),
@@ -78,7 +77,6 @@ fn execution_ended(recorded: &Recorded<Age>) -> bool {
     last == Some(true)
 }
 
-/// Compares the files of all parts, one part after the other, with what the course had made below a position.
 fn files(course: &Course, position: u64, top: &Path) -> Result<VerifyReport, Failure> {
     let spec = &course.spec;
     let data = data_mode(&spec.data)?;

@@ -1,4 +1,4 @@
-//! How fast a plan is played: on each file system, by one thread and by two, with blocks allocated alone and written.
+//! Measures how fast a plan is executed: on each file system, with one and two threads, with allocated and with written blocks.
 
 use super::{AgeConvergence, Step, named, plan_of};
 use rand::seq::SliceRandom;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A profile, played on a file system.
+/// A profile that was executed on a file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Executed {
     pub(super) profile: String,
@@ -18,27 +18,27 @@ pub struct Executed {
     pub(super) seconds: f64,
 }
 
-/// How a plan is played.
+/// Parameters of an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Pace {
-    /// On a fresh one in memory.
+    /// On a fresh file system in memory.
     pub fs: FileSystem,
-    /// Threads that play it.
+    /// Worker threads.
     pub threads: usize,
-    /// What becomes of the content.
+    /// How files get their content.
     pub data: Data,
-    /// Which time, from 0.
+    /// Repetition, from 0.
     pub repeat: u32,
 }
 
 /// The profile whose rate is measured: the one with the fewest operations.
 const RATED: &str = "meyer";
-/// On a volume of this size, so that it can be written several times.
+/// A small volume, so that it can be written several times.
 const SIZE: Bytes = Bytes(400_000_000);
 const FULLNESS: f64 = 0.8;
 
-/// All of them, so many times, each time in an order of its own: what the machine does meanwhile falls on none of them alone.
+/// All combinations, each `repeats` times and in random order, so that background load affects none of them systematically.
 pub fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
     let ways = [(1, Data::Fallocate), (2, Data::Fallocate), (2, Data::Write)];
     let mut order = seed.stream("age-convergence/rates");
@@ -57,7 +57,7 @@ pub fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
 }
 
 impl Pace {
-    /// That of the profiles that are played in full.
+    /// Parameters for the profiles that are executed in full.
     pub fn of_play(threads: usize) -> Self {
         Self { fs: FileSystem::Ext4, threads, data: Data::Fallocate, repeat: 0 }
     }
@@ -68,17 +68,16 @@ impl Pace {
         self.play_plan(&plan, RATED, context)
     }
 
-    /// Plays a plan to its end.
+    /// Executes a plan to its end.
     ///
-    /// # Errors
-    /// The image cannot be made or closed, an operation fails, or the user stops it.
+    /// # Errors The image cannot be made or closed, an operation fails, or the user interrupts the run.
     pub fn play_plan(
         &self,
         plan: &Arc<AgingPlan>,
         name: &str,
         context: &Context<'_, AgeConvergence>,
     ) -> Result<Executed, Failure> {
-        // Metadata and the journal need space beside the declared size.
+        // Metadata and the journal need space in addition to the declared size.
         let size = Bytes(plan.spec().capacity.0.div_ceil(1 << 20) * (1152 << 10));
         let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(self.fs))?;
         let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), self.data);
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_round_has_all_ways_once_in_an_order_of_its_own() {
+    fn every_round_has_all_combinations_in_random_order() {
         let found = steps(3, Seed(7));
         let names: Vec<String> = found.iter().map(|one| serde_json::to_string(&one.step).unwrap()).collect();
         let rounds: Vec<Vec<String>> = names

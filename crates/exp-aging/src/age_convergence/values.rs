@@ -1,4 +1,4 @@
-//! The values that claims about convergence are decided on.
+//! Values for the claims about convergence.
 
 use super::{Executed, Pace, PlayedOut};
 use senesce_aging::plan::BLOCK;
@@ -6,7 +6,7 @@ use senesce_aging::{AgingPlan, Data};
 use senesce_core::analysis::Better;
 use senesce_core::{Bytes, Finite, Measurement};
 
-/// How far fullness may be from its target: 1 %, or the largest file over the size.
+/// Allowed deviation of the fullness: 1 %, or the largest file over the size.
 pub fn allowance(plan: &AgingPlan) -> f64 {
     let summary = plan.summary();
     let cut = summary.truncated.iter().map(|truncated| truncated.bytes).chain(summary.empty_sizes.iter().copied());
@@ -66,10 +66,10 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
 /// The rate of a short aging, which is repeated on each file system.
 pub const RATE: &str = "aging rate";
 
-/// The rate of a profile that is played once in full, at another size.
+/// The rate of a profile that is executed once in full, at another size.
 pub const RATE_IN_FULL: &str = "aging rate in full";
 
-/// How fast a plan was played in memory, as [`RATE`] or [`RATE_IN_FULL`]: both may be of one profile.
+/// The rate of an execution in memory, as [`RATE`] or [`RATE_IN_FULL`], because both may use one profile.
 pub fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measurement> {
     let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
     let one = Measurement::new(metric, "operations/s", Better::Higher, rate.get()).ok()?;
@@ -87,7 +87,7 @@ mod tests {
     use senesce_core::{Level, Verdict};
     use senesce_runner::Run;
 
-    /// A plan that meets everything it promises.
+    /// A plan that meets every requirement.
     fn planned() -> PlayedOut {
         PlayedOut {
             profile: "agrawal".into(),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_that_are_met_before_the_bound_or_after_it_speak_against_it() {
+    fn ages_met_before_or_after_the_bound_contradict_it() {
         let claim = "converges-at-the-bound";
         assert_eq!(verdict(claim, &planned()), Verdict::Supported);
         assert_eq!(verdict(claim, &PlayedOut { ages_met: Some(550_110), ..planned() }), Verdict::NotSupported);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_depths_are_judged_all_the_way() {
+    fn size_and_depth_errors_count_throughout_the_plan() {
         let claim = "sizes-and-depths-follow";
         assert_eq!(verdict(claim, &planned()), Verdict::Supported);
         assert_eq!(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_of_an_earlier_version_does_not_tell_is_not_met() {
+    fn missing_values_of_earlier_versions_are_not_met() {
         let mut event = serde_json::to_value(planned()).unwrap();
         let told = event.as_object_mut().unwrap();
         for name in ["rmse_size_fill", "rmse_depth_fill", "rmse_size_greatest", "rmse_depth_greatest", "ages_met"] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fill_is_judged_by_each_histogram() {
+    fn fill_is_checked_by_each_histogram() {
         let found = measurements(&PlayedOut { rmse_size_fill: Some(0.001), rmse_depth_fill: Some(0.0), ..planned() });
         let of = |histogram: &str| {
             let is = |one: &&Measurement| one.condition.get("phase").is_some_and(|phase| phase == "fill");

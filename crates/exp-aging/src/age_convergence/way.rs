@@ -1,4 +1,4 @@
-//! What a plan goes through on its way: how far its histograms are from the profile, and when its ages are met.
+//! Follows a plan: the distance of its histograms from the profile, and when its ages are met.
 
 use super::AgeConvergence;
 use senesce_aging::measure::Rmse;
@@ -27,11 +27,11 @@ pub fn greatest(way: &[Waypoint], error: fn(&Rmse) -> f64) -> f64 {
     way.iter().map(|point| error(&point.rmse)).fold(0.0, f64::max)
 }
 
-/// Longer plans that are tried where the ages of one are not met at its end; the longest is twice as long.
+/// Number of longer plans to try if the ages are not met at the end; the longest is twice as long.
 const LONGER_PLANS: u64 = 10;
 
-/// Operations at the first moment on the way at which the ages are as near to the profile as whole files allow. Where there is none,
-/// those of the first longer plan that ends so; twice as many as the plan has where no longer one does either.
+/// Operations after which the ages are first as close to the profile as whole files allow. If that never happens, the
+/// operations of the first longer plan that ends so, or twice those of the plan.
 pub fn operations_until_met(
     plan: &AgingPlan,
     way: &[Waypoint],
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_moment_and_the_greatest_error_count() {
+    fn first_match_and_maximum_error_count() {
         let point =
             |operations, age, depth| Waypoint { operations, overwrites: 0.0, rmse: Rmse { age, size: 0.0, depth } };
         let way = [point(100, 0.3, 0.0), point(200, 0.01, 0.002), point(300, 0.02, 0.001), point(400, 0.0, 0.0)];

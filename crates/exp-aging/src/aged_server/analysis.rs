@@ -1,5 +1,5 @@
-//! Figures normalised to the fresh first file system, and changes by age beside the published ones. Whether a published change is
-//! seen, the claims decide.
+//! Figures relative to the fresh first file system, and changes by age with the published ones. Claims decide whether a
+//! published change is supported.
 
 use senesce_core::Failure;
 use senesce_core::analysis::*;
@@ -33,11 +33,11 @@ pub(super) fn analyse(results: &Results, variant: &str, csv: &str) -> Result<Ana
     Ok(analysis)
 }
 
-/// Published values that a metric can be held against.
+/// Published values for comparison with a metric.
 struct Published<'a> {
     variant: &'a str,
     drives: &'static [&'static str],
-    /// Whether the metric is the time of an operation, where the published one is operations over time.
+    /// Whether the metric is the time of an operation, while the published one is operations per time.
     inverse: bool,
     values: &'a [PublishedValue],
 }
@@ -52,7 +52,7 @@ impl<'a> Published<'a> {
         Self { variant, drives, inverse: metric.starts_with(DRIVE_TIME), values }
     }
 
-    /// Least and greatest published change of throughput (percent), for each drive with a value.
+    /// Minimum and maximum published change of throughput (percent), for each drive with a value.
     fn changes(&self, fs: &str) -> impl Iterator<Item = (&'static str, f64, f64)> {
         self.drives.iter().filter_map(move |drive| {
             let condition = format!("{} {drive} {fs}", self.variant);
@@ -61,7 +61,7 @@ impl<'a> Published<'a> {
         })
     }
 
-    /// A published change of throughput as a change of this metric.
+    /// Converts a published change of throughput to a change of this metric.
     fn converted(&self, change: f64) -> f64 {
         if self.inverse { percent(1.0 / (1.0 + change / 100.0)) } else { change }
     }
@@ -99,7 +99,7 @@ fn slug(metric: &str) -> String {
     metric.replace([',', ' ', '/'], "-")
 }
 
-/// Bars relative to the fresh first file system, with the raw values on them; `None` without that one.
+/// Bars relative to the fresh first file system, labelled with the raw values; `None` if it was not measured.
 fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     let base = cells.iter().find(|cell| cell.id.fs == 0 && cell.id.state == 0 && cell.has_bar())?.middle()?.0;
     let series = results.spec.state.iter().enumerate().map(|(state, spec)| {
@@ -118,7 +118,7 @@ fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         id: format!("normalised-{}", slug(&cells[0].what.metric)),
         title: format!("{} relative to fresh {first}", senesce_study::capitalised(&cells[0].what.metric)),
         caption: format!(
-            "Geometric means, with the 95 % interval of each bar from 5 values on. The labels on the bars are the \
+            "Geometric means. Bars with 5 or more values have a 95 % interval. The labels on the bars are the \
              values in {}.",
             cells[0].what.unit
         ),
@@ -144,7 +144,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// What age does to every file system, beside what was published for a drive of the same class.
+/// Changes by age on every file system, with the published changes on a drive of the same class.
 fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Option<Figure> {
     let mut all = Vec::new();
     for (state, spec) in results.spec.state.iter().enumerate().skip(1) {

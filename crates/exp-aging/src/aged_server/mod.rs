@@ -1,5 +1,5 @@
-//! What the two experiments on aged servers share: one study per run, of the file systems of a published comparison, fresh
-//! and aged by two profiles (technical report CMU-PDL-16-105, the sections on the Btrfs and the F2FS papers).
+//! Shared by the two experiments on aged servers: one study per run, with the file systems of a published comparison, fresh and
+//! aged by two profiles (technical report CMU-PDL-16-105, the sections on the Btrfs and the F2FS papers).
 
 mod analysis;
 
@@ -24,7 +24,7 @@ pub trait Server: 'static {
     const PAGE: &'static str;
     const PUBLISHED: &'static str;
     const CLAIMS: &'static str;
-    /// Factors for the number of files at each level. Quick has as many as fit beside the aged files.
+    /// Factors for the number of files at each level. At level quick as many as fit next to the aged files.
     const FILES: [f64; 3];
 }
 
@@ -34,14 +34,14 @@ pub struct Aged<S>(Matrix, PhantomData<S>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// That of the Btrfs paper.
+    /// The comparison of the Btrfs paper.
     BtrfsPaper,
-    /// That of the F2FS paper.
+    /// The comparison of the F2FS paper.
     F2fsPaper,
 }
 
 impl Variant {
-    /// Its name in the table of published values.
+    /// Name in the table of published values.
     fn name(self) -> &'static str {
         match self {
             Self::BtrfsPaper => "btrfs-paper",
@@ -49,7 +49,7 @@ impl Variant {
         }
     }
 
-    /// Its file systems in the order of its figures; the first is the one that results are normalised to.
+    /// The file systems in the order of its figures. Results are relative to the first one.
     fn file_systems(self) -> &'static [&'static str] {
         match self {
             Self::BtrfsPaper => &["ext4", "xfs", "btrfs"],
@@ -62,7 +62,7 @@ impl Variant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drive {
-    /// The first that the comparison has.
+    /// The first drive of the comparison.
     Auto,
     /// The disk drive.
     Hdd,
@@ -116,7 +116,7 @@ impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Published<T> 
     }
 }
 
-/// Sizes and fullness as published: variant, drive, size, fullness.
+/// Published sizes and fullness: variant, drive, size, fullness.
 const PUBLISHED_VOLUMES: [(Variant, Drive, Bytes, f64); 4] = [
     (Variant::BtrfsPaper, Drive::Hdd, Bytes(100_000_000_000), 0.8),
     (Variant::BtrfsPaper, Drive::Ssd, Bytes(59_000_000_000), 0.7),
@@ -124,7 +124,7 @@ const PUBLISHED_VOLUMES: [(Variant, Drive, Bytes, f64); 4] = [
     (Variant::F2fsPaper, Drive::Ssd120, Bytes(100_000_000_000), 0.7),
 ];
 
-/// What is measured.
+/// Volumes, agings and workload of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -234,12 +234,11 @@ impl<S: Server> Experiment for Aged<S> {
     }
 }
 
-/// The default, and none as published.
+/// With the default clock and without one, as published.
 fn with_and_without() -> Vec<CommitShare> {
     vec![CommitShare::DEFAULT, CommitShare::NONE]
 }
 
-/// What a state is called: agings with the default clock have no word for it.
 fn state_name(profile: &str, commit_share: CommitShare) -> String {
     match commit_share {
         CommitShare::DEFAULT => format!("aged by {profile}"),
@@ -282,7 +281,7 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
             personality: S::PERSONALITY.into(),
             scale: Some(spec.scale_files),
             seconds: Some(spec.time.seconds()),
-            // Filebench's threads have 10 MiB each: a hundred of them would leave nothing of the limit for the page cache.
+            // Filebench's threads have 10 MiB each by default: a hundred of them would use up the limit of the page cache.
             set: BTreeMap::from([("memsize".into(), "1m".into())]),
             ..WorkloadSpec::default()
         }],
@@ -293,7 +292,7 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     Ok(study)
 }
 
-/// The memory limit for all, and the guest for what this kernel lacks.
+/// The cells: the memory limit for all, and the guest for file systems that this kernel lacks.
 fn cells(systems: &[&str], memory: Option<Bytes>) -> Vec<CellSpec> {
     let limited = memory.map(|_| CellSpec { memory, ..CellSpec::default() });
     let f2fs =
@@ -301,7 +300,7 @@ fn cells(systems: &[&str], memory: Option<Bytes>) -> Vec<CellSpec> {
     limited.into_iter().chain(f2fs).collect()
 }
 
-/// Size and fullness, as said or as published for the drive.
+/// Size and fullness, as given or as published for the drive.
 fn volume(spec: &Spec) -> Result<(Bytes, f64), Failure> {
     let fits = |drive: Drive| spec.drive == Drive::Auto || spec.drive == drive;
     let published = PUBLISHED_VOLUMES.iter().find(|one| one.0 == spec.variant && fits(one.1));
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_level_is_as_published() {
+    fn paper_level_is_as_published() {
         let spec = paper(|_| {}).unwrap();
         assert_eq!((spec.size, spec.state[1].fullness), (Bytes(100_000_000_000), Some(0.8)));
         assert_eq!(spec.workload[0].seconds, Some(600.0));
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn f2fs_runs_in_the_guest_and_everything_else_here() {
+    fn f2fs_runs_in_the_guest_and_others_on_the_host() {
         let spec = paper(|spec| spec.variant = Variant::F2fsPaper).unwrap();
         let in_guest: Vec<bool> = (0..3).map(|fs| spec.guest_kernel(fs, 1, "fileserver").is_some()).collect();
         assert_eq!(in_guest, [false, false, true]);

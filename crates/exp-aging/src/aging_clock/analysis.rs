@@ -1,4 +1,4 @@
-//! Cells, figures and the table of the clock.
+//! Cells, figures and tables of the aging clock.
 
 use super::{Aged, Spec, apart, finest};
 use crate::aged_image::SeenLayout;
@@ -26,19 +26,19 @@ pub struct Cell {
     free_extents: f64,
     free_extents_least: u64,
     free_extents_most: u64,
-    /// All agings at full speed have the same layout in every number. One alone is compared with nothing.
+    /// Whether all agings at full speed have identical layout values; `null` for a single aging.
     identical: Option<bool>,
-    /// How far free extents lie from those of the first aging at most, in percent.
+    /// Maximum difference of free extents from the first aging, in percent.
     spread_percent: Option<f64>,
-    /// The same of the aging that was slowed.
+    /// The same difference for the slowed aging.
     slowed_percent: Option<f64>,
     slowed_identical: Option<bool>,
     cpu_seconds: f64,
-    /// Processor time over that of the agings without a clock.
+    /// CPU time relative to the agings without a clock.
     cost: Option<f64>,
-    /// Commits of the finest share over those of this one.
+    /// Commits of the smallest share over those of this one.
     saved_factor: Option<f64>,
-    /// Whether the layout is proven equal to that of the finest share, which is not compared with itself.
+    /// Whether the layout is proven equal to that of the smallest share; `null` for the smallest share itself.
     equivalent: Option<bool>,
     is_finest: bool,
 }
@@ -138,7 +138,7 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     }
 }
 
-/// One line per file system over operations per commit; agings without a clock lie at the number of all operations.
+/// One line per file system over operations per commit. Agings without a clock are placed at the number of all operations.
 fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
     let figure = |id: &str, title: &str, axis: Axis, value: &dyn Fn(&Cell) -> f64| {
         let series = spec.fs.iter().map(|fs| {
@@ -239,7 +239,6 @@ mod tests {
         Aged { step: Step { profile: "agrawal".into(), fs: FileSystem::Ext4, share, repeat, slowed: false }, image }
     }
 
-    /// Column `name` of the only share that agings were made at.
     fn told(agings: &[Aged], name: &str) -> Value {
         let spec = AgingClock::defaults(Level::Smoke);
         let table = analyse(&spec, agings).tables.remove(0);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn one_aging_is_identical_with_nothing() {
+    fn single_aging_is_not_compared() {
         let first = aged(CommitShare::NONE, 0, 50);
         assert_eq!(told(std::slice::from_ref(&first), "identical"), "too few agings");
         assert_eq!(told(std::slice::from_ref(&first), "spread (%)"), Value::Null);
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_finest_share_is_not_proven_equal_to_itself() {
+    fn smallest_share_is_not_compared_with_itself() {
         let agings: Vec<Aged> = (0..8).map(|repeat| aged(CommitShare::DEFAULT, repeat, 50)).collect();
         assert_eq!(told(&agings, "equal to the smallest share"), Value::Null);
     }

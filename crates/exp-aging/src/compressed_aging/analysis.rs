@@ -1,4 +1,4 @@
-//! Cells, the figure and the table of compressed agings.
+//! Cells, figures and tables of compressed agings.
 
 use super::certificate::{self, Cell};
 use super::{Aged, AgingKind, Spec};
@@ -9,7 +9,6 @@ use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde_json::json;
 
-/// All cells, profile by profile, from the lowest ceiling to the highest.
 pub(super) fn cells(spec: &Spec, agings: &[Aged]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for profile in &spec.profiles {
@@ -23,7 +22,6 @@ pub(super) fn cells(spec: &Spec, agings: &[Aged]) -> Vec<Cell> {
     cells
 }
 
-/// The cells of one profile on one file system, from the highest ceiling to the lowest.
 fn of_profile(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem) -> Vec<Cell> {
     let own: Vec<&Aged> = agings.iter().filter(|aged| aged.step.profile == profile && aged.step.fs == fs).collect();
     let layouts = |kind: AgingKind| -> Vec<&SeenLayout> {
@@ -61,7 +59,7 @@ fn of_profile(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem) -> Ve
 /// Fewer agings prove nothing.
 const LEAST_AGINGS: usize = 8;
 
-/// From the highest ceiling down, as long as layouts are equal: below the first that is not nothing counts.
+/// Goes from the highest maximum down while layouts are equal. Below the first unequal one nothing is certified.
 fn certify(cells: &mut [Cell]) {
     let mut holds = true;
     for cell in cells {
@@ -70,8 +68,8 @@ fn certify(cells: &mut [Cell]) {
     }
 }
 
-/// The greatest factor that is certified, of each profile on each file system; 1 where none is. Where too little was compared to
-/// certify anything, or the reference does not stand still, there is no value.
+/// The largest certified factor of each profile on each file system; 1 if none. Without a value if too few agings were compared
+/// or the reference is not stationary.
 pub(super) fn greatest_factors(spec: &Spec, cells: &[Cell]) -> Vec<Measurement> {
     let factor = |(profile, fs): (&String, &FileSystem)| {
         let own = || cells.iter().filter(move |cell| cell.profile == *profile && cell.file_system == fs.name());
@@ -105,7 +103,7 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     }
 }
 
-/// Extents per file over those of full agings, by the operations that are saved.
+/// Extents per file relative to full agings, over the operations saved.
 fn figure(spec: &Spec, cells: &[Cell], fs: FileSystem) -> Figure {
     let series = spec.profiles.iter().map(|profile| {
         let own = cells.iter().filter(|cell| cell.profile == *profile && cell.file_system == fs.name());
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_certified_below_a_ceiling_that_is_not_equal() {
+    fn nothing_is_certified_below_an_unequal_maximum() {
         let (yes, no) = ((Some(true), 8, None), (Some(false), 8, None));
         assert_eq!(certified(&[yes, yes, no, yes]), [true, true, false, false]);
         assert_eq!(certified(&[no, yes]), [false, false]);
@@ -233,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn that_all_operations_are_needed_is_judged_by_what_is_certified() {
+    fn need_for_all_operations_depends_on_certified_factors() {
         let kept = Cell { certified: true, ..cell(4.0, Some(true), 8, None) };
         let lost = cell(2.0, Some(false), 8, None);
         assert_eq!(verdict(&[kept, lost.clone()]), Verdict::NotSupported);
-        // Equal below a ceiling that is not equal: not certified.
+        // Equal below an unequal maximum: not certified.
         assert_eq!(verdict(&[cell(1.0, Some(true), 8, None), lost.clone()]), Verdict::Supported);
         assert_eq!(verdict(&[lost]), Verdict::Supported);
         assert_eq!(verdict(&[cell(1.0, Some(true), 2, None)]), Verdict::NotTestable, "too few agings");
@@ -245,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn few_agings_or_a_reference_that_moves_certify_nothing() {
+    fn few_agings_or_a_moving_reference_certify_nothing() {
         assert_eq!(certified(&[(Some(true), 7, None)]), [false]);
         assert_eq!(certified(&[(None, 8, None)]), [false]);
         assert_eq!(certified(&[(Some(true), 8, Some(false))]), [false]);

@@ -1,4 +1,4 @@
-//! How far a profile on a file system may be compressed: what `reproduce compressed-aging` has measured, and nothing else.
+//! Limits of compression for a profile on a file system, only from measurements of `reproduce compressed-aging`.
 
 use crate::equal_layouts::Comparison;
 use senesce_aging::{Compression, Profile};
@@ -6,53 +6,53 @@ use senesce_core::{Bytes, Failure};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 
-/// What was measured of one profile on one file system at one ceiling: an entry of `cells` in the experiment's result.
+/// Measurements of one profile on one file system at one maximum: an entry of `cells` in the experiment's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Name of the profile.
+    /// Profile.
     pub profile: String,
-    /// Name of the file system.
+    /// File system.
     pub file_system: String,
     /// Size of the images.
     pub size: Bytes,
-    /// Their fullness.
+    /// Fullness of the images.
     pub fullness: f64,
     /// Worker threads of an aging.
     pub threads: u32,
-    /// How often the live files were replaced in each age class at most.
+    /// Maximum turnovers of the live files in each age class.
     pub turnovers: f64,
-    /// Operations that a compressed aging stands for, over those that it plays.
+    /// Operations that a compressed aging represents over those that it executes.
     pub saved_factor: f64,
-    /// Agings of each kind, the fewer.
+    /// Agings of each kind, the smaller number.
     pub agings: usize,
-    /// Whether the reference, where it was not played to its end, looks the same at half of its length.
+    /// Whether a reference that was not executed to its end has the same layout at half of its length.
     pub stationary: Option<bool>,
-    /// Whether every number of the layout is proven equal; `None` where too few agings were compared.
+    /// Whether every layout value is proven equal; `None` if too few agings were compared.
     pub equivalent: Option<bool>,
-    /// Whether it holds here and at all higher ceilings that were tried.
+    /// Whether this holds here and at all higher maxima.
     pub certified: bool,
-    /// Each number.
+    /// Comparison of each layout value.
     pub numbers: Vec<Comparison>,
 }
 
-/// The cells that were measured for this version, as the experiment printed them.
+/// The measured cells for this version, as printed by the experiment.
 const MEASURED: &str = include_str!("../../data/compressed-aging.json");
-/// A certificate reaches so far around the fullness that it was measured at.
+/// A certificate covers this distance from the measured fullness.
 const FULLNESS_REACH: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted<'a> {
-    /// Built-in profile, as the user named it.
+    /// Built-in profile, as named by the user.
     pub profile: &'a str,
     pub file_system: FileSystem,
     pub size: Bytes,
     pub fullness: f64,
     pub threads: u32,
-    /// Whether clock, churn, sizes and content are those of the agings that were measured.
+    /// Whether clock, churn, sizes and content are those of the measured agings.
     pub as_measured: bool,
 }
 
-/// The strongest compression that is certified for what is wanted.
+/// The strongest certified compression for these agings.
 pub fn certified(wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     let cells: Vec<Cell> = serde_json::from_str(MEASURED)
         .map_err(|error| Failure::usage(format!("data/compressed-aging.json: {error}")))?;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_certified_compression_of_the_largest_size_is_taken() {
+    fn strongest_certified_compression_of_the_largest_size_is_used() {
         let cells = [cell(512, 1.0, 7.5, true), cell(1024, 4.0, 2.9, true), cell(1024, 2.0, 4.7, false)];
         assert_eq!(choose(&cells, &wanted()).unwrap().turnovers, 4.0);
         let parallel = [Cell { threads: 2, ..cell(1024, 2.0, 4.7, true) }, cell(1024, 4.0, 2.9, true)];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_refused_with_the_reason() {
+    fn unmeasured_cases_are_refused_with_the_reason() {
         let cells = [cell(512, 4.0, 2.9, true), cell(2048, 4.0, 2.9, false)];
         let refused = |wanted: Wanted<'_>| choose(&cells, &wanted).unwrap_err().to_string();
         assert!(refused(wanted()).contains("not certified"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cells_of_this_version_can_be_read_and_hold_what_they_say() {
+    fn committed_cells_are_readable_and_consistent() {
         let cells: Vec<Cell> = serde_json::from_str(MEASURED).unwrap();
         for cell in cells {
             assert!(Profile::builtin(&cell.profile).is_ok());

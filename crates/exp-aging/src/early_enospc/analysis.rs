@@ -1,4 +1,4 @@
-//! Fills as tables and figures.
+//! Tables and figures of the fills.
 
 use super::{Fill, Spec, error, holds};
 use senesce_core::Table;

@@ -1,4 +1,4 @@
-//! A volume in memory: filled with one file, punched, and filled with small ones.
+//! Fills a volume in memory with one file, punches holes into it, and fills it with small files.
 
 use super::{Fill, Mark, Spec, Step};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -36,7 +36,6 @@ pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fil
     Ok(fill)
 }
 
-/// Fills the volume; stops as often as is asked for and looks what the rule says.
 fn watch(
     spec: &Spec,
     step: Step,
@@ -100,7 +99,7 @@ fn punch(path: &Path, holes: u64, every: u64) -> Result<(), Failure> {
     for index in 0..length / BLOCK / every {
         match fallocate(&file, mode, index * every * BLOCK, holes * BLOCK) {
             Ok(()) => {}
-            // btrfs frees nothing of an extent that is used in part, and writing that down takes metadata.
+            // btrfs frees nothing of a partly used extent, and recording the hole needs metadata space.
             Err(Errno::NOSPC) => break,
             Err(errno) => return Err(failed("punch a hole into", path)(errno.into())),
         }

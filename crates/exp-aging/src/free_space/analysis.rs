@@ -1,4 +1,4 @@
-//! Figures and table of free space.
+//! Figures and tables of free space.
 
 use super::{Natural, large_from, large_share};
 use senesce_core::analysis::*;
@@ -18,7 +18,7 @@ pub(super) fn figure(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural
         let mut seen = 0;
         let mut points = vec![(free.buckets.first().map_or(4096.0, |one| one.from_bytes as f64), 0.0)];
         for bucket in &free.buckets {
-            // Sizes without any extent are flat: the line rises within its bucket only.
+            // The line is flat across sizes without extents: it rises only within its bucket.
             if points.last().is_some_and(|last| last.0 < bucket.from_bytes as f64) {
                 points.push((bucket.from_bytes as f64, seen as f64 / total * 100.0));
             }

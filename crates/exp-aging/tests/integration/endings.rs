@@ -1,5 +1,3 @@
-//! What is told of agings that failed, were stopped, or went on: nothing that was only planned as if it were measured.
-
 use super::ranks::{make_target, spec};
 use senesce_aging::Clock;
 use senesce_core::analysis::Table;
@@ -22,7 +20,7 @@ fn limited(spec: AgeSpec, seconds: f64) -> AgeSpec {
     AgeSpec { limits: Limits { max_seconds: Some(seconds), ..Limits::default() }, ..spec }
 }
 
-/// An aging that failed at a file in the middle of its plan.
+/// An aging that failed in the middle of its plan.
 fn failed(room: &Path) -> Record {
     let (aged, out) = (room.join("aged"), room.join("run"));
     let spec = spec(&aged);
@@ -46,12 +44,12 @@ fn figures(analysis: &Analysis) -> Vec<&str> {
 }
 
 #[test]
-fn a_failed_aging_shows_its_plan_as_a_plan() {
+fn failed_aging_shows_its_plan_as_a_plan() {
     let temporary = tempfile::tempdir().unwrap();
     let record = failed(temporary.path());
     let analysis = analyse::<Age>(&record).unwrap();
     assert!(analysis.title.ends_with("an aging by the profile agrawal that has not ended"), "{}", analysis.title);
-    assert!(analysis.summary.contains("nothing of its end was measured"), "{}", analysis.summary);
+    assert!(analysis.summary.contains("its end was not measured"), "{}", analysis.summary);
     assert_eq!(analysis.tables[0].id, "plan");
     let done = ["operations done", "execution (s)"];
     assert!(names(&analysis.tables[0]).iter().all(|name| name.starts_with("planned ") || done.contains(name)));
@@ -67,7 +65,7 @@ fn a_failed_aging_shows_its_plan_as_a_plan() {
 }
 
 #[test]
-fn a_run_that_was_killed_after_it_went_on_is_not_reported_as_it_was_before() {
+fn run_killed_after_continuing_does_not_report_its_previous_end() {
     let temporary = tempfile::tempdir().unwrap();
     let (spec, out) = (limited(spec(&temporary.path().join("aged")), 0.0), temporary.path().join("run"));
     let stopped = age(&spec, &out).analysis;
@@ -80,7 +78,7 @@ fn a_run_that_was_killed_after_it_went_on_is_not_reported_as_it_was_before() {
     }
     let killed = analyse::<Age>(&Record::open(&out).unwrap()).unwrap();
     assert_eq!(killed.tables[0].id, "plan");
-    assert!(killed.summary.ends_with("By its last checkpoint 4096 operations were done."), "{}", killed.summary);
+    assert!(killed.summary.ends_with("4096 operations were done by its last checkpoint."), "{}", killed.summary);
     assert!(killed.tables.iter().all(|table| table.id != "layout"));
 }
 
@@ -89,7 +87,7 @@ fn number(result: &Value, key: &str) -> f64 {
 }
 
 #[test]
-fn the_rate_is_that_of_all_parts_of_a_run() {
+fn rate_covers_all_parts_of_a_run() {
     let temporary = tempfile::tempdir().unwrap();
     let (spec, out) = (limited(spec(&temporary.path().join("aged")), 0.0), temporary.path().join("run"));
     age(&spec, &out);
@@ -101,7 +99,7 @@ fn the_rate_is_that_of_all_parts_of_a_run() {
 }
 
 #[test]
-fn the_rate_of_a_shard_is_that_of_its_own_operations() {
+fn rate_of_a_shard_covers_its_own_operations() {
     let temporary = tempfile::tempdir().unwrap();
     let spec = AgeSpec { shard: Some((0, 4)), ..spec(&temporary.path().join("aged")) };
     let own = spec.planner(0).unwrap().filter(|operation| operation.file.directory % 4 == 0).count() as f64;
@@ -111,7 +109,7 @@ fn the_rate_of_a_shard_is_that_of_its_own_operations() {
 }
 
 #[test]
-fn a_time_limit_decides_no_claim() {
+fn time_limit_decides_no_claim() {
     let temporary = tempfile::tempdir().unwrap();
     let spec = limited(spec(&temporary.path().join("aged")), 0.0);
     let stopped = age(&spec, &temporary.path().join("run")).analysis;
@@ -121,16 +119,16 @@ fn a_time_limit_decides_no_claim() {
 }
 
 #[test]
-fn a_plan_that_is_done_when_its_time_is_over_came_to_its_end() {
+fn plan_done_at_its_time_limit_is_complete() {
     let temporary = tempfile::tempdir().unwrap();
     let limits = Limits { max_operations: Some(500), max_seconds: Some(0.0), ..Limits::default() };
-    // One round: no commit ends it early.
+    // A single round, so that no commit ends it early.
     let spec = AgeSpec { limits, clock: Clock::NONE, ..spec(&temporary.path().join("aged")) };
     assert_eq!(age(&spec, &temporary.path().join("run")).analysis.result["stopped_by"], "operations");
 }
 
 #[test]
-fn a_confidence_that_is_not_reached_did_not_stop_the_plan() {
+fn unreached_confidence_does_not_stop_the_plan() {
     let of = |size: Bytes| {
         let limits = Limits { confidence: Some(0.95), ..Limits::default() };
         let spec = AgeSpec { limits, size: Some(size), target: None, ..spec(Path::new("none")) };

@@ -1,5 +1,5 @@
-//! Aging and loads by several ranks, which live in this process: the same files as one process, resumed by others, a
-//! directory that is not shared, more ranks than directories.
+//! Agings and loads on several ranks in this process: the same files as one process, continuation by others, a directory that
+//! is not shared, more ranks than directories.
 
 use senesce_aging::parts::whole_sha256;
 use senesce_aging::{Churn, Clock, Profile, Truncate};
@@ -50,7 +50,6 @@ pub fn make_target(spec: &AgeSpec) {
     std::fs::create_dir_all(spec.target.as_deref().unwrap()).unwrap();
 }
 
-/// Every rank in a thread of its own; what rank 0 gives.
 fn together<T: Send>(
     ranks: u32,
     interrupt: &Interrupt,
@@ -59,7 +58,7 @@ fn together<T: Send>(
     let results: Vec<Result<Option<T>, Failure>> = std::thread::scope(|scope| {
         let start = |(rank, transport): (usize, _)| {
             let (body, interrupt) = (&body, if rank == 0 { interrupt.clone() } else { Interrupt::new() });
-            // Hosts of their own: the ranks of one process cannot be told apart by their process.
+            // Separate host names, because the ranks of one process cannot be distinguished by process.
             let hello = Hello { host: format!("node{rank}"), ..Hello::of_this_process("1", "test") };
             scope.spawn(move || {
                 let timing = Timing { grace: Duration::from_secs(20), ..Timing::default() };
@@ -88,7 +87,7 @@ fn age_alone(spec: &AgeSpec, out: &Path) -> Outcome {
     conduct::<Age>(spec, spec.seed, &Conduct::quietly(out)).unwrap()
 }
 
-/// Interrupts a run once something of a phase is done.
+/// Interrupts a run after some progress in a phase.
 struct StopWithin {
     phase: &'static str,
     begun: AtomicBool,
@@ -125,7 +124,7 @@ fn is_as_recorded(run: &Path) {
 }
 
 #[test]
-fn any_number_of_ranks_leaves_the_files_of_one_process() {
+fn any_number_of_ranks_makes_the_files_of_one_process() {
     let temporary = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::new();
     let one = age_alone(&spec(&temporary.path().join("one")), &temporary.path().join("run1"));
@@ -142,7 +141,7 @@ fn any_number_of_ranks_leaves_the_files_of_one_process() {
 }
 
 #[test]
-fn a_plan_in_parts_has_the_same_files_for_any_ranks_threads_and_plans_alone() {
+fn plan_in_parts_has_the_same_files_for_any_ranks_threads_and_separate_plans() {
     let temporary = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::new();
     let divided = |target: &Path, threads| {
@@ -175,7 +174,7 @@ fn a_plan_in_parts_has_the_same_files_for_any_ranks_threads_and_plans_alone() {
 }
 
 #[test]
-fn a_volume_too_small_for_its_parts_is_refused_with_the_size_that_is_enough() {
+fn volume_too_small_for_its_parts_is_refused_with_the_minimum_size() {
     let planned = |size| AgeSpec { size: Some(size), parts: 5, ..spec(Path::new("/tmp/aged")) }.summary();
     let refused = planned(Bytes::mib(5)).unwrap_err().to_string();
     assert!(refused.starts_with("cannot plan: each of 5 parts: "), "{refused}");
@@ -184,12 +183,12 @@ fn a_volume_too_small_for_its_parts_is_refused_with_the_size_that_is_enough() {
 }
 
 #[test]
-fn an_interrupted_run_is_resumed_by_another_number_of_ranks() {
+fn interrupted_run_is_resumed_by_another_number_of_ranks() {
     resume_by_others(1);
 }
 
 #[test]
-fn an_interrupted_run_in_parts_is_resumed_by_another_number_of_ranks() {
+fn interrupted_run_in_parts_is_resumed_by_another_number_of_ranks() {
     resume_by_others(5);
 }
 
@@ -211,7 +210,7 @@ fn resume_by_others(parts: u32) {
     is_as_recorded(&out);
     let stopped = first.analysis.result["operations"].as_u64().unwrap();
 
-    // A shorter end than the first one's, as --max-operations with --resume.
+    // An earlier end than the first one, as with --resume --max-operations.
     let limits = Limits { max_operations: Some(stopped + 3000), ..Limits::default() };
     let interrupt = Interrupt::new();
     let resumed = together(3, &interrupt, |cluster| {
@@ -225,7 +224,7 @@ fn resume_by_others(parts: u32) {
 }
 
 #[test]
-fn ranks_beyond_the_directories_have_nothing_to_do_and_that_is_said() {
+fn ranks_beyond_the_directories_are_idle_and_reported() {
     let temporary = tempfile::tempdir().unwrap();
     let out = temporary.path().join("run");
     let profile = temporary.path().join("flat.toml");
@@ -245,7 +244,7 @@ fn ranks_beyond_the_directories_have_nothing_to_do_and_that_is_said() {
     is_as_recorded(&out);
 }
 
-/// Puts a file in the way once the target is claimed and the aging begins.
+/// Creates an obstacle once the target is claimed and the aging begins.
 struct Obstacle(PathBuf);
 
 impl Progress for Obstacle {
@@ -262,10 +261,10 @@ impl Progress for Obstacle {
 }
 
 #[test]
-fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
+fn error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     let temporary = tempfile::tempdir().unwrap();
     let (aged, out) = (temporary.path().join("aged"), temporary.path().join("run"));
-    // Something in the way of the first file of a directory that rank 0 does not play.
+    // An obstacle at the first file of a directory that rank 0 does not execute.
     let plan = spec(&aged).planner(0).unwrap();
     let file = plan.clone().find(|operation| operation.file.directory % 3 == 2).unwrap().file;
     let path = aged.join(plan.plan().directories().path(file.directory));
@@ -309,7 +308,7 @@ fn rows_of(out: &Path) -> Vec<RankRepetitions> {
 }
 
 #[test]
-fn a_load_by_ranks_begins_together_and_sums_up() {
+fn load_by_ranks_begins_together_and_is_summed() {
     for shared in [false, true] {
         let temporary = tempfile::tempdir().unwrap();
         let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
@@ -317,7 +316,7 @@ fn a_load_by_ranks_begins_together_and_sums_up() {
         let results = bench::results::read(&out).unwrap();
         assert_eq!(results.repetitions.len(), 2);
         for (whole, rows) in results.repetitions.iter().zip(&results.ranks) {
-            // So short a phase can lose a hundredth of its length to locks on a busy machine.
+            // A phase this short can lose a hundredth of its length to locks on a busy machine.
             let is_lost = whole.reason.as_deref().is_some_and(|reason| reason.contains("was stopped"));
             assert!(whole.valid || is_lost, "{:?}", whole.reason);
             assert_eq!(rows.ranks.iter().map(|row| row.result.ops).sum::<u64>(), whole.ops);
@@ -333,7 +332,7 @@ fn a_load_by_ranks_begins_together_and_sums_up() {
 }
 
 #[test]
-fn the_plan_of_a_load_by_ranks_writes_what_all_of_them_write() {
+fn plan_of_a_load_by_ranks_includes_writes_of_all_ranks() {
     let plan =
         |count, shared| bench::Bench::plan(&load(Path::new("/tmp/files"), Ranks { count, shared }), Seed(3)).unwrap();
     let (one, four, shared) = (plan(1, false), plan(4, false), plan(4, true));
@@ -344,7 +343,7 @@ fn the_plan_of_a_load_by_ranks_writes_what_all_of_them_write() {
 }
 
 #[test]
-fn a_load_by_ranks_goes_on_with_the_repetitions_that_are_left() {
+fn load_by_ranks_continues_with_the_remaining_repetitions() {
     let temporary = tempfile::tempdir().unwrap();
     let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
     let spec = load(&target, Ranks { count: 2, shared: false });
@@ -361,13 +360,12 @@ fn a_load_by_ranks_goes_on_with_the_repetitions_that_are_left() {
 
 #[test]
 #[ignore = "needs control groups"]
-fn limits_hold_for_ranks_too_and_are_recorded() {
-    // The limits hold for the whole process, and other tests run in this one.
+fn limits_apply_to_ranks_and_are_recorded() {
+    // The limits apply to the whole process, and other tests run in this one.
     const ALONE: &str = "SENESCE_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let own = std::env::current_exe().unwrap();
-        let words =
-            ["--exact", "ranks::limits_hold_for_ranks_too_and_are_recorded", "--nocapture", "--include-ignored"];
+        let words = ["--exact", "ranks::limits_apply_to_ranks_and_are_recorded", "--nocapture", "--include-ignored"];
         let output = Command::new(own).args(words).env(ALONE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
@@ -375,7 +373,7 @@ fn limits_hold_for_ranks_too_and_are_recorded() {
     }
     let temporary = tempfile::tempdir().unwrap();
     let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
-    // One rank: several of one process would share a control group.
+    // A single rank, because several ranks of one process would share a control group.
     let mut spec = load(&target, Ranks { count: 1, shared: false });
     spec.how.memory = Some(senesce_core::Size(Bytes::gib(1)));
     measure(&spec, &out).unwrap();
@@ -383,7 +381,7 @@ fn limits_hold_for_ranks_too_and_are_recorded() {
 }
 
 #[test]
-fn nothing_of_ours_stays_when_a_rank_ends_while_the_directory_is_looked_at() {
+fn nothing_remains_when_a_rank_ends_during_the_directory_check() {
     let temporary = tempfile::tempdir().unwrap();
     let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
     let spec = load(&target, Ranks { count: 2, shared: false });

@@ -6,7 +6,6 @@ use senesce_runs::import::fio::impossible;
 
 /// Operations in flight at the end make the transferred bytes differ a little from the request size.
 const SIZE_TOLERANCE: f64 = 0.25;
-/// Tolerance for requests in flight, as for other fio results.
 const DEPTH_TOLERANCE: f64 = 1.2;
 
 /// Refuses a result whose options differ from its path, or whose values are impossible.
@@ -23,7 +22,6 @@ pub fn check(place: &PublishedFile, output: &Output) -> Result<(), String> {
     option(output, "iodepth", told.depth, is_alone, |text| text.parse().ok())
 }
 
-/// Refuses values of a single operation that contradict its point.
 pub fn check_alone(told: Told, directions: &[&Direction]) -> Result<(), String> {
     let sum = |of: fn(&Direction) -> f64| directions.iter().map(|direction| of(direction)).sum::<f64>();
     let (moved, operations) = (sum(|one| one.bytes), sum(|one| one.operations));
@@ -72,7 +70,6 @@ mod tests {
     use super::*;
     use senesce_runs::import::fio::format::parse;
 
-    /// A result of jobs with these sizes and depths, each with 1000 operations of 4096 bytes a second.
     fn checked(path: &str, jobs: &[(&str, &str)]) -> Result<(), String> {
         let job = |(bs, depth): &(&str, &str)| {
             format!(

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The analysis of an experiment, independent of the source of its points.
 struct Study {
     id: &'static str,
     published: &'static str,
@@ -114,7 +113,6 @@ fn add_device(device: &str, points: &[Values], analysis: &mut Analysis) -> Resul
     Ok(json!({"device": device, "points": measured.to_json(), "groups": groups, "comparison": all}))
 }
 
-/// Removes duplicate published values, which occur when experiments share points.
 fn once(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut kept: Vec<Comparison> = Vec::new();
     let mut places: BTreeMap<(String, String, u64), usize> = BTreeMap::new();

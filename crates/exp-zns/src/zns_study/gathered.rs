@@ -14,10 +14,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Length and hash of a text.
 type Digest = (usize, u64);
 
-/// Device, condition and repetition.
 type Key = (String, String, u32);
 
 /// One run of a point: the files of one folder, a result and the logs of its jobs. Either may be missing.
@@ -31,16 +29,12 @@ struct Run {
 pub struct Gathered {
     points: BTreeMap<Key, Values>,
     operations: BTreeMap<Key, Latency>,
-    /// Bandwidth logs of each point, one per job: reads and writes.
     logs: BTreeMap<Key, Vec<[BySecond; 2]>>,
-    /// The runs of a point, by device and condition.
     runs: BTreeMap<(String, String), Vec<Run>>,
     /// Paths of the files read, by device, condition and content.
     known: BTreeMap<(String, String, Digest), String>,
     zeros: usize,
-    /// Lines of readable files without an operation.
     other_lines: usize,
-    /// Files that are not results, with the reason.
     pub skipped: Vec<(String, String)>,
     read: Vec<String>,
     /// Results of fio and db_bench, including unusable ones.
@@ -49,7 +43,6 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Reads one file, or records why it was skipped.
     pub fn take(&mut self, found: Found) {
         let found = Found { path: printable(&found.path), ..found };
         let content = match found.content {
@@ -255,7 +248,6 @@ fn together(logs: &[[BySecond; 2]]) -> Vec<f64> {
     first.iter().filter_map(sum).collect()
 }
 
-/// The reason why a text is not a result.
 fn what_it_is(path: &str, text: &str) -> String {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let known = match ending {

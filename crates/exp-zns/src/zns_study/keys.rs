@@ -6,7 +6,6 @@ use crate::zns::condition::grid_key;
 pub struct PublishedFile {
     /// The folder of the measured device; empty if the path names none.
     pub device: String,
-    /// The condition of the point, or its start.
     pub key: String,
     pub kind: Holds,
     /// Parameters in the path of a point of the grid.
@@ -26,11 +25,9 @@ pub struct Told {
 pub enum Holds {
     /// A point of the fio grid: all jobs combined.
     Grid,
-    /// Reads with writes, at a rate or without limit.
     Beside,
     /// Output of db_bench, with the number of the run.
     Database(u32),
-    /// Jobs that are distinguished by name.
     Named,
 }
 

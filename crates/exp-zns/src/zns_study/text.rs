@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 /// Minimum share of valid lines; the programs print up to one message per two results.
 const GOOD_SHARE: f64 = 0.5;
 
-/// Operations timed by a state-machine program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operations<'a> {
-    /// Names and times in nanoseconds.
     pub timed: Vec<(&'a str, u64)>,
     /// Lines with 0 ns, which the programs print for failed commands.
     pub zeros: usize,

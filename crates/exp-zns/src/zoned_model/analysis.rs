@@ -38,7 +38,6 @@ impl Constant<'_> {
     }
 }
 
-/// A value that no constant was fitted to.
 struct Check<'a> {
     point: &'a str,
     value: &'a str,
@@ -54,7 +53,7 @@ impl Check<'_> {
     /// Operation, single or concurrent, and the compared quantity.
     fn group(&self) -> String {
         let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
-        let beside = if self.point.contains(" beside ") { " beside others" } else { "" };
+        let beside = if self.point.contains(" beside ") { " next to others" } else { "" };
         let what = match self.value.split_once('.').map_or(self.value, |(_, what)| what) {
             "iops" => "commands per second",
             "mean" => "mean latency",
@@ -66,7 +65,6 @@ impl Check<'_> {
     }
 }
 
-/// Tables and the model file, from the record only.
 pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis, Failure> {
     let mut constants: BTreeMap<&str, Constant<'_>> = BTreeMap::new();
     let (mut checks, mut points) = (Vec::new(), BTreeSet::new());

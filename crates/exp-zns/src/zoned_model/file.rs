@@ -5,7 +5,6 @@ use serde_json::Value;
 /// Approximate bytes per comment line.
 const LINE: usize = 120;
 
-/// The model file of a result, under this name; `None` if the fit is not complete.
 pub fn model_file(result: &Value, name: &str) -> Result<Option<String>, Failure> {
     let Some(text) = result["model"].as_str() else { return Ok(None) };
     let mut text = Model { name: name.into(), ..Model::parse(text)? }.to_toml()?;

@@ -302,7 +302,6 @@ fn measured(recorded: &Recorded<ZonedModel>) -> impl Iterator<Item = (&str, &Val
     })
 }
 
-/// The uncertainty of all constants fitted so far.
 fn known(recorded: &Recorded<ZonedModel>) -> Known {
     let mut known = Known::default();
     for event in recorded.events() {
@@ -313,7 +312,6 @@ fn known(recorded: &Recorded<ZonedModel>) -> Known {
     known
 }
 
-/// The start model with all constants fitted so far.
 fn model_so_far(start: &Model, recorded: &Recorded<ZonedModel>) -> Result<Model, Failure> {
     let mut constants = Constants::of(start)?;
     for event in recorded.events() {

@@ -9,7 +9,6 @@ fn small(device: &str) -> Spec {
     Spec { repetitions: 2, commands: 300, seconds: 0.1, rounds: 10, ..Spec::of(device, "zn540") }
 }
 
-/// Interrupts after the given number of steps.
 struct After<'a>(AtomicU32, u32, &'a Interrupt);
 
 impl Progress for After<'_> {

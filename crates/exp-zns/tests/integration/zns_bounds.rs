@@ -59,7 +59,6 @@ fn hold<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64, expec
     check::<S>(&environment, &values, expected)
 }
 
-/// Decides the claims as the runner does.
 fn findings<S: ZnsStudy>(environment: &Environment, values: &[Values]) -> Vec<Finding> {
     let set = ClaimSet::parse(S::CLAIMS, S::PUBLISHED).unwrap();
     let facts = facts_of(&used(environment), Facts::of(Level::Quick));
@@ -93,7 +92,6 @@ fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[
     measured
 }
 
-/// Claims that do not hold on the model.
 const NOT_SEEN: [(&str, &str); 6] = [
     // Four writes of 8 KiB over 2 zones are 2.2 % off on average; the claim allows 2 %.
     ("zns-bandwidth", "held-out-plateau"),
@@ -263,7 +261,6 @@ fn other_drives_decide_shapes_and_show_published_values_as_context() {
     assert!(null.caveats.iter().any(|words| words.contains("not judged")));
 }
 
-/// Runs every experiment on a drive with few small zones and low limits.
 #[test]
 fn every_experiment_runs_on_a_small_drive() {
     let text = include_str!("../../../../data/zoned/zn540.toml").replace("zones = 904", "zones = 10");

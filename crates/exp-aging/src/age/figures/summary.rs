@@ -1,4 +1,4 @@
-//! The figures of one line each: what was reached, or what the plan comes to.
+//! Tables of single values: the result, or the plan.
 
 use super::super::events::{Checkpoint, Executed, Rehearsal};
 use senesce_aging::Summary;
@@ -14,9 +14,9 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: &Executed) -> Table {
     lines.table
 }
 
-/// What a plan comes to whose execution has not ended, and how far that came.
+/// The plan of an execution that has not ended, and its last checkpoint.
 pub fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
-    let mut lines = Lines::new("plan", "What the plan comes to, not measured", "planned ");
+    let mut lines = Lines::new("plan", "Plan, not measured", "planned ");
     lines.measures(&rehearsal.summary, &rehearsal.measures);
     if let Some(Checkpoint { operation, seconds }) = reached {
         lines.whose = "";
@@ -28,7 +28,7 @@ pub fn plan_table(rehearsal: &Rehearsal, reached: Option<Checkpoint>) -> Table {
 
 struct Lines {
     table: Table,
-    /// What stands before a name.
+    /// Prefix of the names.
     whose: &'static str,
 }
 
@@ -43,9 +43,14 @@ impl Lines {
 
     fn measures(&mut self, summary: &Summary, measures: &Measures) {
         self.add("operations", json!(measures.operations), "creates and deletes; age is counted in these");
-        self.add("bound", json!(summary.t_bound.ceil()), "least number of operations that reaches the ages exactly");
+        self.add(
+            "bound",
+            json!(summary.t_bound.ceil()),
+            "minimum number of operations that reaches the ages \
+            exactly",
+        );
         if summary.virtual_t > summary.t_end {
-            let meaning = "what the plan stands for; ages are relative to these";
+            let meaning = "operations that the plan represents; ages are relative to these";
             self.add("virtual operations", json!(summary.virtual_t), meaning);
             let meaning = "of the whole plan, compressed as far as certified";
             self.add("times fewer operations", json!(summary.saved_factor()), meaning);
@@ -56,7 +61,7 @@ impl Lines {
             self.changes(measures);
         }
         if summary.parts > 1 {
-            let meaning = "plans of their own in part-NNNN; the numbers are those of all together";
+            let meaning = "separate plans in part-NNNN; the values are totals of all parts";
             self.add("parts", json!(summary.parts), meaning);
         }
         self.add("overwrites", json!(measures.overwrites), "bytes created over the raw size");
@@ -66,40 +71,36 @@ impl Lines {
 
     fn changes(&mut self, measures: &Measures) {
         let changes = &measures.changes;
-        self.add("appends", json!(changes.appends), "files that were created smaller and grew to their size");
-        self.add(
-            "truncations",
-            json!(changes.truncations),
-            "files that were created larger and were cut to their size",
-        );
-        self.add("overwrites in place", json!(changes.overwrites), "files of which a part was written once more");
-        self.add("renames", json!(changes.renames), "files that got another name");
+        self.add("appends", json!(changes.appends), "files created smaller and grown to their size");
+        self.add("truncations", json!(changes.truncations), "files created larger and truncated to their size");
+        self.add("overwrites in place", json!(changes.overwrites), "files of which a part was written again");
+        self.add("renames", json!(changes.renames), "renamed files");
     }
 
     fn fullness(&mut self, parts: u32, measures: &Measures) {
         let fullness = &measures.fullness;
         let meaning = "allocated bytes of files over the raw size";
         self.add("fullness at the end (%)", json!(fullness.end * 100.0), meaning);
-        // Parts are least and most full at moments of their own.
+        // The parts reach their minimum and maximum at different times.
         let [least, most] = match parts {
             1 => ["since the end of the fill"; 2],
             _ => [
-                "since the end of the fill; mean of the least of each part, and so no more than that of all",
-                "since the end of the fill; mean of the greatest of each part, and so no less than that of all",
+                "since the end of the fill; mean of the minima of the parts, not above the minimum of the whole",
+                "since the end of the fill; mean of the maxima of the parts, not below the maximum of the whole",
             ],
         };
-        self.add("least fullness (%)", json!(fullness.min * 100.0), least);
-        self.add("greatest fullness (%)", json!(fullness.max * 100.0), most);
+        self.add("minimum fullness (%)", json!(fullness.min * 100.0), least);
+        self.add("maximum fullness (%)", json!(fullness.max * 100.0), most);
     }
 
     fn errors(&mut self, summary: &Summary, measures: &Measures) {
         let rmse = &measures.rmse;
-        self.add("RMSE of ages (%)", json!(rmse.age * 100.0), "0.5/K is what rounding to whole files allows");
+        self.add("RMSE of ages (%)", json!(rmse.age * 100.0), "0.5/K, the limit of rounding to whole files");
         self.add("RMSE of sizes (%)", json!(rmse.size * 100.0), "");
         self.add("RMSE of depths (%)", json!(rmse.depth * 100.0), "");
         let bound = if summary.parts > 1 { "the rounding bound; K: files of one part" } else { "the rounding bound" };
         self.add("0.5/K (%)", json!(summary.rounding_bound() * 100.0), bound);
-        let meaning = "probability that a sample of the profile lies farther off";
+        let meaning = "probability that a sample of the profile deviates more";
         self.add("chi-square p", json!(measures.chi_square.all.p), meaning);
     }
 }

@@ -13,7 +13,7 @@ fn plan_of(name: &str, mib: u64, limits: &Limits) -> Arc<AgingPlan> {
 }
 
 #[test]
-fn no_more_is_created_than_a_maximum_allows_with_another_limit_or_without() {
+fn maximum_bounds_created_bytes_with_any_other_limit() {
     for (name, mib) in [("meyer", 300), ("meyer", 250), ("grundman", 1024), ("pramod", 700), ("agrawal", 100)] {
         for (most, max_operations) in [(0.3, None), (1.0, None), (1.0, Some(2000)), (1.7, None), (1.7, Some(5001))] {
             let limits = Limits { max_overwrites: Some(most), max_operations, ..Limits::default() };
@@ -26,25 +26,24 @@ fn no_more_is_created_than_a_maximum_allows_with_another_limit_or_without() {
 }
 
 #[test]
-fn a_maximum_that_is_no_number_is_refused() {
+fn nan_maximum_is_refused() {
     let limits = Limits { max_overwrites: Some(f64::NAN), ..Limits::default() };
     let refused = planned("agrawal", 100, &limits).unwrap_err().to_string();
     assert!(refused.contains("NaN overwrites cannot be planned"), "{refused}");
 }
 
 #[test]
-fn overwrites_that_are_missed_are_told() {
+fn missed_overwrites_are_reported() {
     let limits = Limits { overwrites: Some(1.0), ..Limits::default() };
     let plan = plan_of("agrawal", 100, &limits);
     assert_eq!(limits.missed(plan.summary()), None);
     let far = Summary { overwrites: 1.8, ..plan.summary().clone() };
     let words = limits.missed(&far).unwrap();
-    assert!(words.contains("overwrites asked for: 1, planned: 1.800;"), "{words}");
+    assert!(words.contains("overwrites requested: 1, planned: 1.800;"), "{words}");
     assert_eq!(Limits::default().missed(&far), None);
     assert_eq!(limits.missed(&Summary { largest_file: Bytes(0), ..far }), None);
 }
 
-/// An aging of 1 GiB by agrawal.
 pub(crate) fn age_spec(data: &str, pace: Option<f64>) -> AgeSpec {
     AgeSpec {
         target: Some("memory:1G".into()),
@@ -79,7 +78,7 @@ fn described(spec: &AgeSpec, summary: &Summary) -> Plan {
 }
 
 #[test]
-fn a_pace_bounds_the_estimated_time() {
+fn pace_bounds_the_estimated_time() {
     let summary = age_spec("fallocate", None).summary().unwrap();
     let free = described(&age_spec("fallocate", None), &summary).estimated_seconds;
     let paced = described(&age_spec("fallocate", Some(100.0)), &summary).estimated_seconds;
@@ -88,7 +87,7 @@ fn a_pace_bounds_the_estimated_time() {
 }
 
 #[test]
-fn what_changes_write_is_in_the_plan() {
+fn plan_includes_bytes_written_by_changes() {
     let sizes = vec![SizeRow { bytes: Bytes::mib(1), weight: 1.0 }];
     let changes = vec![ChangeRow { bytes: Bytes::mib(1), truncations: 0.5, overwrites: 0.5, ..ChangeRow::default() }];
     let profile = Profile { sizes, changes, ..Profile::builtin("agrawal").unwrap() };
@@ -110,7 +109,7 @@ fn what_changes_write_is_in_the_plan() {
 }
 
 #[test]
-fn words_with_numbers_are_read_or_refused() {
+fn until_and_shard_are_parsed_or_refused() {
     assert_eq!(parse_until("confidence=0.95").unwrap(), 0.95);
     for text in ["confidence=1.5", "confidense=0.9", "0.9"] {
         assert!(parse_until(text).is_err(), "{text}");
@@ -122,12 +121,12 @@ fn words_with_numbers_are_read_or_refused() {
 }
 
 #[test]
-fn only_a_volume_as_full_as_the_plan_says_is_compressed() {
+fn only_whole_volumes_are_compressed() {
     let spec = |target: &str, size| AgeSpec { target: Some(target.into()), size, ..age_spec("fallocate", None) };
     let refused = |spec: AgeSpec| spec.compressed().map(drop).unwrap_err().to_string();
     assert!(spec("memory:1G", None).compressed().is_ok());
     assert!(spec("memory:1G", Some(Bytes::gib(1))).compressed().is_ok());
     let words = refused(spec("memory:8G", Some(Bytes::gib(1))));
     assert!(words.contains("--size 1 GiB on a target of 8 GiB"), "{words}");
-    assert!(refused(spec("image:/none/at-all,size=8G", Some(Bytes::gib(1)))).contains("leave --size out"));
+    assert!(refused(spec("image:/none/at-all,size=8G", Some(Bytes::gib(1)))).contains("omit --size"));
 }
