@@ -1,4 +1,4 @@
-//! A cold store reached over a network: a time to the first byte, a rate per request, a number of requests at once.
+//! A cold store behind a network: latency to the first byte, rate per request, number of concurrent requests.
 
 use crate::Device;
 use crate::hdd::per_byte;
@@ -13,11 +13,11 @@ use std::collections::BinaryHeap;
 pub struct ColdStore {
     /// Capacity.
     pub capacity_bytes: u64,
-    /// From the request to the first byte, or to the acknowledgement of a write without data.
+    /// Time to the first byte, or to the acknowledgement of a write without data.
     pub first_byte_ms: f64,
     /// Rate of one request, decimal megabytes per second.
     pub mb_per_s: f64,
-    /// Requests that are served at the same time; others wait.
+    /// Requests served concurrently; others wait.
     pub connections: u32,
 }
 
@@ -27,7 +27,7 @@ impl ColdStore {
     }
 }
 
-/// A cold store in some state: when each connection that was opened is free, ns, the first one first.
+/// For each opened connection the time when it becomes free, ns, earliest first.
 #[derive(Debug, Clone)]
 pub struct ColdStoreState {
     store: ColdStore,
@@ -35,7 +35,7 @@ pub struct ColdStoreState {
 }
 
 impl ColdStoreState {
-    /// When a connection can begin with a request of this time: one that is free, a new one, or the first to become free.
+    /// Start of a request with this arrival time: a free connection, a new one, or the first to become free.
     fn begin(&mut self, at_ns: u64) -> u64 {
         let may_open = self.opened.len() < self.store.connections.max(1) as usize;
         match self.opened.peek() {
@@ -72,9 +72,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a table of when each connection is free.
+        /// Compares with a table of the time when each connection becomes free.
         #[test]
-        fn connections_serve_as_many_at_once_as_there_are(
+        fn number_of_connections_limits_concurrency(
             connections in 1u32..6, requests in prop::collection::vec((1u32..2000, 0u64..200_000_000), 0..40)
         ) {
             let (mut state, mut free, mut now) = (store(connections).start(), vec![0; connections as usize], 0);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_nobody_opens_take_no_memory() {
+    fn unused_connections_take_no_memory() {
         let mut state = store(u32::MAX).start();
         let ends: Vec<u64> = (0..100).map(|_| state.serve(&read(8), 7)).collect();
         assert!(ends.iter().all(|end| *end == ends[0]));

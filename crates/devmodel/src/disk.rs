@@ -1,6 +1,6 @@
-//! A disk drive: zones, seek, head switch, rotation; a cache of several segments; a write cache; reordering.
+//! A disk drive: zones, seek, head switch, rotation, cache segments, write cache, reordering.
 //!
-//! Left out: reading a track from the middle on, remapped sectors, the adaptive sizes of segments that real drives choose.
+//! Not modelled: reading a track from its middle, remapped sectors, adaptive segment sizes of real drives.
 
 mod cache;
 mod choice;
@@ -28,7 +28,7 @@ struct Reading {
     limit: u64,
 }
 
-/// The head when a command is taken up.
+/// State of the head when a command starts.
 #[derive(Debug, Clone, Copy)]
 struct Here {
     begin: f64,
@@ -36,11 +36,11 @@ struct Here {
     commanded: f64,
     cylinder: u64,
     head: u32,
-    /// Whether the next place of the stream can be served without a pause.
+    /// Whether the next position of the stream can be served without a pause.
     goes_on: bool,
 }
 
-/// A disk drive in some state; times in ns.
+/// Times are ns.
 #[derive(Debug, Clone)]
 pub struct DiskState {
     disk: Disk,
@@ -48,16 +48,16 @@ pub struct DiskState {
     rough: Rough,
     segments: Segments,
     reading: Option<Reading>,
-    /// When the mechanics were done with the last request.
+    /// When the mechanics finished the last request.
     free_ns: f64,
     /// When the head was at `head_ns` of the stream.
     head_at_ns: f64,
     head_ns: f64,
-    /// The sector that the mechanics were done with last.
+    /// Last sector that the mechanics served.
     last: SectorPosition,
     interface_free_ns: f64,
     pending: VecDeque<write::Pending>,
-    /// Those of them among which the drive chooses.
+    /// Reordering window of the pending writes.
     pending_window: Window,
     pending_bytes: u64,
     waiting: queue::Waiting,
@@ -91,8 +91,8 @@ impl Disk {
 }
 
 impl DiskState {
-    /// Serves a request that reached the drive at `at`; gives the time of completion. `place`: where it begins; `arrives`: when the
-    /// head is there if the drive takes it up now, where that is known.
+    /// Serves a request that reached the drive at `at`; returns the completion time. `place`: its first sector; `arrives`: when
+    /// the head is there if the drive starts it now, if known.
     fn serve_at(&mut self, request: &Request, place: &SectorPosition, arrives: Option<f64>, at: f64) -> f64 {
         let arrives = if self.write_while_idle(at) { None } else { arrives };
         let (start, end) = (request.offset(), request.end());
@@ -108,13 +108,13 @@ impl DiskState {
         }
     }
 
-    /// Address that the head has come to.
+    /// Address that the head has reached.
     fn reached(&self, at: f64) -> u64 {
         let (address, ..) = self.layout.reached(self.streamed_ns(at), &self.last);
         self.reading.map_or(address, |reading| address.min(reading.limit))
     }
 
-    /// Stream coordinate that the head has come to if nothing ends what it reads.
+    /// Stream coordinate that the head has reached if nothing stops the read-ahead.
     fn streamed_ns(&self, at: f64) -> f64 {
         match self.reading {
             Some(_) => self.head_ns + (at - self.head_at_ns).max(0.0),
@@ -132,7 +132,7 @@ impl DiskState {
             self.interface_free_ns = from_cache;
             return from_cache;
         }
-        // What is worth moving the arm is in no segment.
+        // A request that needs the arm is not in a segment.
         let held = if arrives.is_none() { self.segments.holding(start, end) } else { None };
         if let Some(segment) = held {
             self.segments.touch(segment);
@@ -165,7 +165,7 @@ impl DiskState {
         self.interface_free_ns.max(at) + command_us * 1e3 + per_byte(bytes, self.disk.interface_mb_per_s)
     }
 
-    /// When data have crossed the interface that come from the platter between two times: each sector when it is there.
+    /// When data read from the platter between two times have crossed the interface: each sector once it is available.
     fn over_interface(&mut self, from: f64, until: f64, bytes: u64) -> f64 {
         let rate = self.disk.interface_mb_per_s;
         let whole = self.interface_free_ns.max(from) + per_byte(bytes, rate);
@@ -177,7 +177,7 @@ impl DiskState {
         end.saturating_add(self.disk.cache.read_ahead_bytes).min(self.disk.capacity_bytes)
     }
 
-    /// The drive reads on behind `end`. Where it has stopped, it goes on once half of its read-ahead has been used.
+    /// Starts read-ahead after `end`. Stopped read-ahead resumes once half of it has been used.
     fn read_on(&mut self, segment: usize, end: u64, at: f64) {
         let Some(reading) = self.reading.filter(|reading| reading.segment == segment) else { return };
         let limit = self.limit(end).max(reading.limit);
@@ -195,8 +195,7 @@ impl DiskState {
         self.reading.map_or(0..0, |reading| self.segments.start(reading.segment)..reading.limit + 1)
     }
 
-    /// The segment being read, and when the head has passed `end` if the stream just goes on.
-    /// `end_ns` is its place in the stream.
+    /// The segment being read, and when the head has passed `end` if the stream continues. `end_ns` is its stream coordinate.
     fn streaming(&self, start: u64, end_ns: f64, at: f64) -> Option<(usize, f64)> {
         let reading = self.reading?;
         if !self.near().contains(&start) || self.reached(at) >= reading.limit {
@@ -206,17 +205,17 @@ impl DiskState {
         Some((reading.segment, passed.max(at)))
     }
 
-    /// Where the head is when a command that reached the drive at `at` is taken up.
+    /// State of the head when a command that reached the drive at `at` starts.
     fn here(&self, at: f64) -> Here {
         let begin = at.max(self.free_ns);
         let commanded = begin + self.disk.command_us * 1e3;
         let (cylinder, head) = self.above(commanded);
-        // A command that was there before the head had finished goes on without a pause.
+        // A command that arrived before the head had finished continues without a pause.
         let goes_on = self.reading.is_none() && at <= self.free_ns;
         Here { begin, commanded, cylinder, head, goes_on }
     }
 
-    /// Cylinder and head that the drive is at: at the end of what it reads ahead where it has come so far.
+    /// Current cylinder and head: at the end of the read-ahead once it is reached.
     fn above(&self, at: f64) -> (u64, u32) {
         let (address, cylinder, head) = self.layout.reached(self.streamed_ns(at), &self.last);
         let limit = self.reading.map_or(u64::MAX, |reading| reading.limit).min(self.disk.capacity_bytes - SECTOR);
@@ -227,7 +226,7 @@ impl DiskState {
         (place.cylinder, place.head)
     }
 
-    /// When the head stands before a place.
+    /// When the head is ready at a position.
     fn arrives(&self, here: &Here, target: &SectorPosition, writes: bool) -> f64 {
         if here.goes_on && target.stream_ns == self.head_ns {
             return here.begin;
@@ -244,15 +243,15 @@ impl DiskState {
         there + self.wait(target.stream_ns, there)
     }
 
-    /// Time from `at` until a place of the stream comes by.
+    /// Time from `at` until a position of the stream passes.
     fn wait(&self, stream_ns: f64, at: f64) -> f64 {
         let rotation = self.layout.rotation_ns;
         let ahead = stream_ns - at;
-        // Rounded towards zero, then down: the processor has an instruction for the one and none for the other.
+        // Rounds towards zero, then down: the processor has an instruction only for the former.
         let turns = (ahead / rotation) as i64 as f64;
         let wait = ahead - turns * rotation;
         let wait = if wait < 0.0 { wait + rotation } else { wait };
-        // Less than two nanoseconds short of a rotation is the place itself, missed by rounding.
+        // A wait less than two nanoseconds short of a rotation is a rounding error.
         if rotation - wait < 2.0 { 0.0 } else { wait }
     }
 
@@ -266,7 +265,7 @@ impl DiskState {
 }
 
 impl Device for DiskState {
-    /// A trace of a larger device wraps around. Requests are served in their order.
+    /// A trace of a larger device wraps around. Requests are served in order.
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let sectors = (self.disk.capacity_bytes / SECTOR).max(1);
         let start_sector = request.start_sector % sectors;

@@ -1,49 +1,31 @@
-//! What is wrong with a device file or a measurement.
+//! Errors of device files and measurements.
 
 use senesce_core::failure::{Classify, ExitCode, errno_message};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The TOML text is not a device.
     #[error("device file {name}: {problem}")]
     Malformed { name: String, problem: String },
-    #[error("device file {name}: {parameter} is {value}, it must be {expected}")]
+    #[error("device file {name}: {parameter} is {value}, but must be {expected}")]
     Parameter { name: String, parameter: &'static str, value: f64, expected: &'static str },
-    /// The parts of a drive do not make up its size.
+    /// The geometry does not match the capacity.
     #[error(
         "device file {name}: the geometry multiplies out to {physical} bytes, but capacity_bytes {capacity_bytes} x (1 + \
          spare_share) is {wanted:.0}; correct one of them (at most 16 TiB can be modelled)"
     )]
-    Geometry {
-        name: String,
-        /// Bytes of all blocks or tracks.
-        physical: f64,
-        wanted: f64,
-        capacity_bytes: u64,
-    },
-    /// The tracks of a disk do not make up its size.
+    Geometry { name: String, physical: f64, wanted: f64, capacity_bytes: u64 },
+    /// The tracks do not match the capacity.
     #[error(
         "device file {name}: the zones and heads hold {tracks:.0} bytes, but capacity_bytes is {capacity_bytes}; they must hold \
-         as much, and at most 2 % more"
+         at least that, and at most 2 % more"
     )]
-    Tracks {
-        name: String,
-        /// Bytes of all tracks.
-        tracks: f64,
-        capacity_bytes: u64,
-    },
-    /// Garbage collection has no space to work in.
+    Tracks { name: String, tracks: f64, capacity_bytes: u64 },
+    /// The spare area is too small for garbage collection.
     #[error(
         "device file {name}: the spare area has {spare} bytes, but the blocks being filled and those kept ready take \
          {needed}; raise spare_share or use more, smaller blocks"
     )]
-    Spare {
-        name: String,
-        /// Physical size less capacity.
-        spare: u64,
-        needed: u64,
-    },
-    /// A device file cannot be read.
+    Spare { name: String, spare: u64, needed: u64 },
     #[error("read device file {path}: {message}", message = errno_message(source))]
     File {
         path: String,
@@ -55,10 +37,10 @@ pub enum ModelError {
          device that is large enough"
     )]
     Outside {
-        /// Number of the request, from 0.
+        /// Index of the request, from 0.
         index: u64,
         operation: &'static str,
-        /// First byte behind it.
+        /// First byte after it.
         end: u64,
         device: String,
         capacity_bytes: u64,
@@ -67,15 +49,15 @@ pub enum ModelError {
         "request {index} was issued at {time_ns} ns, before its predecessor at {before_ns} ns; sort the trace by issue time"
     )]
     Backwards {
-        /// Number of the request, from 0.
+        /// Index of the request, from 0.
         index: u64,
         time_ns: u64,
         before_ns: u64,
     },
-    /// A setting of a simulation makes no sense.
+    /// Invalid simulation option.
     #[error("simulate {device}: {problem}")]
     Options { device: String, problem: String },
-    #[error("there is no device '{name}': name a TOML file or one of {known}")]
+    #[error("unknown device '{name}': name a TOML file or one of {known}")]
     Unknown { name: String, known: String },
     #[error("read {bytes} bytes at byte {offset} of the device: {message}", message = errno_message(source))]
     Read {

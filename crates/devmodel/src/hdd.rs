@@ -1,12 +1,12 @@
 //! A disk drive: seek, rotation, transfer, read-ahead.
 //!
-//! Linear density is constant, so the transfer rate falls with the radius from the outer to the inner edge. With k = inner
-//! rate / outer rate and f the fraction of the capacity before an address, the radius is r = sqrt(1 - f (1 - k^2)) (equal
-//! areas hold equal capacity), the rate there is outer rate * r, and the arm's position is (1 - r) / (1 - k). The time to
-//! stream from address 0 to f is S(f) = capacity / outer rate * 2 (1 - r) / (1 - k^2). The platter's angle below an address
-//! is the fraction of S in rotations: so a stream never waits, and every other access waits for its sector to come by.
+//! Linear density is constant, so the transfer rate falls with the radius from the outer to the inner edge. Let k = inner rate /
+//! outer rate and f the fraction of the capacity before an address. The radius is r = sqrt(1 - f (1 - k^2)), because equal areas
+//! hold equal capacity. The rate there is outer rate * r, and the arm's position is (1 - r) / (1 - k). The time to stream from
+//! address 0 to f is S(f) = capacity / outer rate * 2 (1 - r) / (1 - k^2). The platter's angle below an address is the fraction
+//! of S in rotations. A stream therefore never waits, and every other access waits for its sector.
 //!
-//! Left out: reordering by the drive, its write cache, track and cylinder skew beyond what the sustained rate holds.
+//! Not modelled: reordering by the drive, its write cache, track and cylinder skew beyond the sustained rate.
 
 use crate::request::{Operation, Request, SECTOR};
 use crate::{Device, SeekCurve};
@@ -26,13 +26,13 @@ pub struct Hdd {
     pub inner_mb_per_s: f64,
     /// Time per command in the controller.
     pub command_us: f64,
-    /// How much longer the arm settles before a write.
+    /// Additional settling time of the arm before a write.
     pub write_settle_ms: f64,
-    /// Bytes that the drive reads on into its buffer behind a read.
+    /// Read-ahead into the buffer after a read, bytes.
     pub read_ahead_bytes: u64,
-    /// Rate of the interface, for data in the buffer.
+    /// Interface rate for buffered data.
     pub interface_mb_per_s: f64,
-    /// Seek time against distance.
+    /// Seek time by distance.
     pub seek: SeekCurve,
 }
 
@@ -55,7 +55,6 @@ impl Hdd {
         whole * 2.0 * (1.0 - self.radius(address)) / (1.0 - ratio * ratio)
     }
 
-    /// Nanoseconds of one rotation.
     pub fn rotation_ns(&self) -> f64 {
         60e9 / self.rpm
     }
@@ -74,7 +73,7 @@ impl Hdd {
         self.seek.ms(distance.min(1.0)) * 1e6
     }
 
-    /// The address below the arm at a position, 0 at the outer edge and 1 at the inner one.
+    /// Address below the arm at a position, 0 at the outer edge and 1 at the inner one.
     pub(crate) fn address_at(&self, position: f64) -> u64 {
         let ratio = self.inner_mb_per_s / self.outer_mb_per_s;
         let share = match ratio >= 1.0 {
@@ -95,7 +94,7 @@ pub struct HddState {
     drive: Hdd,
     /// When the head finished its last request, ns.
     free_at: f64,
-    /// Address behind that request.
+    /// Address after that request.
     position: u64,
     reading: bool,
 }
@@ -110,12 +109,12 @@ impl HddState {
         let ready = at.max(self.free_at) + drive.command_us * 1e3 + seek + settle;
         let rotation = drive.rotation_ns();
         let wait = (drive.stream_ns(request.offset()) - ready).rem_euclid(rotation);
-        // Less than a nanosecond short of a whole rotation is the sector itself, missed by rounding.
+        // A wait less than a nanosecond short of a rotation is a rounding error.
         let wait = if rotation - wait < 1.0 { 0.0 } else { wait };
         ready + wait + self.transfer_ns(request)
     }
 
-    /// Completion of an access just ahead of the head, which only lets the stream go on. `None`: it is not.
+    /// Completion of an access just ahead of the head, which continues the stream; otherwise `None`.
     fn streaming(&self, request: &Request, at: f64) -> Option<f64> {
         let reads_on = request.operation == Operation::Read && self.reading;
         let ahead = request.offset().checked_sub(self.position)?;

@@ -1,25 +1,25 @@
-//! Writing an aged image so that the drive is as old as the image: each block once, in the order of the last writes.
+//! Copies an aged image so that the drive reaches the same age: each block once, in the order of the last writes.
 //!
-//! On flash the order of writing decides which die holds a block. A copy in the order of addresses lays an aged image out as
-//! if it were new. What a block's earlier writes left behind is invalid, so only the last ones need be done again.
+//! On flash, the order of writing decides which die holds a block. A copy in address order would lay out an aged image as if it
+//! were new. Earlier writes of a block are invalid, so only the last ones need to be repeated.
 
 use crate::request::{Operation, Request, SECTOR};
 use crate::ssd::amplification::desnoyers;
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
-/// Bytes of a block whose last write is recorded.
+/// Granularity of recorded writes, bytes.
 pub const BLOCK: u64 = 4096;
 
-/// When each block was last written: four bytes for each.
+/// Order of the last writes of all blocks: four bytes for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastWrites {
-    /// Number of the request that wrote the block last, from 1; 0: not written, or discarded since.
+    /// Number of the last request that wrote the block, from 1; 0: unwritten, or discarded.
     order: Vec<u32>,
     next: u32,
 }
 
-/// Blocks that lie one behind the other and are written together.
+/// Adjacent blocks that are written together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     pub block: u64,
@@ -28,19 +28,19 @@ pub struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// From the first address to the last: the drive is as good as new.
+    /// By address: the drive is as good as new.
     Address,
-    /// As the blocks were last written: the drive is as old as the image.
+    /// By last write: the drive is as old as the image.
     LastWrite,
 }
 
 impl LastWrites {
-    /// Nothing written on `bytes`.
+    /// An unwritten device of `bytes`.
     pub fn new(bytes: u64) -> Self {
         Self { order: vec![0; bytes.div_ceil(BLOCK) as usize], next: 1 }
     }
 
-    /// A recorded order: any number for each block that grows with the time of its last write, 0 for those not written.
+    /// From a recorded order: for each block a number that grows with the time of its last write, 0 for unwritten ones.
     pub fn from_order(order: Vec<u32>) -> Self {
         let next = order.iter().copied().max().unwrap_or(0).saturating_add(1);
         Self { order, next }
@@ -50,8 +50,8 @@ impl LastWrites {
         &self.order
     }
 
-    /// The next request of the trace. A write counts for every block that it touches, a discard for those that it covers;
-    /// what lies behind the end is left out.
+    /// Records the next request of the trace. A write counts for every block that it touches, a discard for those that it covers.
+    /// Ignores blocks past the end.
     pub fn record(&mut self, request: &Request) {
         let blocks = self.order.len() as u64;
         let (first, end) = match request.operation {
@@ -74,7 +74,7 @@ impl LastWrites {
         self.next += 1;
     }
 
-    /// The writes to be sent, each of at most `largest` bytes (at least one block).
+    /// Writes of a copy, each of at most `largest` bytes (at least one block).
     pub fn runs(&self, order: Order, largest: u64) -> Vec<Run> {
         let most = (largest / BLOCK).max(1);
         let mut runs: Vec<Run> = Vec::new();
@@ -87,7 +87,7 @@ impl LastWrites {
         runs
     }
 
-    /// Blocks that hold something, in an order; blocks of one request by address.
+    /// Written blocks in an order; blocks of one request by address.
     fn written(&self, order: Order) -> Vec<u32> {
         let blocks = u32::try_from(self.order.len()).unwrap_or(u32::MAX);
         let mut written: Vec<u32> = (0..blocks).filter(|block| self.order[*block as usize] != 0).collect();
@@ -97,7 +97,7 @@ impl LastWrites {
         written
     }
 
-    /// Makes the numbers as small as they can be.
+    /// Compacts the numbers.
     fn renumber(&mut self) {
         let (mut number, mut before) = (0, 0);
         for block in self.written(Order::LastWrite) {
@@ -112,13 +112,13 @@ impl LastWrites {
     }
 }
 
-/// The writes of a copy, with others between them that are overwritten later in it, so that a drive of `ratio` = physical / logical
-/// size ends in the steady state of random overwriting: each stretch of what was written holds the share of valid pages that it
-/// would hold then. `runs`: each block once, in the order of their last writes. In all `ratio` times as many blocks are written.
+/// Writes of a copy with additional ones that are overwritten later, so that a drive of `ratio` = physical / logical size ends in
+/// the steady state of random overwriting: each stretch of written data has the same share of valid pages. `runs`: each block
+/// once, in the order of the last writes. The total is `ratio` times the number of blocks.
 ///
-/// By Desnoyers' model (ACM Transactions on Storage 10(2), 2014) of first-in-first-out cleaning, a page that was written s pages
-/// of flash ago is still valid with the probability exp(-s / (A L)), A being the write amplification and L the logical pages; over
-/// all physical pages these are L valid ones. The tool SPRandom of fio prepares drives in this way.
+/// By Desnoyers' model (ACM Transactions on Storage 10(2), 2014) of first-in-first-out cleaning, a page written s pages of flash
+/// ago is still valid with probability exp(-s / (A L)). A is the write amplification, L the number of logical pages. Over all
+/// physical pages these are L valid ones. The tool SPRandom of fio prepares drives in this way.
 pub fn steady_state(runs: &[Run], ratio: f64, seed: Seed) -> Vec<Run> {
     let logical = runs.iter().map(|run| run.blocks).sum::<u64>() as f64;
     let scale = desnoyers(ratio) * logical;
@@ -126,7 +126,7 @@ pub fn steady_state(runs: &[Run], ratio: f64, seed: Seed) -> Vec<Run> {
         return runs.to_vec();
     }
     let physical = ratio * logical;
-    // Valid blocks among the first `written` of all.
+    // Valid blocks among the first `written`.
     let valid = |written: f64| scale * (((written - physical) / scale).exp() - (-physical / scale).exp());
     let mut random = seed.stream("devmodel/last-write/steady-state");
     let (mut sequence, mut written, mut last) = (Vec::new(), 0u64, 0u64);
@@ -141,7 +141,7 @@ pub fn steady_state(runs: &[Run], ratio: f64, seed: Seed) -> Vec<Run> {
         } else {
             let later = next as u64 + random.next_u64() % (runs.len() - next) as u64;
             let run = runs[later as usize];
-            // One block of it: overwriting at random does not follow runs.
+            // Single blocks, because random overwriting does not follow runs.
             let run = Run { block: run.block + random.next_u64() % run.blocks, blocks: 1 };
             written += 1;
             sequence.push(run);
@@ -151,7 +151,7 @@ pub fn steady_state(runs: &[Run], ratio: f64, seed: Seed) -> Vec<Run> {
 }
 
 impl Run {
-    /// The write of these blocks; on a device of `bytes`, whose last block may be cut.
+    /// The write of these blocks on a device of `bytes`, whose last block may be truncated.
     pub fn request(&self, bytes: u64) -> Request {
         let start = self.block * BLOCK;
         let end = (start + self.blocks * BLOCK).min(bytes);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_the_steady_state_ends_with_the_same_blocks_and_writes_the_spare_area_too() {
+    fn steady_state_copy_ends_with_the_same_blocks_and_fills_the_spare_area() {
         let runs: Vec<Run> = (0..20_000).map(|number| Run { block: number * 7919 % 20_000 * 4, blocks: 4 }).collect();
         let sequence = steady_state(&runs, 1.1, Seed(1));
         let written: u64 = sequence.iter().map(|run| run.blocks).sum();

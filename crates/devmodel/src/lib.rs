@@ -1,8 +1,8 @@
-//! Time models of storage devices: pure functions from requests to seconds. What they give is always called modelled.
+//! Time models of storage devices: pure functions from requests to seconds. Their results are always called modelled.
 //!
 //! A [`DeviceModel`] is a set of parameters with sources, read from TOML. [`DeviceModel::seconds`] replays a trace on it;
-//! [`DeviceModel::start`] gives a device in its initial state for simulations that make up requests as they go. There is
-//! no randomness: the same requests always take the same time.
+//! [`DeviceModel::start`] returns a device in its initial state, for simulations that generate requests. There is no randomness:
+//! equal requests always take equal time.
 
 pub mod cold;
 pub mod disk;
@@ -29,9 +29,9 @@ pub use seek::SeekCurve;
 pub use simulate::{Command, Options, Outcome, Pacing, simulate};
 pub use ssd::{Flash, Ssd};
 
-/// A device in some state: where its head is, which of its units are busy.
+/// State of a device, such as head position and busy units.
 pub trait Device: Send {
-    /// Serves a request that reaches the device at `at_ns`; gives the time at which it completes. Requests must be given in
-    /// the order in which they reach the device.
+    /// Serves a request that reaches the device at `at_ns`; returns its completion time. Requests must be passed in order of
+    /// arrival.
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64;
 }

@@ -1,6 +1,6 @@
-//! Measuring a device by reading: bandwidth by position, seek curve, natural transfer size. Writes nothing.
+//! Measures a device by reading: bandwidth by position, seek curve, natural transfer size. Never writes.
 //!
-//! The device is behind [`Probe`], so that the procedure can be tried on a model and must find the model's parameters again.
+//! The device is accessed through [`Probe`], so that the procedure can be tested on a model, whose parameters it must recover.
 
 use crate::error::ModelError;
 use crate::hdd::Hdd;
@@ -12,15 +12,14 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 pub trait Probe {
-    /// Size in bytes.
     fn size(&self) -> u64;
-    /// Reads `bytes` at `offset` past every cache of the host; gives the nanoseconds it took.
+    /// Reads `bytes` at `offset` without caches of the host; returns the duration in nanoseconds.
     fn read(&mut self, offset: u64, bytes: u64) -> io::Result<u64>;
-    /// Reads `bytes` at every offset with `depth` reads at a time; gives the nanoseconds for all.
+    /// Reads `bytes` at every offset with `depth` concurrent reads; returns the total duration in nanoseconds.
     fn read_many(&mut self, offsets: &[u64], bytes: u64, depth: u32) -> io::Result<u64>;
 }
 
-/// What was seen.
+/// Measured values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurement {
@@ -28,7 +27,7 @@ pub struct Measurement {
     pub random_read_us: f64,
     /// Random 4 KiB reads per second with 32 at a time.
     pub random_read_iops_at_32: f64,
-    /// Bytes per random read at which half of the sequential rate is reached (natural transfer size); none: not by 64 MiB.
+    /// Bytes per random read at which half of the sequential rate is reached (natural transfer size); none: not up to 64 MiB.
     pub natural_transfer_50_bytes: Option<u64>,
     /// The same for 90 %.
     pub natural_transfer_90_bytes: Option<u64>,
@@ -38,10 +37,10 @@ pub struct Measurement {
     pub random_mb_per_s: Vec<(u64, f64)>,
 }
 
-/// Smallest device that is measured: the largest random read must have somewhere to go.
+/// Minimum size of a measured device: the largest random reads need space.
 pub const LEAST_BYTES: u64 = 64 << 20;
-/// A device whose random reads take longer than this turns a platter. Solid-state drives stay below 0.3 ms, disk drives
-/// of 15,000 rpm above 3 ms.
+/// Latency of random reads above which a device is a disk drive. Solid-state drives stay below 0.3 ms, disk drives of 15,000 rpm
+/// above 3 ms.
 const ROTATING_US: f64 = 1000.0;
 const BLOCK: u64 = 4096;
 const SEQUENTIAL_STEP: u64 = 1 << 20;
@@ -52,8 +51,7 @@ struct Procedure<'a, P: Probe> {
     random: rand_pcg::Pcg64,
 }
 
-/// Measures a device and fits a model to it. `rotational`: what the kernel says, if it says anything. `seed` chooses the
-/// places that are read.
+/// Measures a device and fits a model to it. `rotational`: the kernel's classification, if known. `seed` selects the positions.
 pub fn measure(
     probe: &mut impl Probe,
     name: &str,
@@ -86,7 +84,7 @@ pub fn measure(
     };
     let sources = vec![
         "measured by `senesce device measure`, which only reads: bandwidth, seek curve, command times".into(),
-        "not measured, assumed: everything about writes, read-ahead, interface rate, stripe".into(),
+        "assumed, not measured: all parameters of writes, read-ahead, interface rate, stripe".into(),
     ];
     Ok(DeviceModel { name: name.into(), sources, parameters, measurement: Some(measurement) })
 }
@@ -116,7 +114,7 @@ impl<P: Probe> Procedure<'_, P> {
         let mut points = Vec::new();
         for position in 0..=8u64 {
             let start = (size - span) / 8 * position / BLOCK * BLOCK;
-            // The first read pays for the seek and starts read-ahead.
+            // The first read includes the seek and starts read-ahead.
             self.timed(start, SEQUENTIAL_STEP)?;
             let mut spent = 0.0;
             for offset in (start + SEQUENTIAL_STEP..start + span).step_by(SEQUENTIAL_STEP as usize) {
@@ -139,7 +137,7 @@ impl<P: Probe> Procedure<'_, P> {
         Ok(count as f64 / (spent as f64 * 1e-9))
     }
 
-    /// Rate of random reads of growing size, until it no longer can reach 90 % of anything new.
+    /// Rate of random reads of increasing size, until 90 % of the sequential rate or the maximum size is reached.
     fn random_rates(&mut self, rotates: bool) -> Result<Vec<(u64, f64)>, ModelError> {
         let mut rates = Vec::new();
         let mut bytes = BLOCK;
@@ -157,8 +155,8 @@ impl<P: Probe> Procedure<'_, P> {
         Ok(rates)
     }
 
-    /// Seek times: of many jumps over the same distance the fastest met its sector at once and so holds no rotation; the
-    /// mean holds half a rotation more.
+    /// Fits seek times: the fastest of many jumps over the same distance met its sector at once and so contains no rotation; the
+    /// mean contains half a rotation.
     fn fit_hdd(&mut self, size: u64, seen: &Measurement) -> Result<Hdd, ModelError> {
         let rate_at = |end: usize| seen.bandwidth_mb_per_s.get(end).map_or(1.0, |point| point.1);
         let outer = rate_at(0).max(rate_at(8));
@@ -179,7 +177,7 @@ impl<P: Probe> Procedure<'_, P> {
             let times = self.seeks(&shape, fraction, 48)?;
             let fastest = times.iter().copied().fold(f64::INFINITY, f64::min);
             let mean = times.iter().sum::<f64>() / times.len() as f64;
-            // The expected least of n uniform waits is 1/(n+1) of a rotation, the mean 1/2.
+            // The expected minimum of n uniform waits is 1/(n+1) of a rotation, the mean 1/2.
             let rotation = (mean - fastest) / (0.5 - 1.0 / (times.len() + 1) as f64);
             half_rotations.push(rotation);
             points.push((fraction, fastest - rotation / (times.len() + 1) as f64));
@@ -193,7 +191,7 @@ impl<P: Probe> Procedure<'_, P> {
         Ok(Hdd { rpm: 60e9 / rotation, seek: SeekCurve::Points { points: points.collect() }, ..shape })
     }
 
-    /// Times of 4 KiB reads right after a jump over `fraction` of the stroke, from random starting points.
+    /// Times of 4 KiB reads after a jump over `fraction` of the stroke, from random starting points.
     fn seeks(&mut self, shape: &Hdd, fraction: f64, count: usize) -> Result<Vec<f64>, ModelError> {
         let mut times = Vec::new();
         for _ in 0..count {
@@ -215,8 +213,8 @@ fn fit_ssd(size: u64, seen: &Measurement) -> Ssd {
     let command_us = (1e6 / seen.random_read_iops_at_32).min(seen.random_read_us);
     let transfer_us = BLOCK as f64 / rate;
     let read_us = (seen.random_read_us - command_us - transfer_us).max(0.0);
-    // 32 reads at a time keep read time / command time units busy; as places are random, some units are waited for while
-    // others idle, so there must be several times as many.
+    // 32 concurrent reads keep read time / command time units busy. With random positions some units have queues while others
+    // idle, so several times this number is needed.
     let units = (read_us / command_us).ceil().clamp(1.0, 256.0) * 4.0;
     Ssd {
         capacity_bytes: size,

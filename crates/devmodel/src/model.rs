@@ -9,26 +9,25 @@ use crate::ssd::{Drive, Flash, Ssd};
 use crate::{Device, request};
 use serde::{Deserialize, Serialize};
 
-/// A device that requests can be timed on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceModel {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Where each parameter comes from: data sheets, papers, the measurement.
+    /// Source of each parameter: data sheets, papers, the measurement.
     pub sources: Vec<String>,
     /// The parameters.
     pub parameters: Parameters,
-    /// What `senesce device measure` saw, if the file comes from it.
+    /// Results of `senesce device measure`, if the file was created by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measurement: Option<Measurement>,
 }
 
-/// Least and most of what must be above zero: with less or more the times of single requests leave 64 bits of nanoseconds.
+/// Minimum of positive parameters: beyond, times of single requests do not fit 64 bits of nanoseconds.
 const LEAST: f64 = 1e-3;
 const MOST: f64 = 1e12;
 
-/// The most of times, in ms or us, that may be zero.
+/// Maximum of times, in ms or us, that may be zero.
 const MOST_OR_NONE: f64 = 1e9;
 
 /// Parameters by kind of device.
@@ -48,7 +47,6 @@ pub enum Parameters {
 }
 
 impl Parameters {
-    /// The word for the kind, as in device files.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Hdd(_) => "hdd",
@@ -78,12 +76,12 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl DeviceModel {
-    /// The reference disk drive: the model used in the published fragmentation study.
+    /// The disk drive of the published fragmentation study.
     pub fn reference_hdd() -> Result<Self, ModelError> {
         Self::builtin("st500dm002")
     }
 
-    /// The reference solid-state drive: the model used in the published fragmentation study.
+    /// The solid-state drive of the published fragmentation study.
     pub fn reference_ssd() -> Result<Self, ModelError> {
         Self::builtin("850-evo")
     }
@@ -92,7 +90,6 @@ impl DeviceModel {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// A built-in device (data/devices/NAME.toml).
     pub fn builtin(name: &str) -> Result<Self, ModelError> {
         let text = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let known = Self::builtin_names().collect::<Vec<_>>().join(", ");
@@ -109,7 +106,7 @@ impl DeviceModel {
         Self::from_toml(name, &text)
     }
 
-    /// Reads a device file; `name` names it in errors.
+    /// Parses a device file; `name` names it in errors.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text)
             .map_err(|error| ModelError::Malformed { name: name.into(), problem: error.to_string() })?;
@@ -117,7 +114,6 @@ impl DeviceModel {
         Ok(model)
     }
 
-    /// The device file of this model.
     pub fn to_toml(&self) -> Result<String, ModelError> {
         toml::to_string_pretty(self)
             .map_err(|error| ModelError::Malformed { name: self.name.clone(), problem: error.to_string() })
@@ -143,7 +139,7 @@ impl DeviceModel {
         }
     }
 
-    /// Times a few requests over the whole device; the entry point of the fuzzer.
+    /// Times a few requests over the whole device; for the fuzzer.
     pub fn exercise(&self) -> Result<f64, ModelError> {
         let sectors = self.capacity_bytes() / request::SECTOR;
         let length = sectors.min(8);
@@ -193,7 +189,7 @@ impl DeviceModel {
         }
     }
 
-    /// Parameters that must be above zero, and those that may be zero.
+    /// Positive parameters, and those that may be zero.
     fn numbers(&self) -> (Named, Named) {
         match &self.parameters {
             Parameters::Hdd(hdd) => (
@@ -219,7 +215,7 @@ impl DeviceModel {
                     ("write_us", ssd.write_us),
                 ],
             ),
-            // They check themselves.
+            // They have their own check.
             Parameters::Disk(_) | Parameters::FlashSsd(_) => (Vec::new(), Vec::new()),
             Parameters::ColdStore(store) => (
                 vec![("mb_per_s", store.mb_per_s), ("connections", f64::from(store.connections))],

@@ -1,4 +1,4 @@
-//! Replay: a trace as the device would serve it, back to back.
+//! Replays a trace back to back.
 
 use crate::Device;
 use crate::error::ModelError;
@@ -24,9 +24,9 @@ pub struct Modelled {
 }
 
 impl DeviceModel {
-    /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are left out: a request is issued
-    /// as soon as no more requests are open than its queue depth allows. A drive with a flash translation layer holds what the
-    /// trace reads without having written it, in the order of addresses.
+    /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are ignored: a request is issued once
+    /// the number of open requests allows its queue depth. On a drive with a flash translation layer, data that the trace reads
+    /// but does not write are first written in address order.
     pub fn seconds(&self, trace: &[Request]) -> Result<f64, ModelError> {
         let history = match &self.parameters {
             Parameters::FlashSsd(_) => history_of_reads(trace),
@@ -35,8 +35,8 @@ impl DeviceModel {
         self.seconds_after(&history, trace)
     }
 
-    /// The same on a drive that was given a history of requests before, which takes no time; only drives with a flash
-    /// translation layer have a state that it changes.
+    /// The same after a history of requests, which takes no time; only drives with a flash translation layer have a state that
+    /// depends on it.
     pub fn seconds_after(&self, history: &[Request], trace: &[Request]) -> Result<f64, ModelError> {
         self.holds(trace)?;
         let busy_ns = match &self.parameters {
@@ -75,8 +75,8 @@ pub fn busy_ns(device: &mut dyn Device, trace: &[Request]) -> u64 {
     last
 }
 
-/// Operations per second of a closed loop on the modelled device: the slower of device and host sets the pace, so the loop
-/// takes max(device busy, measured time). `None` when both times are zero.
+/// Operations per second of a closed loop on the modelled device: the slower of device and host limits the rate, so the loop
+/// takes max(device busy, measured time). `None` if both times are zero.
 pub fn closed_loop_rate(operations: u64, device_busy_seconds: f64, measured_seconds: f64) -> Option<f64> {
     let seconds = device_busy_seconds.max(measured_seconds);
     (seconds > 0.0).then(|| operations as f64 / seconds)
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::request::Operation;
 
-    /// Every request takes 100 ns, whatever else is open.
+    /// Every request takes 100 ns at any depth.
     struct Fixed;
 
     impl Device for Fixed {

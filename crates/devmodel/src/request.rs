@@ -1,15 +1,15 @@
-//! The one record that the models time.
+//! The request type of all models.
 
-/// Bytes per sector in all traces, whatever the device's logical block is.
+/// Bytes per sector in all traces, independent of the device's logical block size.
 pub const SECTOR: u64 = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Read,
     Write,
-    /// Tells that the content is no longer needed.
+    /// Declares content as unneeded.
     Discard,
-    /// Empties the device's write cache.
+    /// Flushes the device's write cache.
     Flush,
 }
 
@@ -30,14 +30,14 @@ pub struct Request {
     pub start_sector: u64,
     pub sectors: u32,
     pub operation: Operation,
-    /// When it was issued, nanoseconds since the trace began.
+    /// Issue time, nanoseconds since the start of the trace.
     pub issue_time_ns: u64,
-    /// Requests at the device when it was issued, itself included; at least 1. A replay keeps this depth.
+    /// Open requests at the device when it was issued, including itself; at least 1. A replay keeps this depth.
     pub queue_depth: u32,
 }
 
 impl Request {
-    /// A request that nothing else waits beside.
+    /// A request with queue depth 1.
     pub const fn new(operation: Operation, start_sector: u64, sectors: u32) -> Self {
         Self { start_sector, sectors, operation, issue_time_ns: 0, queue_depth: 1 }
     }
@@ -54,7 +54,6 @@ impl Request {
         Self::new(operation, start, u32::try_from(end - start).unwrap_or(u32::MAX))
     }
 
-    /// First byte.
     pub const fn offset(&self) -> u64 {
         self.start_sector.saturating_mul(SECTOR)
     }
@@ -63,7 +62,7 @@ impl Request {
         self.sectors as u64 * SECTOR
     }
 
-    /// First byte behind it.
+    /// First byte after it.
     pub const fn end(&self) -> u64 {
         self.offset().saturating_add(self.bytes())
     }
@@ -73,7 +72,7 @@ impl Request {
     }
 }
 
-/// Fills in the queue depths of requests in issue order from the times at which they completed, where that is known.
+/// Sets the queue depths of requests in issue order from their completion times, if known.
 pub fn set_queue_depths(requests: &mut [Request], completion_ns: impl Iterator<Item = Option<u64>>) {
     let mut open = std::collections::BinaryHeap::new();
     for (request, completion) in requests.iter_mut().zip(completion_ns) {

@@ -1,4 +1,4 @@
-//! Seek time against seek distance.
+//! Seek time by distance.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "curve", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SeekCurve {
-    /// The form of Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994: the arm
-    /// accelerates over short distances (base + factor * sqrt(cylinders)) and coasts over long ones (base + slope * cylinders).
+    /// The form of Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994: the arm accelerates
+    /// over short distances (base + factor * sqrt(cylinders)) and coasts over long ones (base + slope * cylinders).
     TwoPhase {
         /// Cylinders of the full stroke.
         cylinders: f64,
@@ -53,7 +53,7 @@ impl SeekCurve {
         }
     }
 
-    /// Milliseconds that neither this distance nor any longer one falls below.
+    /// Lower bound in milliseconds for this and any longer distance.
     pub(crate) fn least_ms(&self, fraction: f64) -> f64 {
         let here = self.ms(fraction);
         match self {
@@ -68,7 +68,7 @@ impl SeekCurve {
         }
     }
 
-    /// What is wrong with the curve, if anything.
+    /// Error in the curve, if any.
     pub fn problem(&self) -> Option<&'static str> {
         let finite = |value: f64| value.is_finite() && value >= 0.0;
         match self {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_holds_for_all_longer_seeks_though_the_curve_falls() {
+    fn bound_holds_for_longer_seeks_on_a_falling_curve() {
         let falls = SeekCurve::Points { points: vec![(0.0, 1.0), (0.25, 3.0), (1.0, 2.0)] };
         let drops = SeekCurve::TwoPhase {
             cylinders: 1000.0,

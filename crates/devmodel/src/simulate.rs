@@ -1,4 +1,4 @@
-//! A trace on a modelled device, request by request: latencies, bandwidth over time, what a drive does inside.
+//! Simulates a trace on a device, request by request: latencies, bandwidth over time, internal events.
 
 mod closed;
 mod outcome;
@@ -17,7 +17,7 @@ use crate::ssd::{Drive, Hint};
 use outcome::Account;
 use queue::Immediate;
 
-/// A request and what the host knows of it.
+/// A request with the host's hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
     pub request: Request,
@@ -38,23 +38,23 @@ impl From<&Request> for Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pacing {
-    /// As soon as no more are open than the request's own queue depth allows: pauses of the host are left out.
+    /// Once the number of open requests allows its queue depth: ignores pauses of the host.
     #[default]
     QueueDepth,
-    /// As soon as no more than this many are open; 0 counts as 1.
+    /// Once at most this number is open; 0 counts as 1.
     Depth(u32),
-    /// At their issue times: pauses are kept, and a slow device falls behind.
+    /// At their issue times: keeps pauses, and a slow device falls behind.
     IssueTime,
 }
 
-/// The state of a solid-state drive with a flash translation layer before the trace; others ignore it.
+/// Initial state of a solid-state drive with a flash translation layer; others ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Before {
     #[default]
     Empty,
-    /// All of it written once, in the order of addresses.
+    /// Completely written in address order.
     Filled,
-    /// Filled, then overwritten at random places this many times over.
+    /// Filled, then overwritten at random positions this number of times.
     Overwritten(f64),
 }
 
@@ -62,14 +62,14 @@ pub enum Before {
 pub struct Options {
     pub pacing: Pacing,
     pub before: Before,
-    /// Least length of a window of the bandwidth over time, ns; 0: one millisecond. Doubled as often as needed to keep the
-    /// number of windows at 4096.
+    /// Minimum length of a window of the bandwidth over time, ns; 0: one millisecond. Doubled until there are at most 4096
+    /// windows.
     pub window_ns: u64,
-    /// Chooses the places of [`Before::Overwritten`].
+    /// Selects the positions of [`Before::Overwritten`].
     pub seed: u64,
 }
 
-/// Times a trace on a model. The same arguments always give the same outcome.
+/// Deterministic: equal arguments give equal results.
 pub fn simulate<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,
@@ -78,7 +78,7 @@ pub fn simulate<C: Into<Command>>(
     simulate_each(model, trace, options, |_| ())
 }
 
-/// The same; `each` is told of every request once the time of its completion is known.
+/// The same; calls `each` for every request once its completion time is known.
 pub fn simulate_each<C: Into<Command>>(
     model: &DeviceModel,
     trace: impl IntoIterator<Item = C>,
@@ -88,8 +88,8 @@ pub fn simulate_each<C: Into<Command>>(
     simulate_after(model, [], trace, options, each)
 }
 
-/// The same after a history: requests that a drive with a flash translation layer was given before, in their order and without
-/// spending time, behind [`Options::before`]. Other devices have no state that it could change.
+/// The same after a history: requests that a drive with a flash translation layer served before, without taking time, after
+/// [`Options::before`]. Other devices have no state that depends on it.
 pub fn simulate_after<C: Into<Command>>(
     model: &DeviceModel,
     history: impl IntoIterator<Item = Request>,
@@ -121,8 +121,7 @@ pub fn simulate_after<C: Into<Command>>(
     }
 }
 
-/// Writes of what a trace reads before it writes it, one page after the other in the order of addresses: the history of a drive
-/// of which nothing else is known.
+/// Writes, in address order, the pages that a trace reads before writing them: the history of a drive if nothing else is known.
 pub fn history_of_reads(trace: &[Request]) -> Vec<Request> {
     let mut pages = std::collections::BTreeMap::new();
     for request in trace {
@@ -139,7 +138,7 @@ pub fn history_of_reads(trace: &[Request]) -> Vec<Request> {
     read.map(|page| Request::of_bytes(Operation::Write, page * PAGE, PAGE)).collect()
 }
 
-/// Brings a drive into its state before the trace.
+/// Brings a drive into its initial state.
 fn bring(drive: &mut Drive, options: &Options, model: &DeviceModel) -> Result<(), ModelError> {
     let pages = model.capacity_bytes() / PAGE;
     let rounds = match options.before {
@@ -147,7 +146,7 @@ fn bring(drive: &mut Drive, options: &Options, model: &DeviceModel) -> Result<()
         Before::Filled => 0.0,
         Before::Overwritten(rounds) if rounds.is_finite() && (0.0..=1000.0).contains(&rounds) => rounds,
         Before::Overwritten(rounds) => {
-            let problem = format!("{rounds} rounds of overwriting before the trace; use 0 to 1000");
+            let problem = format!("{rounds} rounds of overwriting before the trace are out of range; use 0 to 1000");
             return Err(ModelError::Options { device: model.name.clone(), problem });
         }
     };
@@ -206,14 +205,14 @@ fn run<C: Into<Command>>(
 }
 
 impl DeviceModel {
-    /// Whether the device is as large as a trace.
+    /// Checks that the device is large enough for a trace.
     pub fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
         (0..).zip(trace).try_for_each(|(index, request)| self.check_end(index, request))
     }
 
     fn check_end(&self, index: u64, request: &Request) -> Result<(), ModelError> {
         let end = request.start_sector.saturating_add(u64::from(request.sectors)).saturating_mul(SECTOR);
-        // A flush has no place.
+        // A flush has no position.
         if request.operation == Operation::Flush || end <= self.capacity_bytes() {
             return Ok(());
         }
@@ -227,7 +226,7 @@ impl DeviceModel {
     }
 }
 
-/// What a trace must keep.
+/// Checks that a trace is sorted and fits.
 struct Checked<'a> {
     model: &'a DeviceModel,
     index: u64,

@@ -1,7 +1,7 @@
-//! Solid-state drives. [`Flash`] has a flash translation layer: the order of writing decides where data are. [`Ssd`] has none.
+//! Solid-state drives. [`Flash`] has a flash translation layer: the order of writing decides where data are. [`Ssd`] does not.
 //!
-//! [`Ssd`]: a controller that takes one command after another, flash units that work in parallel, one
-//! interface. No flash translation layer: writes cost what they cost a fresh drive, without garbage collection.
+//! [`Ssd`] has a controller that processes one command after another, parallel flash units, and one interface. Writes cost the
+//! same as on a fresh drive, without garbage collection.
 
 pub mod alignment;
 pub mod amplification;
@@ -40,7 +40,7 @@ pub struct Ssd {
     pub write_us: f64,
     /// Flash units that work at the same time.
     pub parallel_units: u32,
-    /// Neighbouring bytes on one unit.
+    /// Adjacent bytes on one unit.
     pub stripe_bytes: u64,
     /// Interface or flash rate for reads, decimal megabytes per second.
     pub read_mb_per_s: f64,
@@ -55,7 +55,7 @@ impl Ssd {
     }
 }
 
-/// A solid-state drive in some state; all times in ns.
+/// Times are ns.
 #[derive(Debug, Clone)]
 pub struct SsdState {
     drive: Ssd,

@@ -328,7 +328,7 @@ mod tests {
         };
         assert!(refused(|spec| spec.steps = vec![Size(Bytes(5000))]).contains("multiple of 4 KiB"));
         assert!(refused(|spec| spec.file_size = Size(Bytes::gib(1))).contains(", and hdd:st500dm002 has "));
-        assert!(refused(|spec| spec.models = vec!["ssd:none".into()]).contains("there is no device"));
+        assert!(refused(|spec| spec.models = vec!["ssd:none".into()]).contains("unknown device"));
         assert!(refused(|spec| spec.file_size = Size(Bytes::kib(100))).contains("must be a multiple"));
     }
 

@@ -92,7 +92,7 @@ fn geometry_that_does_not_multiply_out_and_a_spare_area_of_zero_are_told() {
     let file = String::from_utf8(shown.stdout).unwrap();
     for (from, to, message) in [
         ("channels = 4", "channels = 5", "multiplies out to"),
-        ("spare_share = 0.07", "spare_share = 0.0", "spare_share is 0, it must be above zero"),
+        ("spare_share = 0.07", "spare_share = 0.0", "spare_share is 0, but must be above zero"),
     ] {
         assert!(file.contains(from), "{file}");
         std::fs::write(directory.path().join("drive.toml"), file.replace(from, to)).unwrap();

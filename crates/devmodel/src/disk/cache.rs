@@ -1,22 +1,22 @@
-//! Segments of a drive's cache: places that were read, with what was read on behind them and what was kept before.
+//! Cache segments: data read at one position, its read-ahead, and the data kept before it.
 
 use super::parameters::Cache;
 use std::ops::Range;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Segments {
-    /// The bytes of each segment: `starts` to `ends`. Apart from each other, so that they are compared several at once.
+    /// Bounds of the segments, in separate vectors for vectorised comparison.
     starts: Vec<u64>,
     ends: Vec<u64>,
     used: Vec<u64>,
     cache: Cache,
     clock: u64,
-    /// How often a segment came to hold more, and which did so last: change number `n` at `n % RECENT`.
+    /// Number of segment extensions, and the latest ones: number `n` is at `n % RECENT`.
     changes: u64,
     recent: [usize; RECENT],
 }
 
-/// Changes that are remembered: those of a few requests.
+/// Remembered extensions, enough for a few requests.
 const RECENT: usize = 8;
 
 impl Segments {
@@ -32,20 +32,20 @@ impl Segments {
         }
     }
 
-    /// The segment that holds all bytes of a range.
+    /// The segment that holds a whole range.
     pub fn holding(&self, start: u64, end: u64) -> Option<usize> {
         let mut ranges = self.starts.iter().zip(&self.ends);
-        // Most ranges are in none, so that all are compared without a branch first.
+        // Most ranges are in no segment, so all are compared without branches first.
         let is_any = ranges.clone().fold(false, |any, (from, to)| any | ((*from <= start) & (end <= *to)));
         if is_any { ranges.position(|(from, to)| *from <= start && end <= *to) } else { None }
     }
 
-    /// How often a segment came to hold more.
+    /// Number of segment extensions.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What the segments hold that came to hold more after the first `changes`; none where that is no longer known.
+    /// Contents of the segments extended after the first `changes` extensions; `None` if no longer known.
     pub fn changed_since(&self, changes: u64) -> Option<impl Iterator<Item = Range<u64>>> {
         let numbers = (changes..self.changes).map(|change| self.recent[change as usize % RECENT]);
         (self.changes - changes <= RECENT as u64).then(|| numbers.map(|number| self.starts[number]..self.ends[number]))
@@ -61,12 +61,11 @@ impl Segments {
         self.used[number] = self.clock;
     }
 
-    /// The first byte that a segment holds.
     pub fn start(&self, number: usize) -> u64 {
         self.starts[number]
     }
 
-    /// A segment has been read on to `end`; it keeps as much before that as it has space for.
+    /// Extends a segment to `end`; keeps as much data before as fits.
     pub fn extend(&mut self, number: usize, end: u64) {
         let (from, to) = (&mut self.starts[number], &mut self.ends[number]);
         if *to >= end {
@@ -77,7 +76,7 @@ impl Segments {
         self.changed(number);
     }
 
-    /// A new segment, instead of the one not used for the longest time.
+    /// Opens a segment in place of the least recently used one.
     pub fn open(&mut self, start: u64, end: u64) -> usize {
         self.clock += 1;
         let start = start.max(end.saturating_sub(self.cache.segment_bytes));
@@ -95,11 +94,11 @@ impl Segments {
         number
     }
 
-    /// Bytes have been overwritten: no segment holds them any more.
+    /// Invalidates overwritten bytes.
     pub fn forget(&mut self, start: u64, end: u64) {
         for (from, to) in self.starts.iter().zip(&mut self.ends) {
             if *from < end && start < *to {
-                // What lies before is kept; a hole cannot be.
+                // Keeps the part before; a segment cannot have a hole.
                 *to = (*to).min(start.max(*from));
             }
         }
@@ -113,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_held_lies_in_what_changed_since_it_was_not(
+        fn newly_held_ranges_are_in_recent_changes(
             steps in prop::collection::vec((0u64..4, 0u64..3000, 1u64..400), 1..60),
             (start, length) in (0u64..3000, 1u64..100),
         ) {
@@ -128,7 +127,7 @@ mod tests {
                     }
                     _ => drop(segments.open(at, at + bytes)),
                 }
-                // Looked at now and then, as a request that waits is.
+                // Compared only from time to time, like a waiting request.
                 if at % 3 != 0 {
                     let is_held = segments.holding(start, start + length).is_some();
                     if let (true, Some(mut changed)) = (is_held, segments.changed_since(unheld_at)) {
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_keeps_its_history_and_the_oldest_leaves() {
+    fn segment_keeps_its_history_and_the_oldest_is_evicted() {
         let cache = Cache { segments: 2, segment_bytes: 1000, read_ahead_bytes: 500 };
         let mut segments = Segments::new(cache);
         let first = segments.open(0, 400);

@@ -1,52 +1,52 @@
-//! Which of several places the head reaches first: a rough look at all of them in whole numbers, an exact one at the few that
-//! may be it.
+//! Finds the position that the head reaches first: estimates all candidates in integers, and computes exact times for the few
+//! possible winners.
 //!
-//! Rough times are in steps, 2^20 to a rotation, and never above the exact ones: the arm moves at least as long as the shortest
-//! seek over about its distance or a longer one, and a head that is there sooner does not meet a sector later.
+//! Estimates are in steps, 2^20 per rotation, and never exceed the exact times: the arm needs at least the shortest seek over
+//! about its distance or longer, and a head that is ready earlier does not meet a sector later.
 
 use super::Here;
 use super::layout::{Layout, SectorPosition};
 use std::ops::Range;
 
 const ROTATION: u32 = 1 << 20;
-/// Cylinders are grouped into at most so many bands: 4 KiB of least times stay in the processor's cache.
+/// Maximum number of cylinder bands: 4 KiB of minimum times stay in the processor's cache.
 const BANDS: usize = 1024;
-/// Neither a seek nor a settling counts for more steps than this.
+/// Upper bound of seek and settle times in steps.
 const LONGEST: f64 = (1u32 << 29) as f64;
-/// Behind this stream coordinate rounding comes near to a step.
+/// Beyond this stream coordinate the rounding error approaches a step.
 const FARTHEST_NS: f64 = (1u64 << 50) as f64;
-/// Rough times compared at once.
+/// Estimates compared at once.
 const CHUNK: usize = 8;
-/// More steps than any rough time: a seek, a settling and a rotation.
+/// More steps than any estimate: a seek, a settling and a rotation.
 const BEHIND_ALL: i32 = i32::MAX;
-/// Bytes of a page, in which addresses are compared.
+/// Granularity of address comparison.
 const PAGE: u64 = 4096;
 
 #[derive(Debug, Clone)]
 pub(super) struct Rough {
     steps_per_ns: f64,
-    /// How much sooner the rough look has the head ready than it is, so that no rounding makes it later: steps.
+    /// Steps by which estimates are early, so that rounding never makes them late.
     early: u32,
-    /// A cylinder is cut by so many bits to give its band.
+    /// Shift from cylinder to band.
     shift: u32,
-    /// Steps that no seek over so many bands falls below; none within a band, which may be no seek.
+    /// Minimum seek steps by distance in bands; 0 within a band, where there may be no seek.
     least: Box<[u32; BANDS]>,
-    /// Steps that the head settles for after it was moved for a write.
+    /// Steps of settling before a write.
     settle: u32,
 }
 
-/// What the drive looks at the candidates from.
+/// State from which the drive evaluates candidates.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     band: u32,
     commanded_ns: f64,
     angle: u32,
-    /// Angle at which the next place of the stream is, where it can be served without a pause.
+    /// Angle of the next position of the stream if it can be served without a pause.
     behind: Option<u32>,
     near: Pages,
 }
 
-/// Pages one behind the other; their numbers are cut to their low bits.
+/// Consecutive pages; their numbers are truncated to the low bits.
 #[derive(Debug, Clone, Copy)]
 struct Pages {
     first: u32,
@@ -54,13 +54,13 @@ struct Pages {
 }
 
 impl Pages {
-    /// Those that a range of addresses touches.
+    /// Pages that a range of addresses touches.
     fn of(range: &Range<u64>) -> Self {
         let count = if range.is_empty() { 0 } else { range.end.div_ceil(PAGE) - range.start / PAGE };
         Self { first: (range.start / PAGE) as u32, count: u32::try_from(count).unwrap_or(u32::MAX) }
     }
 
-    /// All bits set for one of them, and perhaps for another page.
+    /// All bits set for one of these pages, and possibly for another.
     fn mask(self, page: u32) -> u32 {
         mask(page.wrapping_sub(self.first) < self.count)
     }
@@ -75,12 +75,12 @@ impl Rough {
         let steps_per_ns = f64::from(ROTATION) / layout.rotation_ns;
         let last = layout.cylinders.saturating_sub(1);
         let shift = (0..64).find(|shift| last >> shift < BANDS as u64).unwrap_or(63);
-        // So many bands apart are more cylinders than those of the bands between.
+        // This distance in bands is more cylinders than the bands in between.
         let least = |bands: usize| match bands as u64 {
             0 => 0,
             bands => (layout.least_seek_ns(((bands - 1) << shift) + 1) * steps_per_ns).min(LONGEST) as u32,
         };
-        // Less than two nanoseconds too late are in time, see `wait`; three steps are more than all rounding.
+        // See `wait` for the tolerance of two nanoseconds; three steps exceed all rounding errors.
         let early = (4.0 * steps_per_ns).ceil().min(LONGEST) as u32 + 3;
         let settle = (write_settle_ns * steps_per_ns).min(LONGEST) as u32;
         Self { steps_per_ns, early, shift, least: Box::new(std::array::from_fn(least)), settle }
@@ -90,7 +90,7 @@ impl Rough {
         (ns * self.steps_per_ns) as i64 as u32 % ROTATION
     }
 
-    /// `near`: addresses that are looked at exactly.
+    /// `near`: addresses that need an exact time.
     pub fn view(&self, here: &Here, head_ns: f64, near: &Range<u64>) -> View {
         View {
             band: (here.cylinder >> self.shift) as u32,
@@ -101,33 +101,33 @@ impl Rough {
         }
     }
 
-    /// The most steps of a candidate that may be reached at a time or before.
+    /// Maximum steps of a candidate that may be reached at or before a time.
     fn until(&self, view: &View, ns: f64) -> i32 {
         let steps = ((ns - view.commanded_ns) * self.steps_per_ns) as u32;
-        // What fills the last chunk is behind all of them.
+        // The padding of the last chunk is later than all of these.
         steps.saturating_add(self.early + 3).min(BEHIND_ALL as u32 - 1) as i32
     }
 }
 
-/// A mark beside the band of a place: the head settles there.
+/// Flag next to the band of a position: the head settles there.
 const SETTLES: u32 = 1 << 31;
-/// A mark beside the band of a place: the rough look does not tell, as the request may need no arm at all.
+/// Flag next to the band of a position: no estimate, because the request may not need the arm.
 const EXACTLY: u32 = 1 << 30;
 
-/// The places that the head may go to next, oldest first; a table by columns, so that several are looked at at once.
+/// Candidate positions, oldest first, stored by columns for vectorised comparison.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     most: usize,
     bands: Vec<u32>,
     angles: Vec<u32>,
     pages: Vec<u32>,
-    /// The rough times, and as many that are behind all of them as fill the last chunk.
+    /// Estimates, padded to full chunks with maximum values.
     steps: Vec<i32>,
     least: i32,
 }
 
 impl Window {
-    /// None, of at most so many.
+    /// An empty window of at most `most` candidates.
     pub fn of(most: u32) -> Self {
         let [bands, angles, pages] = Default::default();
         Self { most: most.max(1) as usize, bands, angles, pages, steps: Vec::new(), least: 0 }
@@ -141,7 +141,7 @@ impl Window {
         self.len() == self.most
     }
 
-    /// A place that a request at a byte address needs; `exactly`: it needs none.
+    /// Adds the position of a request at a byte address; `exactly`: it does not need the arm.
     pub fn push(&mut self, rough: &Rough, place: &SectorPosition, address: u64, settles: bool, exactly: bool) {
         let exactly = exactly || place.stream_ns > FARTHEST_NS;
         let marks = (SETTLES & mask(settles)) | (EXACTLY & mask(exactly));
@@ -156,7 +156,7 @@ impl Window {
         }
     }
 
-    /// The first `count` of these need no arm if they lie in a range of addresses.
+    /// Marks those of the first `count` that may not need the arm because they are in a range of addresses.
     pub fn may_need_none(&mut self, count: usize, range: &Range<u64>) {
         let held = Pages::of(range);
         for (band, page) in self.bands.iter_mut().zip(&self.pages).take(count) {
@@ -172,7 +172,7 @@ impl Window {
         self.bands[number] & EXACTLY != 0
     }
 
-    /// Notes the steps until the head has each of the first `count`, or fewer.
+    /// Estimates the steps until the head reaches each of the first `count` candidates.
     pub fn look(&mut self, rough: &Rough, view: &View, count: usize) {
         let (bands, angles, pages) = (&self.bands[..count], &self.angles[..count], &self.pages[..count]);
         let seek = |band: &u32| rough.least[(band % EXACTLY).abs_diff(view.band) as usize % BANDS] as i32;
@@ -192,12 +192,12 @@ impl Window {
         self.steps.resize(count.next_multiple_of(CHUNK), BEHIND_ALL);
     }
 
-    /// The place that is reached first of those looked at, of several the first one, and when; `reached` gives the exact time of one.
+    /// The estimated candidate that is reached first (the oldest if tied) and its time; `reached` returns exact times.
     pub fn first(&self, rough: &Rough, view: &View, reached: impl Fn(usize) -> f64) -> (usize, f64) {
         let guess = self.until(self.least).next().unwrap_or(0);
         let (mut best, mut soonest) = (guess, reached(guess));
         for number in self.until(rough.until(view, soonest)) {
-            // Whoever is reached sooner than it lowers the bound.
+            // An earlier candidate lowers the bound.
             if number == guess || self.steps[number] > rough.until(view, soonest) {
                 continue;
             }
@@ -209,11 +209,11 @@ impl Window {
         (best, soonest)
     }
 
-    /// Those that the rough look has reached after at most so many steps.
+    /// Candidates with an estimate of at most this number of steps.
     fn until(&self, steps: i32) -> impl Iterator<Item = usize> {
         let (chunks, _) = self.steps.as_chunks::<CHUNK>();
         chunks.iter().enumerate().flat_map(move |(number, chunk)| {
-            // A bit for each: most chunks have none, and are compared without a branch.
+            // One bit per candidate: most chunks have none and are compared without a branch.
             let mut bits = chunk.iter().rev().fold(0u32, |bits, of| bits << 1 | u32::from(*of <= steps));
             std::iter::from_fn(move || {
                 let first = bits.trailing_zeros() as usize;

@@ -1,7 +1,7 @@
-//! Where sectors are: cylinders, and the time at which they pass below a head.
+//! Positions of sectors: cylinders, and the time at which they pass below a head.
 //!
-//! The stream coordinate of a sector is the time to stream to it from sector 0, skews included. As a stream never waits, the
-//! platter's angle below a sector is its stream coordinate in rotations; every other access waits for its sector to come by.
+//! The stream coordinate of a sector is the time to stream to it from sector 0, including skews. A stream never waits, so the
+//! platter's angle below a sector is its stream coordinate in rotations. Every other access waits for its sector.
 
 use super::parameters::Disk;
 use crate::request::SECTOR;
@@ -25,7 +25,7 @@ struct Band {
 pub(crate) struct Layout {
     bands: Vec<Band>,
     pub rotation_ns: f64,
-    /// Stream time of a track: a rotation and the skew behind it.
+    /// Stream time of a track: a rotation and the following skew.
     track_ns: f64,
     pub cylinders: u64,
     heads: u64,
@@ -46,7 +46,7 @@ impl Layout {
         let rotation_ns = 60e9 / disk.rpm;
         let track_ns = rotation_ns + disk.track_skew_ms * 1e6;
         let heads = u64::from(disk.heads);
-        // Behind the last track of a cylinder the cylinder's skew takes the place of the track's.
+        // After the last track of a cylinder, the cylinder skew replaces the track skew.
         let cylinder_ns = heads as f64 * track_ns + (disk.cylinder_skew_ms - disk.track_skew_ms) * 1e6;
         let mut layout = Self { bands: Vec::new(), rotation_ns, track_ns, cylinders: 0, heads, seek: Seek::default() };
         let (mut first_sector, mut first_ns) = (0, 0.0);
@@ -71,7 +71,6 @@ impl Layout {
         layout
     }
 
-    /// Where the sector at a byte address is.
     pub fn place(&self, address: u64) -> SectorPosition {
         let sector = address / SECTOR;
         let zone = self.bands.partition_point(|band| band.first_sector <= sector).saturating_sub(1);
@@ -94,7 +93,7 @@ impl Layout {
         (last, last.stream_ns + self.bands[last.zone as usize].sector_ns)
     }
 
-    /// The same for what begins at `start`, whose place is known, and most often ends on that track.
+    /// The same for a range from `start` with known position, which usually ends on that track.
     pub fn end_from(&self, place: &SectorPosition, start: u64, end: u64) -> (SectorPosition, f64) {
         let band = &self.bands[place.zone as usize];
         let sector = u64::from(place.sector) + ((end - start) / SECTOR).saturating_sub(1);
@@ -107,13 +106,13 @@ impl Layout {
         (SectorPosition { stream_ns, sector: sector as u32, ..*place }, stream_ns + band.sector_ns)
     }
 
-    /// The byte address that a stream has come to at a stream coordinate, the first that has not passed; with the cylinder and
-    /// head of the coordinate. `near` is a place that is likely to be on that track.
+    /// First byte address that has not passed at a stream coordinate, with cylinder and head. `near` is a position that is
+    /// probably on that track.
     pub fn reached(&self, stream_ns: f64, near: &SectorPosition) -> (u64, u64, u32) {
         self.reached_on_track(stream_ns, near).unwrap_or_else(|| self.reached_anywhere(stream_ns))
     }
 
-    /// The same without divisions by tracks and cylinders, if the coordinate is on the track of `near` and not at its edges.
+    /// The same without division by tracks and cylinders, if the coordinate is on the track of `near` and not at its edges.
     fn reached_on_track(&self, stream_ns: f64, near: &SectorPosition) -> Option<(u64, u64, u32)> {
         let band = &self.bands[near.zone as usize];
         let within = stream_ns + 1.0 - band.first_ns;
@@ -131,7 +130,7 @@ impl Layout {
     }
 
     fn reached_anywhere(&self, stream_ns: f64) -> (u64, u64, u32) {
-        // Rounding must not lose a sector that has just passed.
+        // Tolerance for rounding: a sector that has just passed must count.
         let stream_ns = stream_ns + 1.0;
         let band = &self.bands[self.bands.partition_point(|band| band.first_ns <= stream_ns).saturating_sub(1)];
         let within = (stream_ns - band.first_ns).max(0.0);
@@ -150,27 +149,26 @@ impl Layout {
         (number * SECTOR, band.first_cylinder + cylinder, head as u32)
     }
 
-    /// Time to move the arm between two cylinders that are not the same.
+    /// Time to move the arm between two different cylinders.
     pub fn seek_ns(&self, from: u64, to: u64) -> f64 {
         self.seek.ns(from.abs_diff(to))
     }
 
-    /// A time that neither a seek over this distance nor one over a longer distance falls below.
+    /// Lower bound of seek times over this distance or longer.
     pub fn least_seek_ns(&self, distance: u64) -> f64 {
         self.seek.curve.as_ref().map_or(0.0, |curve| curve.least_ms(distance as f64 / self.seek.stroke) * 1e6)
     }
 }
 
-/// Quotient and rest, where `inverse` is `u64::MAX / divisor`: a division of integers takes several times as long.
+/// Quotient and remainder, with `inverse` = `u64::MAX / divisor`: several times faster than an integer division.
 fn divided(value: u64, divisor: u64, inverse: u64) -> (u64, u64) {
     let quotient = ((u128::from(value) * u128::from(inverse)) >> 64) as u64;
     let rest = value - quotient * divisor;
-    // The inverse is too small by one at most, so the quotient is.
+    // The inverse is too small by at most one, and so is the quotient.
     if rest >= divisor { (quotient + 1, rest - divisor) } else { (quotient, rest) }
 }
 
-/// Seek times by distance in cylinders: kept for short distances, which most seeks in reordered queues have, and by the curve's own
-/// formula for all others.
+/// Seek times by distance in cylinders: a table for short distances, which dominate in reordered queues, the formula for others.
 #[derive(Debug, Clone, Default)]
 struct Seek {
     short_ns: Vec<f64>,
@@ -178,7 +176,7 @@ struct Seek {
     stroke: f64,
 }
 
-/// Distances whose times are kept: 16 KiB of them stay in the processor's cache.
+/// Distances in the table: 16 KiB of them stay in the processor's cache.
 const SHORT: u64 = 2048;
 
 impl Seek {
@@ -213,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dividing_by_the_inverse_is_dividing(value in 0u64.., divisor in 1u64.., bits in 0u32..64) {
+        fn division_by_inverse_is_exact(value in 0u64.., divisor in 1u64.., bits in 0u32..64) {
             let divisor = (divisor >> bits).max(1);
             let expected = (value / divisor, value % divisor);
             prop_assert_eq!(divided(value, divisor, u64::MAX / divisor), expected);
@@ -221,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_known_of_the_track_changes_nothing(address in 0.0..1.0f64, sectors in 1u64..9000, ns in 0.0..2e7f64) {
+        fn track_hints_do_not_change_results(address in 0.0..1.0f64, sectors in 1u64..9000, ns in 0.0..2e7f64) {
             for (name, layout) in layouts() {
                 let capacity = layout.bands.last().map_or(0, |band| band.first_sector) * SECTOR;
                 let start = (address * capacity as f64) as u64 / SECTOR * SECTOR;

@@ -5,7 +5,7 @@ use crate::error::ModelError;
 use crate::request::SECTOR;
 use serde::{Deserialize, Serialize};
 
-/// Tracks and declared size may differ by this share: spare tracks, rounding.
+/// Allowed relative difference between tracks and declared size: spare tracks, rounding.
 const ROUNDING: f64 = 0.02;
 const LONGEST_MS: f64 = 1e4;
 
@@ -21,29 +21,29 @@ pub struct Disk {
     pub heads: u32,
     /// Zones from the outer to the inner edge.
     pub zones: Vec<Zone>,
-    /// Time by which the first sector of a track lies behind that of the track before, under the next head.
+    /// Offset of the first sector of a track from that of the previous track, under the next head.
     pub track_skew_ms: f64,
     /// The same from the last track of a cylinder to the first of the next.
     pub cylinder_skew_ms: f64,
     /// Switching to another head of the cylinder.
     pub head_switch_ms: f64,
-    /// Seek time against distance, for reads.
+    /// Seek time by distance, for reads.
     pub seek: SeekCurve,
-    /// How much longer the arm settles before a write.
+    /// Additional settling time of the arm before a write.
     pub write_settle_ms: f64,
-    /// Time of a command that the mechanics must serve.
+    /// Time of a command that needs the mechanics.
     pub command_us: f64,
-    /// Time of a command that the cache serves.
+    /// Time of a read served by the cache.
     pub hit_us: f64,
-    /// Time of a write that the cache takes.
+    /// Time of a write accepted by the cache.
     pub write_us: f64,
     /// Rate of the interface, decimal megabytes per second.
     pub interface_mb_per_s: f64,
     /// The cache for reads.
     pub cache: Cache,
-    /// Data of writes that are complete before they are on the platter; 0: writes go to the platter first.
+    /// Size of the write cache; 0: writes complete on the platter.
     pub write_cache_bytes: u64,
-    /// Commands among which the drive chooses the one that it reaches first; 1: it keeps their order.
+    /// Number of commands among which the drive chooses the one it reaches first; 1: keeps their order.
     pub queue_depth: u32,
 }
 
@@ -57,15 +57,15 @@ pub struct Zone {
     pub sectors_per_track: u32,
 }
 
-/// Segments: each holds what was read on one place and read on behind it.
+/// Cache segments: each holds data read at one position and its read-ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
     /// Segments.
     pub segments: u32,
-    /// Bytes of a segment: history and what is read ahead.
+    /// Bytes of a segment: history and read-ahead.
     pub segment_bytes: u64,
-    /// Bytes that the drive reads on behind a read.
+    /// Read-ahead after a read, bytes.
     pub read_ahead_bytes: u64,
 }
 
@@ -75,7 +75,7 @@ impl Disk {
         self.zones.iter().map(zone).fold(0u64, u64::saturating_add).saturating_mul(u64::from(self.heads))
     }
 
-    /// Says what is wrong with the parameters, if anything; `name` names the file.
+    /// Checks the parameters; `name` names the file.
     pub fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| ModelError::Parameter { name: name.into(), parameter, value, expected };

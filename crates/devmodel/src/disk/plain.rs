@@ -1,4 +1,4 @@
-//! The drive's choice in its plain form: the exact time of every candidate, one after the other; and that the drive chooses alike.
+//! Reference implementation of the drive's choice with exact times of all candidates, and its comparison.
 
 use super::{Disk, DiskState};
 use crate::request::{Operation, Request};
@@ -62,10 +62,10 @@ fn drives() -> impl Strategy<Value = Disk> {
     )
 }
 
-/// What, where (before: the share of the span; behind the last one where it is small), pages, pause in ns.
+/// Operation, position (up to 1: share of the span; above: small distance after the previous), pages, pause in ns.
 type Step = (u32, f64, u64, u64);
 
-/// Times of completion, at so many requests open; a depth of none: at their times.
+/// Completion times with `depth` open requests; `None`: at their issue times.
 fn times(disk: &Disk, steps: &[Step], span: f64, depth: Option<u64>, is_plain: bool) -> Vec<(u64, u64)> {
     let mut drive = disk.start();
     drive.is_plain = is_plain;
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_choice_after_a_rough_look_is_that_of_exact_times(
+    fn estimated_choice_equals_exact_choice(
         disk in drives(),
         steps in prop::collection::vec((0u32..100, 0.0..1.0f64, 1u64..40, 0u64..20_000_000), 1..300),
         writes_only in any::<bool>(),
@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[test]
-fn a_head_that_settles_for_minutes_chooses_among_what_waits_alone() {
+fn long_settling_only_considers_waiting_requests() {
     let Parameters::Disk(disk) = DeviceModel::builtin("hdd:st500dm002").unwrap().parameters else {
         panic!("a disk drive")
     };

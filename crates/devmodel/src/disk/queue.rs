@@ -1,4 +1,4 @@
-//! Requests before a drive that chooses which it serves next.
+//! Request queue of a drive that reorders.
 
 use super::choice::Window;
 use super::layout::SectorPosition;
@@ -7,18 +7,18 @@ use crate::request::{Operation, Request};
 use crate::simulate::{Command, Finished, Queue, opened};
 use std::collections::VecDeque;
 
-/// A request that has waited this long is served before all others.
+/// A request that has waited this long is served first.
 const PATIENCE_NS: f64 = 1e9;
 
-/// Requests that are not served yet, oldest first.
+/// Waiting requests, oldest first.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     requests: VecDeque<Open>,
-    /// Those among which the drive chooses.
+    /// Reordering window.
     window: Window,
     count: u64,
     flushes: u64,
-    /// The first so many of the window have been compared with the cache after so many changes of its segments.
+    /// Number of window entries that were compared with the cache, and the number of segment extensions then.
     compared: usize,
     changes: u64,
 }
@@ -32,19 +32,19 @@ struct Open {
 }
 
 impl Waiting {
-    /// None, of which the drive chooses among at most so many.
+    /// An empty queue with a window of at most `queue_depth`.
     pub fn of(queue_depth: u32) -> Self {
         let window = Window::of(queue_depth);
         Self { requests: VecDeque::new(), window, count: 0, flushes: 0, compared: 0, changes: 0 }
     }
 
-    /// How many can be chosen at `at`.
+    /// Number of requests that may be chosen at `at`.
     fn choosable(&self, at: f64) -> usize {
         let mut among = self.window.len();
         while among > 0 && self.requests[among - 1].issued_ns as f64 > at {
             among -= 1;
         }
-        // A flush waits for what came before it, and nothing passes it.
+        // A flush waits for earlier requests, and no request passes it.
         let is_flush = |open: &Open| open.request.operation == Operation::Flush;
         match self.flushes {
             0 => among,
@@ -54,13 +54,13 @@ impl Waiting {
 }
 
 impl DiskState {
-    /// The moment at which the drive chooses: it is free, and something is there.
+    /// When the drive chooses: it is free, and a request is waiting.
     fn choosing(&self) -> Option<f64> {
         let oldest = self.waiting.requests.front()?;
         Some((oldest.issued_ns as f64).max(self.free_ns))
     }
 
-    /// The request that is served next, and when the head is there if that is known.
+    /// The next request, and when the head is there if known.
     fn choose(&mut self, at: f64) -> (usize, Option<f64>) {
         let among = self.disk.queue_depth.max(1) as usize;
         let oldest = self.waiting.requests.front().map_or(0.0, |oldest| oldest.issued_ns as f64);
@@ -87,7 +87,7 @@ impl DiskState {
         (best, by_arm.then_some(arrives))
     }
 
-    /// Marks requests that may be in the cache: all that a segment may have come to hold since they were compared last.
+    /// Marks requests that may be in the cache: those in segments extended since the last comparison.
     fn compare_with_cache(&mut self, among: usize) {
         let Waiting { requests, window, compared, changes, .. } = &mut self.waiting;
         match self.segments.changed_since(*changes) {
@@ -103,7 +103,7 @@ impl DiskState {
         (*compared, *changes) = (among.max(*compared), self.segments.changes());
     }
 
-    /// When a request would have its first sector.
+    /// When a request would get its first sector.
     fn estimate(&self, number: usize, here: &Here) -> f64 {
         let Open { request, place, .. } = &self.waiting.requests[number];
         let in_cache = |start, end| self.waiting.window.is_exact(number) && self.segments.holding(start, end).is_some();

@@ -1,4 +1,4 @@
-//! Writes: to the write cache, and from there or at once to the platter.
+//! Writes to the write cache and to the platter.
 
 use super::DiskState;
 use super::layout::SectorPosition;
@@ -51,7 +51,7 @@ impl DiskState {
         done
     }
 
-    /// Brings one cached write to the platter: the one that the head reaches first.
+    /// Writes one cached request to the platter: the one that the head reaches first.
     fn write_one(&mut self, from: f64) {
         let Some(first) = self.pending.front() else { return };
         let begin = first.since_ns.max(from);
@@ -70,13 +70,13 @@ impl DiskState {
         }
     }
 
-    /// Which of the cached writes that are there at `begin` the head reaches first, and when.
+    /// The cached write that the head reaches first, among those present at `begin`, and when.
     fn choose_write(&mut self, begin: f64) -> (usize, f64) {
         #[cfg(test)]
         if self.is_plain {
             return self.choose_write_plainly(begin);
         }
-        // They are kept in the order in which they came.
+        // They are kept in order of arrival.
         let mut among = self.pending_window.len();
         while self.pending[among - 1].since_ns > begin {
             among -= 1;
@@ -89,7 +89,7 @@ impl DiskState {
 
     pub(super) fn write_while_idle(&mut self, until: f64) -> bool {
         let mut has_written = false;
-        // They are kept in the order in which they came.
+        // They are kept in order of arrival.
         while let Some(earliest) = self.pending.front() {
             let begin = earliest.since_ns.max(self.free_ns);
             if begin >= until {

@@ -1,4 +1,4 @@
-//! A closed loop: the host's think times are kept, and each begins when the model is done.
+//! Closed-loop replay: keeps the host's think times, each starting when the model completes a request.
 
 use super::outcome::Account;
 use super::{Before, Checked, Command, Finished, Immediate, Options, Outcome, Queue, bring};
@@ -9,18 +9,18 @@ use crate::ssd::Drive;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A request and when it was complete where it was recorded, ns since the trace began.
+/// A request and its recorded completion time, ns since the start of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
     pub request: Request,
-    /// None: it was not complete when the recording ended.
+    /// `None`: incomplete at the end of the recording.
     pub completed_ns: Option<u64>,
 }
 
-/// What a request waits for: another one, and a think time behind its completion.
+/// Another request, and the think time after its completion.
 type Dependence = Option<(usize, u64)>;
 
-/// Each request waits for the one that was complete last before it was issued; the first ones for none.
+/// Each request depends on the one that completed last before it was issued; the first ones on none.
 fn dependences(trace: &[Recorded]) -> Vec<Dependence> {
     let mut open = BinaryHeap::new();
     let mut last = None;
@@ -36,9 +36,9 @@ fn dependences(trace: &[Recorded]) -> Vec<Dependence> {
     trace.iter().enumerate().map(depends).collect()
 }
 
-/// Times a trace in a closed loop: a request is issued as long after the one that it waited for is complete on the model as it was
-/// where it was recorded. What the host did meanwhile takes the time that it took; what it would have done otherwise on a
-/// faster or slower device is not known. `options.pacing` is not used.
+/// Simulates a trace in a closed loop: the time between the completion of the request that it depends on and its own issue is as
+/// recorded. The host's own time is unchanged; a host that behaves differently on a faster or slower device is not modelled.
+/// Ignores `options.pacing`.
 pub fn simulate_closed(
     model: &DeviceModel,
     history: impl IntoIterator<Item = Request>,
@@ -112,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn think_times_are_kept_and_latencies_are_the_models_own() {
+    fn think_times_are_kept_and_latencies_are_modelled() {
         let model = DeviceModel::builtin("850-evo").unwrap();
         let options = Options::default();
-        // Depth one, 1 ms of thinking after each request, whatever the recorded device took.
+        // Depth one, 1 ms of think time after each request, for any recorded latency.
         let of = |latency: u64| -> Vec<Recorded> {
             (0..100).map(|n| read(n * (1_000_000 + latency), n * 50, n * (1_000_000 + latency) + latency)).collect()
         };

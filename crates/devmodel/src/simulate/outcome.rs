@@ -1,4 +1,4 @@
-//! What came of a simulation.
+//! Results of a simulation.
 
 use super::Finished;
 use crate::model::DeviceModel;
@@ -13,7 +13,7 @@ const WINDOWS: usize = 4096;
 const LONGEST_NS: u64 = 10_800_000_000_000;
 const LEAST_WINDOW_NS: u64 = 1_000_000;
 
-/// What came of a simulation.
+/// Results of a simulation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The device.
@@ -26,9 +26,9 @@ pub struct Outcome {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Both over the time; none for a trace that moves nothing.
+    /// Bytes read and written over the time; none for a trace that moves nothing.
     pub mib_per_s: Option<f64>,
-    /// Latencies of reads, writes and of discards and flushes; none where there were none.
+    /// Latencies of reads, writes, and discards and flushes; none without such requests.
     pub read: Option<Latency>,
     /// See `read`.
     pub write: Option<Latency>,
@@ -36,12 +36,12 @@ pub struct Outcome {
     pub other: Option<Latency>,
     /// Bandwidth over time.
     pub bandwidth: Vec<Window>,
-    /// Pages written to the flash over pages that the host wrote; none without a flash translation layer or without writes.
+    /// Pages written to the flash over pages written by the host; none without a flash translation layer or without writes.
     pub write_amplification: Option<f64>,
-    /// Blocks erased, each over all planes of all dies that are erased with it; none without a flash translation layer.
+    /// Erases, each of a block over all planes of all dies that are erased with it; none without a flash translation layer.
     pub erases: Option<u64>,
-    /// Die-collision index of the reads: 1 where they spread over all dies, the number of dies where one has them all; none
-    /// where no flash was read.
+    /// Die-collision index of the reads: 1 if they are spread over all dies, the number of dies if one die has them all; none if
+    /// no flash was read.
     pub collision_index: Option<f64>,
     /// Erases of each block during the trace; none without a flash translation layer.
     pub wear: Option<Wear>,
@@ -52,7 +52,7 @@ pub struct Outcome {
 pub struct Latency {
     /// Requests.
     pub count: u64,
-    /// Least.
+    /// Minimum.
     pub min_ns: u64,
     /// Mean.
     pub mean_ns: f64,
@@ -64,33 +64,33 @@ pub struct Latency {
     pub p99_ns: u64,
     /// 99.9th percentile.
     pub p999_ns: u64,
-    /// Greatest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
-/// A stretch of time.
+/// An interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Its start, seconds from the first issue.
     pub start_seconds: f64,
-    /// Rate of the requests that were complete in it, MiB/s.
+    /// Rate of the requests completed in it, MiB/s.
     pub mib_per_s: f64,
 }
 
-/// How often blocks were erased.
+/// Number of erases per block.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
     /// Blocks.
     pub blocks: u64,
-    /// Least often.
+    /// Minimum.
     pub min: u32,
     /// Mean.
     pub mean: f64,
-    /// Most often.
+    /// Maximum.
     pub max: u32,
 }
 
-/// Sums while a simulation runs.
+/// Totals of a running simulation.
 pub(super) struct Account {
     requests: u64,
     read_bytes: u64,
@@ -104,7 +104,7 @@ pub(super) struct Account {
 
 impl Account {
     pub fn new(window_ns: u64) -> Self {
-        // Bounds that are sound, so creation cannot fail; longer latencies count as the bound.
+        // The bounds are valid, so creation cannot fail; longer latencies count as the bound.
         let histogram =
             || Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!("sound bounds"));
         Self {

@@ -1,4 +1,4 @@
-//! Devices that requests are put before, and that say which they have finished.
+//! Devices with a request queue.
 
 use super::Command;
 use crate::Device;
@@ -7,12 +7,12 @@ use crate::ssd::Drive;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A request that is complete; all times in ns of the simulation.
+/// A completed request; all times in ns of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finished {
     pub operation: Operation,
     pub bytes: u64,
-    /// Number of the request in the order of issue, from 0.
+    /// Index in order of issue, from 0.
     pub index: u64,
     pub issued_ns: u64,
     pub done_ns: u64,
@@ -24,29 +24,28 @@ impl Finished {
     }
 }
 
-/// A device with requests before it.
 pub trait Queue {
-    /// A request reaches the device at `at_ns`, not before the one submitted last.
+    /// Submits a request that reaches the device at `at_ns`, not before the last submitted one.
     fn submit(&mut self, command: &Command, at_ns: u64);
 
-    /// The next request to complete, if one is open. A device that reorders chooses among those submitted.
+    /// The next request to complete, if any is open. A device that reorders chooses among those submitted.
     fn next(&mut self) -> Option<Finished>;
 
-    /// The same, only if that does not depend on what is submitted at or after `ns`.
+    /// The same, but only if it does not depend on later submissions, at or after `ns`.
     fn next_before(&mut self, ns: u64) -> Option<Finished>;
 }
 
-/// A device that knows the time of completion at once.
+/// A device that knows the completion time immediately.
 pub(crate) struct Immediate<D> {
     pub device: D,
     open: BinaryHeap<Reverse<(u64, u64)>>,
-    /// The open requests by their number, from the oldest that is open.
+    /// Open requests by index, from the oldest open one.
     requests: std::collections::VecDeque<Option<Finished>>,
     first: u64,
     free: u64,
 }
 
-/// Serving with a hint, for devices that take one.
+/// Devices that accept hints.
 pub(crate) trait Hinted {
     fn serve_command(&mut self, command: &Command, at_ns: u64) -> u64;
 }

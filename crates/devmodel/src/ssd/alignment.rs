@@ -1,5 +1,5 @@
-//! Finding stripe and die granularity of a solid-state drive by reading, as Jun et al. do (FAST 2024, figure 8): random reads of
-//! 4 KiB that start at multiples of an alignment. Where the alignment is a multiple of the stripe, all reads meet one die.
+//! Finds stripe and die granularity of a solid-state drive by reading, as Jun et al. (FAST 2024, figure 8): random reads of 4 KiB
+//! at multiples of an alignment. If the alignment is a multiple of the stripe, all reads meet one die.
 
 use crate::error::ModelError;
 use crate::measure::Probe;
@@ -11,29 +11,29 @@ use senesce_core::Seed;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// Alignments go up to this, in steps of 4 KiB (the study's script).
+/// Maximum alignment, in steps of 4 KiB (the study's script).
 pub const GREATEST_BYTES: u64 = 1 << 20;
 const STEP: u64 = 4096;
-/// Reads at a time: eight jobs of depth four in the study.
+/// Concurrent reads: eight jobs of depth four in the study.
 pub const DEPTH: u32 = 32;
 /// Part of the device that is read; the study writes and reads 1 GiB and more.
 const SPAN: u64 = 1 << 30;
-/// A dip that counts: the rate of alignments around it times this.
+/// A dip is significant below this share of the rates around it.
 const DIP: f64 = 0.8;
 
-/// What was seen.
+/// Measured values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alignment {
     /// Rate of random reads by alignment: bytes, decimal megabytes per second.
     pub mb_per_s: Vec<(u64, f64)>,
-    /// Bytes after which the same die comes again; none: no alignment stands out.
+    /// Bytes after which the same die follows; none: no alignment stands out.
     pub stripe_bytes: Option<u64>,
-    /// Neighbouring bytes on one die; none: no alignment stands out.
+    /// Adjacent bytes on one die; none: no alignment stands out.
     pub die_bytes: Option<u64>,
 }
 
-/// A modelled drive of which as much as is read was written in order before.
+/// A modelled drive on which the range to read was written in order.
 pub struct WrittenInOrder {
     drive: Drive,
     capacity_bytes: u64,
@@ -63,8 +63,8 @@ impl Probe for WrittenInOrder {
     }
 }
 
-/// Measures a device that was written in order before (the order of writing decides where data are). `reads`: at each
-/// alignment; 2,000 are enough. `seed` chooses the places. It only reads.
+/// Measures a device that was written in order (the order of writing decides where data are). `reads`: per alignment; 2,000 are
+/// enough. `seed` selects the positions. Only reads.
 pub fn measure_alignment(probe: &mut impl Probe, reads: usize, seed: Seed) -> Result<Alignment, ModelError> {
     let span = probe.size().min(SPAN);
     if span < 64 * GREATEST_BYTES {
@@ -83,8 +83,8 @@ pub fn measure_alignment(probe: &mut impl Probe, reads: usize, seed: Seed) -> Re
     Ok(Alignment { mb_per_s, stripe_bytes, die_bytes })
 }
 
-/// Stripe: the least alignment whose rate is as low as the lowest. Die: reads at every second die's start meet half of the
-/// dies, so the least alignment that dips is two dies' worth (of an even number of dies).
+/// Stripe: the smallest alignment with the lowest rate. Die: reads at every second die's start meet half of the dies, so the
+/// smallest alignment with a dip is two dies' worth (with an even number of dies).
 fn granularity(rates: &[(u64, f64)]) -> (Option<u64>, Option<u64>) {
     let mut sorted: Vec<f64> = rates.iter().map(|point| point.1).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_stripes_shows_none() {
+    fn device_without_stripes_has_no_granularity() {
         let flat: Vec<(u64, f64)> = (1..=256).map(|step| (step * STEP, 100.0 + (step % 3) as f64)).collect();
         assert_eq!(granularity(&flat), (None, None));
     }

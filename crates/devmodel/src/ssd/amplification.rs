@@ -1,19 +1,19 @@
-//! Write amplification of uniform random writes: Desnoyers' formula, and the model's garbage collection against it.
+//! Write amplification of uniform random writes: Desnoyers' formula, compared with the model's garbage collection.
 
 use super::map::Map;
 use super::parameters::{Collection, Firmware, Flash, Geometry, PAGE, Placement, Policy, Timing};
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
-/// Write amplification of first-in-first-out cleaning under uniform random writes, with `ratio` = physical / logical size
-/// above 1: a / (a + W(-a e^-a)), W being Lambert's function (Desnoyers, "Analytic models of SSD write performance", ACM
-/// Transactions on Storage 10(2), 2014). Infinite for a ratio of 1 or below.
+/// Write amplification of first-in-first-out cleaning under uniform random writes, with `ratio` = physical / logical size above
+/// 1: a / (a + W(-a e^-a)) with Lambert's function W (Desnoyers, "Analytic models of SSD write performance", ACM Transactions on
+/// Storage 10(2), 2014). Infinite for a ratio of 1 or below.
 pub fn desnoyers(ratio: f64) -> f64 {
     if ratio.is_nan() || ratio <= 1.0 {
         return f64::INFINITY;
     }
     let target = -ratio * (-ratio).exp();
-    // x e^x rises from -1/e to 0 over the principal branch.
+    // x e^x increases from -1/e to 0 on the principal branch.
     let (mut low, mut high) = (-1.0f64, 0.0f64);
     for _ in 0..200 {
         let middle = (low + high) / 2.0;
@@ -25,23 +25,22 @@ pub fn desnoyers(ratio: f64) -> f64 {
     ratio / (ratio + (low + high) / 2.0)
 }
 
-/// Uniform random writes to a drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Uniform {
-    /// Physical over logical size, less one; above 0.01. The one block that cleaning keeps ready is not counted as physical.
+    /// Physical over logical size, minus one; above 0.01. The one block kept ready does not count as physical.
     pub spare_share: f64,
-    /// Pages of a block; at least 2.
+    /// At least 2.
     pub pages_per_block: u32,
-    /// Blocks without the one kept ready; their spare share must be several blocks.
+    /// Blocks without the one kept ready; the spare area must be several blocks.
     pub blocks: u32,
     pub policy: Policy,
-    /// Writes before the measurement and in it, each in multiples of the logical size.
+    /// Writes before the measurement and in it, in multiples of the logical size.
     pub rounds: (u32, u32),
     pub seed: Seed,
 }
 
-/// Write amplification in the model: the drive is filled in order, then overwritten at random. Moved pages go where the host's
-/// go, as the formula has it.
+/// Write amplification of the model: the drive is filled in order, then overwritten randomly. Moved pages go to the same blocks
+/// as the host's, as in the formula.
 pub fn measured(uniform: &Uniform) -> f64 {
     let flash = one_die(uniform);
     let (mut map, logical) = (Map::new(&flash), flash.logical_pages());
@@ -51,7 +50,7 @@ pub fn measured(uniform: &Uniform) -> f64 {
     }
     let mut overwrite = |map: &mut Map, rounds: u32| {
         for _ in 0..u64::from(rounds) * logical {
-            // The high half of a product with a random number is uniform below the other factor.
+            // The high half of the product with a random number is uniform below the other factor.
             let page = (u128::from(random.next_u64()) * u128::from(logical)) >> 64;
             map.write(page as u64, 0, &mut ());
         }
@@ -63,7 +62,7 @@ pub fn measured(uniform: &Uniform) -> f64 {
     1.0 + (after.moved_pages - before.moved_pages) as f64 / host.max(1) as f64
 }
 
-/// A drive with nothing but blocks; its times do not matter.
+/// A drive of a single die; its times are irrelevant.
 fn one_die(uniform: &Uniform) -> Flash {
     let physical = u64::from(uniform.blocks) * u64::from(uniform.pages_per_block);
     Flash {
@@ -107,8 +106,8 @@ fn one_die(uniform: &Uniform) -> Flash {
 mod tests {
     use super::*;
 
-    /// Solutions of the formula by another way: with v the share of valid pages in the cleaned block, v = exp(-a (1 - v)),
-    /// and WA = 1 / (1 - v).
+    /// Another way to solve the formula: with v the share of valid pages in the cleaned block, v = exp(-a (1 - v)), and WA = 1 /
+    /// (1 - v).
     #[test]
     fn the_formula_agrees_with_its_fixed_point() {
         for spare in [0.05, 0.07, 0.15, 0.28, 0.4] {

@@ -1,30 +1,30 @@
-//! A bus whose time is booked ahead: a transfer takes the first free time from the moment at which its data are ready.
+//! A bus with reservations: a transfer takes the first free time after its data are ready.
 //!
-//! So data are carried in the order in which they are ready, not in which they were asked for. Time is kept in short slots
-//! with the nanoseconds left in each, after the channel model of NVMeVirt (FAST '23; channel_model.c): the rate is kept, a
+//! Data are transferred in the order in which they are ready, not in which they were requested. Time is divided into short slots
+//! with the remaining nanoseconds of each, after the channel model of NVMeVirt (FAST '23; channel_model.c): the rate is exact, a
 //! single transfer may be early by up to a slot.
 
 use std::collections::VecDeque;
 
-/// Length of a slot; the same as NVMeVirt's UNIT_TIME_INTERVAL.
+/// The same as NVMeVirt's UNIT_TIME_INTERVAL.
 const SLOT_NS: u64 = 4000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Bus {
     ns_per_byte: f64,
-    /// Number of the first slot that is kept; all before it are past.
+    /// Number of the first slot kept; earlier ones are past.
     first: u64,
-    /// Nanoseconds left in each slot from there; slots behind the end are free.
+    /// Nanoseconds left in each slot from there on; later slots are free.
     left: VecDeque<u16>,
 }
 
 impl Bus {
-    /// An idle bus of a rate in MiB/s.
+    /// An idle bus; rate in MiB/s.
     pub fn new(mib_per_s: f64) -> Self {
         Self { ns_per_byte: 1e9 / (mib_per_s * f64::from(1u32 << 20)), first: 0, left: VecDeque::new() }
     }
 
-    /// Forgets the time before `now_ns`; nothing will be ready earlier.
+    /// Forgets the time before `now_ns`; no data will be ready earlier.
     pub fn forget_before(&mut self, now_ns: u64) {
         let first = now_ns / SLOT_NS;
         if first > self.first {
@@ -34,12 +34,12 @@ impl Bus {
         }
     }
 
-    /// Carries `bytes` that are ready at `ready_ns`; gives the end of the transfer.
+    /// Transfers `bytes` that are ready at `ready_ns`; returns the end of the transfer.
     pub fn transfer(&mut self, ready_ns: u64, bytes: u64) -> u64 {
         let whole = (bytes as f64 * self.ns_per_byte).ceil() as u64;
         let mut need = whole;
         let mut slot = (ready_ns / SLOT_NS).max(self.first);
-        // Of the first slot only what lies behind the moment of readiness is of use.
+        // The first slot is usable only after the data are ready.
         let mut usable = SLOT_NS - ready_ns.saturating_sub(slot * SLOT_NS).min(SLOT_NS);
         loop {
             let at = (slot - self.first) as usize;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_bus_carries_at_once_and_a_busy_one_after_what_is_booked() {
+    fn idle_bus_transfers_at_once_and_busy_one_after_reservations() {
         let mut bus = Bus::new(1000.0);
         let mib = 1 << 20;
         assert_eq!(bus.transfer(10_000, mib / 100), 20_000);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_earlier_goes_first_though_it_is_asked_for_later() {
+    fn data_ready_earlier_go_first_even_if_requested_later() {
         let mut bus = Bus::new(1000.0);
         bus.transfer(100_000, (1 << 20) / 100);
         assert_eq!(bus.transfer(0, (1 << 20) / 100), 10_000);

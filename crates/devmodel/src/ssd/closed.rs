@@ -1,11 +1,11 @@
-//! Blocks that are full, and which of them is cleaned next.
+//! Full blocks, and the choice of the next one to clean.
 
 use super::parameters::Policy;
 use std::collections::VecDeque;
 
 const NONE: u32 = u32::MAX;
 
-/// Full blocks of one unit of allocation.
+/// Full blocks of one allocation unit.
 #[derive(Debug, Clone)]
 pub(crate) struct Closed {
     policy: Policy,
@@ -15,12 +15,12 @@ pub(crate) struct Closed {
     heads: Vec<u32>,
     next: Vec<u32>,
     previous: Vec<u32>,
-    /// No list below this one holds a block.
+    /// All lists below this one are empty.
     least: usize,
 }
 
 impl Closed {
-    /// No full block among `blocks`, each of `pages` pages.
+    /// `blocks`: number of blocks, each of `pages` pages.
     pub fn new(policy: Policy, blocks: u32, pages: u32) -> Self {
         let lists = policy == Policy::Greedy;
         let links = if lists { blocks as usize } else { 0 };
@@ -41,7 +41,7 @@ impl Closed {
         }
     }
 
-    /// A full block has one valid page less, `valid` from now on.
+    /// A full block has lost a valid page; `valid` are left.
     pub fn lost_a_page(&mut self, block: u32, valid: u32) {
         if self.policy == Policy::Greedy {
             self.unlink(block, valid + 1);
@@ -49,7 +49,7 @@ impl Closed {
         }
     }
 
-    /// Takes the block to be cleaned. `state` gives the valid pages of a block, its capacity in pages and its age.
+    /// Takes the block to clean. `state` returns valid pages, capacity in pages, and age of a block.
     pub fn take(&mut self, state: impl Fn(u32) -> (u32, u32, u64)) -> Option<u32> {
         match self.policy {
             Policy::Greedy => {
@@ -59,7 +59,7 @@ impl Closed {
                 self.unlink(block, valid as u32);
                 Some(block)
             }
-            // What is wholly valid gains nothing; it goes to the end of the queue, as if written anew.
+            // Cleaning a fully valid block gains nothing; it goes to the end of the queue, as if rewritten.
             Policy::Fifo => {
                 for _ in 0..self.order.len() {
                     let block = self.order.pop_front()?;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_policy_takes_its_block() {
+    fn each_policy_chooses_its_block() {
         let valid = [3u32, 1, 2];
         let age = [90u64, 10, 1];
         let taken = |policy| {

@@ -1,9 +1,9 @@
-//! How far reads that follow each other fall on the same die.
+//! Collisions of consecutive reads on the same die.
 
-/// Flash reads of a group, for each die: with 32 KiB pages on eight dies a group is 1 MiB, what a reader has under way.
+/// Flash reads of a group per die: with 32 KiB pages on eight dies a group is 1 MiB, the data that a reader has in flight.
 const READS_PER_DIE: u32 = 4;
 
-/// Flash reads in their order, in groups that could be under way together.
+/// Flash reads in order, in groups that could be in flight together.
 #[derive(Debug, Clone)]
 pub(crate) struct Collisions {
     per_die: Vec<u32>,
@@ -27,8 +27,8 @@ impl Collisions {
         }
     }
 
-    /// Reads of the busiest die of each group over what they would be if all dies had the same: 1 where reads spread evenly,
-    /// the number of dies where one has them all.
+    /// Reads of the busiest die of each group over their even share: 1 if reads are spread evenly, the number of dies if one die
+    /// has them all.
     pub fn index(&self) -> Option<f64> {
         let (busiest, even) = self.sums();
         (even > 0).then(|| busiest as f64 / even as f64)

@@ -1,4 +1,4 @@
-//! A drive with a flash translation layer in some state: commands in, completion times out.
+//! A drive with a flash translation layer: commands in, completion times out.
 
 use super::collisions::Collisions;
 use super::flash::{Units, ns};
@@ -8,12 +8,12 @@ use super::parameters::{Flash, PAGE, Placement};
 use crate::Device;
 use crate::request::{Operation, Request, SECTOR};
 
-/// What the host knows of a write that the address does not say (die affinity; Jun et al., FAST '24).
+/// The host's knowledge about a write beyond its address (die affinity; Jun et al., FAST '24).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hint {
     #[default]
     None,
-    /// It continues a file whose last page so far is this logical page.
+    /// Continues a file whose last page so far is this logical page.
     Behind(u64),
     Overwrite,
 }
@@ -24,7 +24,7 @@ pub struct Drive {
     map: Map,
     units: Units,
     cache: Option<MappingCache>,
-    /// The unit that the next page goes to, where pages go round.
+    /// Unit of the next page in round-robin placement.
     turn: u32,
     collisions: Collisions,
     last_done: u64,
@@ -54,13 +54,13 @@ impl Drive {
         self.map.counters()
     }
 
-    /// Die-collision index of the reads so far; none where the flash was not read.
+    /// Die-collision index of the reads so far; `None` if the flash was not read.
     pub fn collision_index(&self) -> Option<f64> {
         self.collisions.index()
     }
 
-    /// Writes pages without spending time, to bring the drive into a state before a measurement; pages that it does not have
-    /// are left out. The hint is for the first.
+    /// Writes pages without taking time, to prepare a drive for a measurement; ignores pages beyond its capacity. The hint is for
+    /// the first page.
     pub fn prepare(&mut self, logical: impl IntoIterator<Item = u64>, hint: Hint) {
         let (mut hint, pages) = (hint, self.flash.logical_pages());
         for page in logical.into_iter().filter(|page| *page < pages) {
@@ -71,7 +71,7 @@ impl Drive {
         }
     }
 
-    /// Writes or discards what a request says without spending time; reads and flushes change nothing.
+    /// Applies a write or discard without taking time; reads and flushes change nothing.
     pub fn prepare_request(&mut self, request: &Request) {
         match request.operation {
             Operation::Write => self.prepare(self.pages(request.offset(), request.end()), Hint::None),
@@ -80,26 +80,26 @@ impl Drive {
         }
     }
 
-    /// Forgets the pages that a request covers.
+    /// Discards the pages that a request covers.
     fn discard(&mut self, request: &Request) {
         let pages = request.offset().div_ceil(PAGE)..(request.end() / PAGE).min(self.flash.logical_pages());
         pages.for_each(|page| self.map.discard(page));
     }
 
-    /// Lets all work end and starts the clock again at 0.
+    /// Completes all work and resets the clock to 0.
     pub fn rest(&mut self) {
         self.units = Units::new(&self.flash);
         self.last_done = 0;
     }
 
-    /// Die-collision index of a read of these pages, one after the other; none where the flash would not be read.
+    /// Die-collision index of sequential reads of these pages; `None` if the flash would not be read.
     pub fn collision_index_of(&self, runs: impl IntoIterator<Item = std::ops::Range<u64>>) -> Option<f64> {
         let mut collisions = Collisions::new(self.flash.geometry.dies());
         self.dies_of(runs).into_iter().for_each(|die| collisions.read(die));
         collisions.index()
     }
 
-    /// The die of each flash read of a read of these pages, one after the other.
+    /// The die of each flash read when these pages are read in sequence.
     pub fn dies_of(&self, runs: impl IntoIterator<Item = std::ops::Range<u64>>) -> Vec<u32> {
         let mut dies = Vec::new();
         for pages in runs {
@@ -113,8 +113,8 @@ impl Drive {
         dies
     }
 
-    /// Serves a request with a hint; it reaches the drive at `at_ns`, not before the one served last. Gives the time at
-    /// which it completes.
+    /// Serves a request with a hint that reaches the drive at `at_ns`, not before the last served one. Returns the completion
+    /// time.
     pub fn serve_hinted(&mut self, request: &Request, hint: Hint, at_ns: u64) -> u64 {
         self.clean_while_idle(at_ns);
         self.units.advance(at_ns);
@@ -159,7 +159,7 @@ impl Drive {
             let (physical, count) = self.run(page, pages.end);
             page += u64::from(count);
             let Some(physical) = physical else {
-                // Nothing there, or still in the buffer: the interface alone is used.
+                // Unwritten, or still in the buffer: only the interface is used.
                 done = done.max(self.units.interface.transfer(start, u64::from(count) * PAGE));
                 continue;
             };
@@ -170,7 +170,7 @@ impl Drive {
         done
     }
 
-    /// The pages from `page` on that one flash read fetches, or that need none: the first one's place, and how many.
+    /// Pages from `page` on that one flash read fetches, or that need none: physical page of the first one, and count.
     fn run(&self, page: u64, end: u64) -> (Option<u32>, u32) {
         let place = |page: u64| self.map.physical(page).filter(|physical| !self.map.is_buffered(*physical));
         let first = place(page);
@@ -189,7 +189,7 @@ impl Drive {
         while offset < request.end() {
             let end = request.end().min(offset + self.flash.largest_command_bytes);
             done = self.write_command(self.pages(offset, end), hint, at).max(done);
-            // What follows goes on where this one ended.
+            // Following pages continue where this one ended.
             hint = if hint == Hint::Overwrite { hint } else { Hint::None };
             offset = end;
         }
@@ -233,7 +233,7 @@ impl Drive {
         self.turn
     }
 
-    /// A page has been written: the turn passes on when its program is full.
+    /// Advances the round robin when the program of a page is full.
     fn written(&mut self, physical: u32) {
         let shape = self.map.shape();
         if physical % shape.slots == shape.slots - 1 {
@@ -241,7 +241,7 @@ impl Drive {
         }
     }
 
-    /// When the map's entries for these pages are in memory.
+    /// When the map entries of these pages are in memory.
     fn translate(&mut self, pages: std::ops::Range<u64>, dirties: bool, at: u64) -> u64 {
         let Some(cache) = &mut self.cache else { return at };
         let mut ready = at;

@@ -1,4 +1,4 @@
-//! When the flash works: dies, channels, interface.
+//! Timing of dies, channels and interface.
 
 use super::bus::Bus;
 use super::map::{Shape, Work};
@@ -6,12 +6,11 @@ use super::parameters::{Flash, PAGE};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nanoseconds of a time in microseconds.
 pub(crate) fn ns(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
 
-/// Times of a page by its place in the cell.
+/// Times of a page by its position in the cell.
 #[derive(Debug, Clone)]
 struct Reads {
     whole: Vec<u64>,
@@ -19,7 +18,7 @@ struct Reads {
     slc: u64,
 }
 
-/// Dies, channels and interface in some state; all times in ns.
+/// Times are ns.
 #[derive(Debug, Clone)]
 pub(crate) struct Units {
     pub dies: Vec<u64>,
@@ -31,13 +30,13 @@ pub(crate) struct Units {
     erase: u64,
     transfer_bytes: u64,
     pages_per_read: u32,
-    /// The moment at which the map causes work, in nanoseconds.
+    /// Time at which the map triggers work.
     pub now: u64,
-    /// When what was last moved had been read.
+    /// When the pages moved last had been read.
     moved_ready: u64,
-    /// When the last program ends, in nanoseconds.
+    /// When the last program ends.
     pub programmed: u64,
-    /// What leaves the write buffer when: time and bytes.
+    /// Releases of the write buffer: time and bytes.
     buffered: BinaryHeap<Reverse<(u64, u64)>>,
     buffer_free: u64,
     buffer_bytes: u64,
@@ -71,19 +70,19 @@ impl Units {
         }
     }
 
-    /// Time before `now` is past.
+    /// Advances to `now`.
     pub fn advance(&mut self, now: u64) {
         self.channels.iter_mut().for_each(|bus| bus.forget_before(now));
         self.interface.forget_before(now);
         self.now = now;
     }
 
-    /// A physical page's place among those that are read at once.
+    /// Index of the unit that reads a physical page together with others.
     pub fn read_unit(&self, physical: u32) -> u32 {
         physical / self.pages_per_read
     }
 
-    /// Reads `pages` that one read of a die fetches; gives the time at which the host has them (`host`), or the controller.
+    /// Reads `pages` with one read of a die; returns when the host (`host`) or the controller has them.
     pub fn fetch(&mut self, shape: &Shape, physical: u32, pages: u32, slc: bool, host: bool, at: u64) -> u64 {
         let bytes = u64::from(pages) * PAGE;
         let die = shape.die(physical) as usize;
@@ -112,7 +111,7 @@ impl Units {
         times[page as usize % times.len()]
     }
 
-    /// Reads a page of the map's entries; they are spread over the dies by their number.
+    /// Reads a page of map entries; they are spread over the dies by number.
     pub fn read_table(&mut self, page: u64, at: u64) -> u64 {
         let die = (page % self.dies.len() as u64) as usize;
         let read = self.dies[die].max(at) + self.reads.small[0];
@@ -121,14 +120,14 @@ impl Units {
         self.dies[die]
     }
 
-    /// Writes a page of the map's entries, which nothing waits for.
+    /// Writes a page of map entries; no command waits for it.
     pub fn write_table(&mut self, page: u64, at: u64) {
         let die = (page % self.dies.len() as u64) as usize;
         let channel = die % self.channels.len();
         self.dies[die] = self.channels[channel].transfer(self.dies[die].max(at), PAGE) + self.program;
     }
 
-    /// When `bytes` have space in the write buffer, not before `at`; they take it.
+    /// When the write buffer has space for `bytes`, not before `at`; reserves it.
     pub fn buffer(&mut self, bytes: u64, at: u64) -> u64 {
         let mut when = at;
         while let Some(Reverse((time, freed))) = self.buffered.peek().copied() {
@@ -136,7 +135,7 @@ impl Units {
                 break;
             }
             when = when.max(time);
-            // Pages written without spending time were never in it.
+            // Pages written without taking time were never in the buffer.
             self.buffer_free = (self.buffer_free + freed).min(self.buffer_bytes);
             self.buffered.pop();
         }

@@ -1,8 +1,8 @@
-//! The flash translation layer without time: which physical page holds which logical one, and garbage collection.
+//! The flash translation layer without timing: mapping of logical to physical pages, and garbage collection.
 //!
-//! A physical page's number is its place in the order of writing: blocks of all dies of a unit of allocation are filled
-//! together, row by row (a row is one program on each die), on each die one program after the other. Four bytes each way for
-//! each mapped page, zero where there is nothing, so that a large drive of which little is used takes little memory.
+//! Physical pages are numbered in the order of writing: blocks of all dies of an allocation unit are filled together, row by row
+//! (a row is one program on each die), on each die one program after the other. Each mapped page takes four bytes per direction,
+//! zero if unmapped, so that a large, mostly unused drive takes little memory.
 
 use super::closed::Closed;
 use super::parameters::{Flash, PAGE, Placement};
@@ -10,9 +10,8 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Units of allocation: the whole drive, or each die.
+    /// Allocation units: the whole drive, or each die.
     pub units: u32,
-    /// Dies of a unit.
     pub dies: u32,
     /// Blocks of a unit, each over all its dies and their planes.
     pub blocks: u32,
@@ -47,17 +46,17 @@ impl Shape {
         u64::from(self.units) * u64::from(self.blocks) * u64::from(self.block_pages())
     }
 
-    /// Number of the program that holds a physical page, counted over the drive.
+    /// Number of the program of a physical page, counted over the drive.
     pub fn program(&self, physical: u32) -> u32 {
         physical / self.slots
     }
 
-    /// Block, counted over all units.
+    /// Counted over all units.
     pub fn block(&self, physical: u32) -> u32 {
         physical / self.block_pages()
     }
 
-    /// Die, counted over all units: neighbours are on different channels.
+    /// Counted over all units; neighbours are on different channels.
     pub fn die(&self, physical: u32) -> u32 {
         self.block(physical) / self.blocks * self.dies + self.program(physical) % self.dies
     }
@@ -68,10 +67,10 @@ impl Shape {
 }
 
 pub(crate) trait Work {
-    /// The last page of a program has been filled; `physical` is any page of it, `host_pages` of its pages came from the
-    /// host and the others were moved.
+    /// The last page of a program has been filled; `physical` is any of its pages, `host_pages` came from the host, the others
+    /// were moved.
     fn program(&mut self, _shape: &Shape, _physical: u32, _slc: bool, _host_pages: u32) {}
-    /// `pages` of the program that holds `physical` are read to be moved.
+    /// `pages` of the program of `physical` are read to be moved.
     fn read(&mut self, _shape: &Shape, _physical: u32, _pages: u32, _slc: bool) {}
     fn erase(&mut self, _shape: &Shape, _block: u32) {}
 }
@@ -93,7 +92,7 @@ struct Block {
     erases: u32,
     slc: bool,
     full: bool,
-    /// Pages from the host in the program that is being filled.
+    /// Pages from the host in the current program.
     host_pages: u32,
     /// Host pages written to the drive when it was filled.
     filled_at: u64,
@@ -109,7 +108,6 @@ struct Unit {
     slc: VecDeque<u32>,
 }
 
-/// What has been written, moved, erased.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub host_pages: u64,
@@ -129,7 +127,7 @@ pub struct Map {
     units: Vec<Unit>,
     separate_stream: bool,
     ready: usize,
-    /// Valid pages of a unit among which cleaning always finds something to gain.
+    /// Number of valid pages of a unit up to which cleaning always gains.
     most_valid: u64,
     slc_blocks: u32,
     counters: Counters,
@@ -179,26 +177,26 @@ impl Map {
         self.blocks.iter().map(|block| block.erases)
     }
 
-    /// Bytes of memory that each mapped page takes, all tables counted.
+    /// Memory per mapped page over all tables, bytes.
     pub fn bytes_per_mapped_page(&self) -> f64 {
         let tables = (self.forward.len() + self.back.len()) * size_of::<u32>();
         let blocks = self.blocks.len() * (size_of::<Block>() + 3 * size_of::<u32>());
         (tables + blocks) as f64 / self.forward.len().max(1) as f64
     }
 
-    /// Whether the program that holds a page is still being filled, its pages thus in memory.
+    /// Whether the program of a page is still being filled, so that its pages are in memory.
     pub fn is_buffered(&self, physical: u32) -> bool {
         let block = &self.blocks[self.shape.block(physical) as usize];
         let within = physical % self.shape.block_pages();
         !block.full && within / self.shape.slots == block.written / self.shape.slots
     }
 
-    /// Whether a page lies in a block with one bit per cell.
+    /// Whether a page is in a block with one bit per cell.
     pub fn is_slc(&self, physical: u32) -> bool {
         self.blocks[self.shape.block(physical) as usize].slc
     }
 
-    /// The host writes a page to a unit; a unit full of valid data passes it on to the emptiest one.
+    /// Writes a page of the host to a unit; a unit full of valid data passes it on to the emptiest one.
     pub(crate) fn write(&mut self, logical: u64, unit: u32, work: &mut impl Work) -> u32 {
         self.counters.host_pages += 1;
         let unit = self.with_space(unit);
@@ -208,20 +206,20 @@ impl Map {
         self.append(logical as u32, unit, stream, true, work)
     }
 
-    /// The host no longer needs a page.
+    /// The host discards a page.
     pub(crate) fn discard(&mut self, logical: u64) {
         let old = std::mem::take(&mut self.forward[logical as usize]);
         self.invalidate(old);
     }
 
-    /// Cleans one block of a unit. False: nothing to gain.
+    /// Cleans one block of a unit; `false` if there is nothing to gain.
     pub(crate) fn clean(&mut self, unit: u32, work: &mut impl Work) -> bool {
         let Some(victim) = self.victim(unit) else { return false };
         let stream = if self.separate_stream { Stream::Moved } else { Stream::Host };
         let first = victim * self.shape.block_pages();
         let written = self.blocks[victim as usize].written;
         let slc = self.blocks[victim as usize].slc;
-        // What leaves it stays in the unit and is not counted down one by one: the whole block is empty at the end.
+        // Moved pages stay in the unit and are not counted individually: the whole block is empty at the end.
         for program in (first..first + written).step_by(self.shape.slots as usize) {
             let pages = program..program + self.shape.slots;
             let valid = pages.clone().filter(|page| self.back[*page as usize] != 0).count() as u32;
@@ -243,13 +241,13 @@ impl Map {
         true
     }
 
-    /// Whether idle time is to be used: too few erased blocks, or blocks with one bit per cell to be emptied.
+    /// Whether to clean in idle time: too few erased blocks, or blocks with one bit per cell to empty.
     pub(crate) fn wants_cleaning(&self, unit: u32, erased: usize) -> bool {
         let unit = &self.units[unit as usize];
         unit.free.len() < erased || !unit.slc.is_empty()
     }
 
-    /// The unit itself, or the one with the fewest valid pages where cleaning would no longer find space in it.
+    /// The unit itself, or the one with the fewest valid pages if cleaning would no longer find space in it.
     fn with_space(&self, unit: u32) -> u32 {
         let valid = |unit: &u32| self.units[*unit as usize].valid;
         if valid(&unit) < self.most_valid {
@@ -258,7 +256,7 @@ impl Map {
         (0..self.shape.units).min_by_key(valid).unwrap_or(unit)
     }
 
-    /// The stream that the host's next page goes to; cleans if a block had to be opened for it.
+    /// The stream of the host's next page; cleans if a block had to be opened for it.
     fn make_space(&mut self, unit: u32, work: &mut impl Work) -> Stream {
         let stream = self.host_stream(unit);
         if self.units[unit as usize].open[stream as usize].is_none() {
@@ -268,7 +266,7 @@ impl Map {
         stream
     }
 
-    /// Writes with one bit per cell as long as that cache has space.
+    /// Uses one bit per cell while that cache has space.
     fn host_stream(&self, unit: u32) -> Stream {
         let unit = &self.units[unit as usize];
         let begins = (unit.slc.len() as u32) < self.slc_blocks && unit.free.len() > self.ready;
@@ -302,10 +300,10 @@ impl Map {
         Some(block)
     }
 
-    /// Puts a page to the end of what the stream has written; it must no longer be anywhere else.
+    /// Appends a page to a stream; it must be unmapped.
     fn append(&mut self, logical: u32, unit: u32, stream: Stream, host: bool, work: &mut impl Work) -> u32 {
         let block = self.units[unit as usize].open[stream as usize].or_else(|| self.open(unit, stream));
-        // The checks of the parameters and the blocks kept ready leave a block to every stream.
+        // Checked parameters and ready blocks guarantee a block for every stream.
         let block = block.unwrap_or_default();
         let entry = &mut self.blocks[block as usize];
         let physical = block * self.shape.block_pages() + entry.written;

@@ -1,5 +1,5 @@
-//! A map that does not fit into memory: pages of its entries are read from the flash when they are needed (Gupta et al.,
-//! DFTL, ASPLOS 2009), the least recently used leaving by the second-chance approximation.
+//! A map larger than memory: pages of entries are read from flash on demand (Gupta et al., DFTL, ASPLOS 2009) and evicted by
+//! second chance, an approximation of LRU.
 
 use super::parameters::PAGE;
 
@@ -8,16 +8,16 @@ const PRESENT: u8 = 1;
 const USED: u8 = 2;
 const DIRTY: u8 = 4;
 
-/// What a look-up caused.
+/// Effect of a look-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
     /// The entries had to be read.
     pub missed: bool,
-    /// Changed entries that had to be written to make space.
+    /// Evicted page of changed entries that had to be written.
     pub dirty: Option<u64>,
 }
 
-/// The pages of entries that are in memory.
+/// Pages of entries in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct MappingCache {
     state: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct MappingCache {
 }
 
 impl MappingCache {
-    /// Entries of a page of the map: four bytes each.
+    /// Entries per page of the map, four bytes each.
     pub const ENTRIES: u64 = PAGE / 4;
 
     /// An empty cache of `bytes` for a map of `pages` pages of entries.
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_leaves_and_is_written_if_changed() {
+    fn unused_pages_are_evicted_and_written_if_changed() {
         let mut cache = MappingCache::new(2 * PAGE, 8);
         assert!(cache.touch(0, true).missed);
         assert!(cache.touch(1, false).missed);

@@ -3,12 +3,12 @@
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a mapped page: what one entry of the map stands for.
+/// Bytes of a mapped page, the unit of the map.
 pub const PAGE: u64 = 4096;
-/// Physical and declared size may differ by this share: drives round their capacity.
+/// Allowed relative difference between physical and declared size: drives round their capacity.
 const ROUNDING: f64 = 0.002;
 const LONGEST_US: f64 = 1e7;
-/// Blocks of all dies; a larger number is a mistake and would take the memory of its tables.
+/// Blocks of all dies; a larger number is a mistake and would need too much memory.
 const MOST_BLOCKS: u64 = 1 << 24;
 
 /// A solid-state drive with a flash translation layer.
@@ -17,13 +17,13 @@ const MOST_BLOCKS: u64 = 1 << 24;
 pub struct Flash {
     /// Capacity that the host sees.
     pub capacity_bytes: u64,
-    /// Physical size over capacity, less one.
+    /// Physical size over capacity, minus one.
     pub spare_share: f64,
-    /// Largest command; the host splits what is larger.
+    /// Maximum command size; the host splits larger ones.
     pub largest_command_bytes: u64,
-    /// Memory in which writes are complete before they are in the flash.
+    /// Memory in which writes complete before they are in the flash.
     pub write_buffer_bytes: u64,
-    /// Where a write goes.
+    /// Placement of writes.
     pub placement: Placement,
     /// Channels, dies, blocks, pages.
     pub geometry: Geometry,
@@ -33,7 +33,7 @@ pub struct Flash {
     pub firmware: Firmware,
     /// Garbage collection.
     pub collection: Collection,
-    /// Blocks written with one bit per cell first; none: no such cache.
+    /// Blocks first written with one bit per cell; none: no such cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slc_cache: Option<SlcCache>,
     /// Memory for the map; entries that do not fit are read from the flash. None: the whole map is in memory.
@@ -41,7 +41,7 @@ pub struct Flash {
     pub mapping_cache_bytes: Option<u64>,
 }
 
-/// Which die the next page goes to.
+/// Selection of the die of the next page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -49,8 +49,8 @@ pub enum Placement {
     RoundRobin,
     /// One write pointer per die; the address decides.
     ByAddress,
-    /// One write pointer per die; a hint names the die: behind the page that precedes in the file, or the page's own die
-    /// when it is overwritten (Jun et al., FAST '24). Without a hint it goes round.
+    /// One write pointer per die; a hint selects the die: after the preceding page of the file, or the page's own die if it is
+    /// overwritten (Jun et al., FAST '24). Round robin without a hint.
     DieAffinity,
 }
 
@@ -70,7 +70,7 @@ pub struct Geometry {
     pub pages_per_block: u32,
     /// Bytes of a page of one plane.
     pub page_bytes: u64,
-    /// Pages of a plane that are programmed at once (one-shot programming).
+    /// Pages of a plane programmed at once (one-shot programming).
     pub pages_per_program: u32,
 }
 
@@ -78,9 +78,9 @@ pub struct Geometry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// Reading a page, by its place in the cell (LSB, MSB; or LSB, CSB, MSB); pages of a block take turns.
+    /// Reading a page, by its position in the cell (LSB, MSB; or LSB, CSB, MSB); pages of a block alternate.
     pub read_us: Vec<f64>,
-    /// The same for no more than 4 KiB of it.
+    /// The same for at most 4 KiB of it.
     pub read_4k_us: Vec<f64>,
     /// Programming.
     pub program_us: f64,
@@ -88,23 +88,23 @@ pub struct Timing {
     pub erase_us: f64,
     /// Rate of a channel, MiB/s.
     pub channel_mib_per_s: f64,
-    /// A channel hands data on in pieces of this size.
+    /// Size of a transfer on a channel.
     pub channel_transfer_bytes: u64,
     /// Rate of the interface, MiB/s.
     pub interface_mib_per_s: f64,
 }
 
-/// Times of the controller; they delay a command and keep nothing else busy.
+/// Controller times; they delay a command and do not occupy resources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
     /// A read.
     pub read_us: f64,
-    /// A read of no more than 4 KiB.
+    /// A read of at most 4 KiB.
     pub read_4k_us: f64,
     /// A write, discard or flush.
     pub write_us: f64,
-    /// More for each 4 KiB of a write.
+    /// Additional time for each 4 KiB of a write.
     pub write_page_us: f64,
 }
 
@@ -114,19 +114,19 @@ pub struct Firmware {
 pub struct Collection {
     /// Which blocks are cleaned.
     pub policy: Policy,
-    /// What is moved goes to blocks of its own, apart from what the host writes.
+    /// Moved data go to separate blocks from the host's writes.
     pub separate_stream: bool,
     /// Erased blocks (on each die) that cleaning keeps ready.
     pub ready_blocks: u32,
-    /// Blocks (on each die) that are kept ready when the drive is idle; 0: no cleaning then.
+    /// Blocks (on each die) kept ready by cleaning when idle; 0: no cleaning when idle.
     #[serde(default)]
     pub idle_ready_blocks: u32,
-    /// The drive counts as idle after this time without a command.
+    /// Time without a command after which the drive is idle.
     #[serde(default)]
     pub idle_after_ms: f64,
 }
 
-/// Which block is cleaned next.
+/// Choice of the next block to clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -142,9 +142,9 @@ pub enum Policy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlcCache {
-    /// Data that they take.
+    /// Capacity of these blocks.
     pub bytes: u64,
-    /// Bits of a cell otherwise: such a block holds this many times less.
+    /// Bits per cell otherwise: such a block holds this many times less.
     pub bits_per_cell: u32,
     /// Reading a page.
     pub read_us: f64,
@@ -153,7 +153,7 @@ pub struct SlcCache {
 }
 
 impl Collection {
-    /// Blocks kept ready: cleaning may open a block of its own before it frees one.
+    /// Blocks kept ready, as cleaning may open a block before it frees one.
     pub(crate) fn ready(&self) -> u32 {
         self.ready_blocks.max(1 + u32::from(self.separate_stream))
     }
@@ -164,12 +164,12 @@ impl Geometry {
         self.channels * self.dies_per_channel
     }
 
-    /// Mapped pages that one read of a die fetches: a page on all planes.
+    /// Mapped pages fetched by one read of a die: a page on all planes.
     pub fn pages_per_read(&self) -> u32 {
         (self.page_bytes * u64::from(self.planes_per_die) / PAGE) as u32
     }
 
-    /// Bytes of all blocks; none where they do not fit into a number.
+    /// Bytes of all blocks; `None` on overflow.
     pub fn bytes(&self) -> Option<u64> {
         [self.channels, self.dies_per_channel, self.planes_per_die, self.blocks_per_plane, self.pages_per_block]
             .into_iter()
@@ -178,12 +178,12 @@ impl Geometry {
 }
 
 impl Flash {
-    /// Mapped pages that the host sees.
+    /// Mapped pages visible to the host.
     pub fn logical_pages(&self) -> u64 {
         self.capacity_bytes / PAGE
     }
 
-    /// Says what is wrong with the parameters, if anything; `name` names the file.
+    /// Checks the parameters; `name` names the file.
     pub fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| Err(ModelError::Parameter { name: name.into(), parameter, value, expected });
@@ -244,7 +244,7 @@ impl Flash {
         times
     }
 
-    /// Sizes that must be multiples of each other.
+    /// Checks sizes that must be multiples of each other.
     fn check_pages(&self, name: &str) -> Result<(), ModelError> {
         let geometry = &self.geometry;
         let malformed = |problem: &str| Err(ModelError::Malformed { name: name.into(), problem: problem.into() });
@@ -285,7 +285,7 @@ impl Flash {
         geometry.page_bytes * u64::from(geometry.planes_per_die) * u64::from(geometry.pages_per_program)
     }
 
-    /// Blocks of each die that hold no data: those being filled, those kept ready, and one for cleaning to gain.
+    /// Blocks of each die without data: those being filled, those kept ready, and one for cleaning to gain.
     pub(crate) fn kept_blocks(&self) -> u32 {
         self.collection.ready().saturating_add(3 + u32::from(self.slc_cache.is_some()))
     }

@@ -1,15 +1,15 @@
-//! A model of a drive cut down to the size of an image, so that the image fills it as an old file system fills a drive.
+//! Scales a drive model down to an image, so that the image fills it.
 
 use super::parameters::{Flash, PAGE};
 use crate::error::ModelError;
 
 impl Flash {
-    /// The same drive with a capacity of at least `bytes`, and at most a few blocks more: fewer blocks, and smaller ones where
-    /// the spare area could not hold those that are kept ready. Dies, channels, page sizes and times stay; a cache of one bit
-    /// per cell shrinks with the capacity.
+    /// The same drive with a capacity of at least `bytes` and at most a few blocks more. It has fewer blocks, and smaller ones if
+    /// the spare area could not hold the blocks kept ready. Dies, channels, page sizes and times are unchanged; an SLC cache
+    /// shrinks with the capacity.
     pub fn sized(&self, bytes: u64, name: &str) -> Result<Self, ModelError> {
         if bytes > self.capacity_bytes {
-            let problem = format!("{bytes} bytes are more than its {} bytes", self.capacity_bytes);
+            let problem = format!("{bytes} bytes exceed its {} bytes", self.capacity_bytes);
             return Err(ModelError::Options { device: name.into(), problem });
         }
         let step = self.geometry.pages_per_program * self.timing.read_us.len() as u32;
@@ -49,7 +49,7 @@ mod tests {
     use crate::model::{DeviceModel, Parameters};
 
     #[test]
-    fn every_flash_drive_can_be_cut_down_to_an_image() {
+    fn flash_drives_can_be_scaled_to_an_image() {
         for name in DeviceModel::builtin_names() {
             let Parameters::FlashSsd(flash) = DeviceModel::builtin(name).unwrap().parameters else { continue };
             for mib in [600u64, 4096] {
@@ -58,7 +58,7 @@ mod tests {
                 assert!(cut.capacity_bytes < (mib << 20) * 5 / 4, "{name} {mib}: {}", cut.capacity_bytes);
                 assert_eq!((cut.geometry.dies(), &cut.timing), (flash.geometry.dies(), &flash.timing));
             }
-            assert!(flash.sized(u64::MAX, name).unwrap_err().to_string().contains("more than"), "{name}");
+            assert!(flash.sized(u64::MAX, name).unwrap_err().to_string().contains("exceed"), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The models against the numbers they are made from, and the measurement against the models.
+//! Compares the models with the values they are based on, and the measurement with the models.
 
 use proptest::prelude::*;
 use senesce_core::Seed;
@@ -13,7 +13,7 @@ fn sequential(operation: Operation, bytes: u64, request: u64, queue_depth: u32) 
     (0..bytes / request).map(one).collect()
 }
 
-/// Blocks of 4 KiB at places that are spread over the device and the same in every run.
+/// Blocks of 4 KiB at deterministic positions spread over the device.
 fn random(operation: Operation, capacity: u64, count: u64, queue_depth: u32) -> Vec<Request> {
     // The finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
     let place = |index: u64| {
@@ -31,7 +31,7 @@ fn close(value: f64, expected: f64, share: f64) -> bool {
 }
 
 #[test]
-fn every_built_in_device_is_sound_and_survives_toml() {
+fn built_in_devices_are_valid_and_round_trip() {
     for name in DeviceModel::builtin_names() {
         let model = DeviceModel::builtin(name).unwrap();
         assert_eq!(DeviceModel::from_toml(name, &model.to_toml().unwrap()).unwrap(), model);
@@ -40,7 +40,7 @@ fn every_built_in_device_is_sound_and_survives_toml() {
 }
 
 #[test]
-fn bad_device_files_are_told() {
+fn invalid_device_files_are_refused() {
     let text = DeviceModel::builtin("850-evo").unwrap().to_toml().unwrap();
     for (from, to) in [
         ("parallel_units = 32", "parallel_units = 0"),
@@ -57,7 +57,7 @@ fn bad_device_files_are_told() {
 }
 
 #[test]
-fn the_corpus_of_the_fuzzer_is_read() {
+fn fuzzer_corpus_is_parsed() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/device_file");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -92,7 +92,7 @@ fn the_reference_hdd_has_the_rates_of_its_data_sheet() {
     let model = DeviceModel::reference_hdd().unwrap();
     let sequential = sequential(Operation::Read, GIB, 128 << 10, 1);
     assert!(close(GIB as f64 / model.seconds(&sequential).unwrap(), 144e6, 0.01));
-    // Seeks between uniform places cover a third of the stroke in the mean; half a rotation of 8.33 ms follows.
+    // Seeks between uniform positions cover a third of the stroke on average; half a rotation of 8.33 ms follows.
     let trace = random(Operation::Read, model.capacity_bytes(), 4000, 1);
     let mean_ms = model.seconds(&trace).unwrap() / trace.len() as f64 * 1e3;
     assert!(close(mean_ms, 8.5 + 4.17, 0.12), "{mean_ms}");
@@ -100,8 +100,8 @@ fn the_reference_hdd_has_the_rates_of_its_data_sheet() {
 
 #[test]
 fn the_hp_97560_takes_the_published_time() {
-    // The mean of the published seek curve over pairs of uniform places is 12.9 ms; half of a rotation of 14.99 ms,
-    // 2.2 ms overhead and 1.7 ms transfer follow.
+    // The mean of the published seek curve over pairs of uniform positions is 12.9 ms; half of a rotation of 14.99 ms, 2.2 ms
+    // overhead and 1.7 ms transfer follow.
     let model = DeviceModel::builtin("hp-97560").unwrap();
     let trace = random(Operation::Read, model.capacity_bytes(), 4000, 1);
     let mean_ms = model.seconds(&trace).unwrap() / trace.len() as f64 * 1e3;
@@ -128,7 +128,7 @@ fn a_cold_store_serves_as_many_requests_as_it_has_connections() {
     assert!(close(model.seconds(&trace(32)).unwrap(), 10.0 * 0.15, 0.01));
 }
 
-/// A model as a device to be measured; the host thinks 20 us between reads.
+/// A model as a device to measure; the host needs 20 us between reads.
 struct Modelled<'a> {
     model: &'a DeviceModel,
     device: Box<dyn Device>,
@@ -208,7 +208,7 @@ fn a_device_too_small_to_measure_is_refused() {
     assert!(measure(&mut Tiny, "tiny", None, Seed(1)).is_err());
 }
 
-/// The times of a fixed trace, pinned: a change of the model must be meant.
+/// Pins the times of a fixed trace, so that the model does not change by accident.
 #[test]
 fn golden_times() {
     let mut trace = sequential(Operation::Read, 8 << 20, 128 << 10, 2);
@@ -236,7 +236,7 @@ fn request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn time_never_runs_backwards_and_is_the_same_every_time(trace in proptest::collection::vec(request(), 0..60)) {
+    fn time_is_monotonic_and_deterministic(trace in proptest::collection::vec(request(), 0..60)) {
         for name in DeviceModel::builtin_names() {
             let model = DeviceModel::builtin(name).unwrap();
             let is_inside = trace.iter().all(|one| one.operation == Operation::Flush || one.end() <= model.capacity_bytes());

@@ -1,8 +1,8 @@
-//! The published table of die collisions on flash against the model.
+//! Compares the published table of die collisions with the model.
 
 use senesce_devmodel::ssd::fast24::{OFFSETS, Rates, WORKLOADS, Workload, rates};
 
-/// Rates over start offsets of the write pointer, which the study does not give: mean, least and greatest of each state.
+/// Rates over start offsets of the write pointer, which the study does not give: mean, minimum and maximum of each state.
 fn over_offsets(workload: Workload, step: usize) -> [(f64, f64, f64); 3] {
     let all: Vec<Rates> = (0..OFFSETS).step_by(step).map(|offset| rates(workload, offset).unwrap()).collect();
     [0, 1, 2].map(|state| {
@@ -13,7 +13,7 @@ fn over_offsets(workload: Workload, step: usize) -> [(f64, f64, f64); 3] {
     })
 }
 
-/// How far fragmented and placed rates may be off.
+/// Allowed error of fragmented and placed rates.
 fn allowed(workload: Workload) -> [f64; 2] {
     match workload {
         Workload::AppendWorst | Workload::OverwriteWorst => [0.02, 0.06],
@@ -38,12 +38,12 @@ fn compare(workload: Workload, step: usize) {
     let [fragmented_off, placed_off] = allowed(workload);
     assert!((fragmented / published[1] - 1.0).abs() < fragmented_off, "{workload:?}: fragmented {fragmented}");
     assert!((placed / published[2] - 1.0).abs() < placed_off, "{workload:?}: placed {placed}");
-    // Where the host is the limit, placed and contiguous differ by the precision of the fit.
+    // If the host is the limit, placed and contiguous differ by the precision of the fit.
     assert!(fragmented < placed && placed <= contiguous * 1.001, "{workload:?}: {fragmented} {placed} {contiguous}");
 }
 
 #[test]
-fn the_published_rates_of_hypothetical_workloads_come_out() {
+fn rates_of_hypothetical_workloads_match() {
     for workload in WORKLOADS
         .into_iter()
         .filter(|workload| !matches!(workload, Workload::Sqlite | Workload::Fileserver | Workload::FileserverSmall))
@@ -53,7 +53,7 @@ fn the_published_rates_of_hypothetical_workloads_come_out() {
 }
 
 #[test]
-fn the_published_rates_of_sqlite_and_the_fileserver_come_out() {
+fn rates_of_sqlite_and_fileserver_match() {
     for workload in [Workload::Sqlite, Workload::Fileserver, Workload::FileserverSmall] {
         compare(workload, 16);
     }

@@ -1,4 +1,4 @@
-//! The disk model against what its sources say.
+//! Compares the disk model with its sources.
 
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
@@ -14,8 +14,8 @@ fn model(name: &str) -> (DeviceModel, Disk) {
     (model, disk)
 }
 
-/// Mean milliseconds of a read of 4 KiB after a jump from the end of `before` bytes read in order, over many starting points
-/// in the outer zone. `pause_ms`: the longest pause between, so that the platter's angle is any.
+/// Mean milliseconds of a read of 4 KiB after a jump from the end of `before` bytes read in order, over many starting points in
+/// the outer zone. `pause_ms`: the longest pause in between, which randomises the platter's angle.
 fn jump_ms(disk: &Disk, before: u64, jump: i64, pause_ms: f64) -> f64 {
     let mut random = Seed(5).stream("devmodel/tests/jumps");
     let mut uniform = |below: f64| (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * below;
@@ -35,7 +35,7 @@ fn jump_ms(disk: &Disk, before: u64, jump: i64, pause_ms: f64) -> f64 {
 }
 
 #[test]
-fn unit_jumps_take_what_the_sources_give() {
+fn jump_times_match_the_sources() {
     let (_, disk) = model("hdd:st500dm002");
     // The data sheet: 144 MB/s, 7200 rpm, 1.0 ms from track to track, 8.5 ms at a third of the stroke.
     let (rate, rotation, command) = (144e3, 60e3 / 7200.0, 0.05);
@@ -85,7 +85,7 @@ fn several_streams_keep_their_segments() {
         disk.cache.segments = segments;
         let mut device = disk.start();
         let mut now = 0;
-        // A file in order, and between every two reads an inode far away that was read before.
+        // A file in order, with an inode far away that was read before between every two reads.
         for index in 0..2000u64 {
             now = device.serve(&Request::read_bytes(10_000_000_000 + index % 4 * 4096, 4096), now);
             now = device.serve(&Request::read_bytes(index * 16 * KIB, 16 * KIB), now);
@@ -115,9 +115,9 @@ fn reordering_shortens_random_reads_and_a_write_cache_hides_writes() {
     assert!(cached.write.unwrap().p50_ns < 100_000);
 }
 
-/// 2,000 requests whose times were measured on the drive, with the pauses between them.
+/// 2,000 requests with times measured on the drive, with the pauses between them.
 #[test]
-fn measured_requests_of_a_real_drive_take_as_long_in_the_model() {
+fn modelled_times_match_a_real_drive() {
     let (_, disk) = model("hdd:atlas-10k");
     let mut device = disk.start();
     let (mut now, mut measured, mut modelled) = (0u64, Vec::new(), Vec::new());
@@ -147,7 +147,7 @@ fn measured_requests_of_a_real_drive_take_as_long_in_the_model() {
 }
 
 #[test]
-fn bad_parameters_are_told() {
+fn invalid_parameters_are_refused() {
     let text = DeviceModel::builtin("hdd:atlas-10k").unwrap().to_toml().unwrap();
     for (from, to, says) in [
         ("heads = 6", "heads = 7", "the zones and heads hold"),

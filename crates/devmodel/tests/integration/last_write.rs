@@ -1,4 +1,4 @@
-//! A copy in the order of last writes against the whole history.
+//! Compares a copy in the order of last writes with the whole history.
 
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
@@ -6,7 +6,7 @@ use senesce_devmodel::last_write::{BLOCK, LastWrites, Order};
 use senesce_devmodel::ssd::{Drive, Flash, Hint, fast24};
 use senesce_devmodel::{Operation, Request};
 
-/// The study's drive, cut down.
+/// The study's drive, scaled down.
 fn small_drive(blocks_per_plane: u32) -> Flash {
     let mut flash = fast24::drive_of_the_study().unwrap();
     flash.geometry.blocks_per_plane = blocks_per_plane;
@@ -19,15 +19,15 @@ fn small_drive(blocks_per_plane: u32) -> Flash {
 
 #[derive(Debug, Clone, Copy)]
 enum History {
-    /// Files are made and removed, 4 to 512 KiB each, the first free blocks taken.
+    /// Files are created and removed, 4 to 512 KiB each, using the first free blocks.
     Churn,
-    /// A few hundred files grow by turns, 4 to 64 KiB at a time, and are removed when they are large.
+    /// A few hundred files grow in turn, 4 to 64 KiB at a time, and are removed when they are large.
     Growth,
-    /// Files are made once, then blocks of them are overwritten in place.
+    /// Files are created once, then their blocks are overwritten in place.
     Overwrites,
 }
 
-/// Runs of blocks of each file that is left.
+/// Runs of blocks of each remaining file.
 struct Aged {
     trace: Vec<Request>,
     files: Vec<Vec<u64>>,
@@ -112,7 +112,7 @@ fn aged(history: History, bytes: u64, seed: u64) -> Aged {
     Aged { trace, files }
 }
 
-/// Seconds to read all files, requests of 128 KiB of each in order, `depth` at a time.
+/// Seconds to read all files with sequential requests of 128 KiB per file, `depth` at a time.
 fn read_seconds(mut drive: Drive, files: &[Vec<u64>], depth: usize) -> f64 {
     drive.rest();
     let trace: Vec<Request> = files.iter().flat_map(|file| requests(Operation::Read, file)).collect();
@@ -130,7 +130,7 @@ fn replayed(flash: &Flash, trace: impl IntoIterator<Item = Request>) -> Drive {
 }
 
 #[test]
-fn a_copy_in_the_order_of_last_writes_reads_as_the_whole_history_does() {
+fn copy_in_last_write_order_reads_like_the_original() {
     let mut worst: f64 = 0.0;
     let mut least_of_address: f64 = 1.0;
     for (history, seed) in [(History::Churn, 1), (History::Growth, 2), (History::Overwrites, 3)] {
@@ -158,7 +158,7 @@ fn a_copy_in_the_order_of_last_writes_reads_as_the_whole_history_does() {
 }
 
 #[test]
-fn a_pass_that_fills_the_spare_area_begins_where_random_overwriting_ends() {
+fn steady_state_copy_matches_random_overwriting() {
     use senesce_devmodel::last_write::{Run, steady_state};
     use senesce_devmodel::ssd::amplification::desnoyers;
     use senesce_devmodel::ssd::parameters::Policy;
@@ -180,7 +180,7 @@ fn a_pass_that_fills_the_spare_area_begins_where_random_overwriting_ends() {
         let after = overwrite(0.05, &mut drive);
         1.0 + (after.moved_pages - before.moved_pages) as f64 / (after.host_pages - before.host_pages) as f64
     };
-    // What cleaning keeps ready and fills holds no old data.
+    // Blocks that cleaning keeps ready or fills contain no old data.
     let ratio = (1.0 + flash.spare_share) * (256.0 - 3.0) / 256.0;
     let (young, old) = (amplification(&runs, 0.0), amplification(&steady_state(&runs, ratio, Seed(1)), 0.0));
     let overwritten = amplification(&runs, 3.0);

@@ -1,4 +1,4 @@
-//! What the device models must do, tried from outside.
+//! Integration tests of the device models.
 
 mod devices;
 mod die_collisions;

@@ -1,4 +1,4 @@
-//! The drive with a flash translation layer: what it must keep, whatever is asked of it.
+//! Invariants of the drive with a flash translation layer.
 
 use proptest::prelude::*;
 use senesce_devmodel::simulate::{Before, Command};
@@ -8,7 +8,7 @@ use senesce_devmodel::{DeviceModel, Operation, Options, Outcome, Pacing, Paramet
 
 const MIB: u64 = 1 << 20;
 
-/// The study's drive, cut down to 64 blocks a die: 480 MiB.
+/// The study's drive, scaled down to 64 blocks per die: 480 MiB.
 fn small(change: impl FnOnce(&mut Flash)) -> DeviceModel {
     let mut flash = fast24::drive_of_the_study().unwrap();
     flash.geometry.blocks_per_plane = 64;
@@ -24,7 +24,7 @@ fn small(change: impl FnOnce(&mut Flash)) -> DeviceModel {
     }
 }
 
-/// Blocks of 4 KiB at places that are the same in every run.
+/// Blocks of 4 KiB at deterministic positions.
 fn random(operation: Operation, capacity: u64, count: u64) -> impl Iterator<Item = Request> {
     (0..count).map(move |index| {
         let place =
@@ -51,10 +51,10 @@ fn a_mapped_page_takes_at_most_16_bytes() {
 }
 
 #[test]
-fn the_order_of_writing_decides_and_not_the_address() {
+fn placement_follows_write_order_and_not_address() {
     let model = small(|_| ());
     let stripe = 256 << 10;
-    // 32 KiB of the file, then 224 KiB elsewhere; the file's own addresses follow each other.
+    // 32 KiB of the file, then 224 KiB elsewhere; the file's own addresses are consecutive.
     let elsewhere = |index: u64| {
         Request::of_bytes(Operation::Write, 128 * MIB + index * (stripe - (32 << 10)), stripe - (32 << 10))
     };
@@ -87,7 +87,7 @@ fn placement_by_address_undoes_the_order_of_writing() {
 }
 
 #[test]
-fn random_overwriting_amplifies_and_discards_relieve() {
+fn random_overwriting_amplifies_and_discards_help() {
     let model = small(|_| ());
     let capacity = model.capacity_bytes();
     let steady = run(&model, random(Operation::Write, capacity, 100_000), 4, Before::Overwritten(2.0));
@@ -107,7 +107,7 @@ fn random_overwriting_amplifies_and_discards_relieve() {
 }
 
 #[test]
-fn cost_benefit_is_better_than_greedy_where_writes_are_skewed() {
+fn cost_benefit_beats_greedy_for_skewed_writes() {
     let amplification = |policy, separate_stream| {
         let model = small(|flash| {
             // Small blocks, so that there are many to choose from.
@@ -176,10 +176,10 @@ fn a_map_that_does_not_fit_slows_random_reads() {
 }
 
 #[test]
-fn bad_parameters_are_told() {
+fn invalid_parameters_are_refused() {
     let text = DeviceModel::builtin("ssd:fast24").unwrap().to_toml().unwrap();
     for (from, to, says) in [
-        ("spare_share = 0.07", "spare_share = 0.0", "spare_share is 0, it must be above zero"),
+        ("spare_share = 0.07", "spare_share = 0.0", "spare_share is 0, but must be above zero"),
         ("channels = 4", "channels = 5", "multiplies out to"),
         ("capacity_bytes = 60209819648", "capacity_bytes = 61209819648", "multiplies out to"),
         ("blocks_per_plane = 8192", "blocks_per_plane = 4294967295", "multiplies out to"),
@@ -202,7 +202,7 @@ fn bad_parameters_are_told() {
 }
 
 #[test]
-fn bad_traces_are_told() {
+fn invalid_traces_are_refused() {
     let model = small(|_| ());
     let capacity = model.capacity_bytes();
     let told = |trace: Vec<Request>| simulate(&model, trace, &Options::default()).unwrap_err().to_string();
@@ -244,7 +244,7 @@ fn command() -> impl Strategy<Value = (u8, u64, u64, u8, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn whatever_is_asked_the_map_holds_what_was_written_last(
+    fn map_always_holds_the_last_write(
         commands in proptest::collection::vec(command(), 1..400),
         placement in 0usize..3,
         policy in 0usize..3,
@@ -284,13 +284,13 @@ proptest! {
         for (page, written) in written.iter().enumerate() {
             let physical = drive.map().physical(page as u64);
             prop_assert_eq!(physical.is_some(), *written, "page {}", page);
-            // No two pages in one place.
+            // No two pages share a position.
             prop_assert!(physical.is_none_or(|place| places.insert(place)));
         }
     }
 
     #[test]
-    fn simulations_are_the_same_every_time_and_account_for_every_request(
+    fn simulations_are_deterministic_and_complete(
         commands in proptest::collection::vec(command(), 1..100),
         depth in 1u32..40,
     ) {

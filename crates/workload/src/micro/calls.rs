@@ -139,7 +139,7 @@ pub struct SizeResult {
     pub p999_us: f64,
     /// 99.99 % lie below.
     pub p9999_us: f64,
-    /// Greatest.
+    /// Maximum.
     pub max_us: f64,
 }
 

@@ -1,10 +1,9 @@
 //! Filebench's file server: fileserver_append.f, fileserver_read.f of the artifact.
 //!
-//! Each of ten threads goes through all files in their order, again and again (fileset_pick of Filebench keeps a rotor for each
-//! thread). Assumed, as the artifact does not say: how far files have grown after 30 s (by what the drive can program in that
-//! time); that appended pieces reach the drive in the order of the appends, the thread at work being drawn at random each
-//! time; that what holds the contiguous files below the drive's own rate is a copy in the host that all threads share. A
-//! tenth of the study's 10,000 files are written.
+//! Each of ten threads repeatedly goes through all files in order (fileset_pick of Filebench keeps a rotor for each thread).
+//! Assumptions where the artifact gives no details: files grow for 30 s at the drive's program rate; appended pieces reach the
+//! drive in the order of the appends, with a random thread each time; the host's copying, shared by all threads, limits reads of
+//! contiguous files. A tenth of the study's 10,000 files is written.
 
 use super::{File, MIB, Rates, State, Volume, Workload};
 use crate::ssd::Flash;
@@ -44,7 +43,7 @@ pub(super) fn rates(flash: &Flash, append: u64, offset: u32) -> Rates {
     Rates { mib_per_s: states.map(|state| state.0), host_ns, collision_index: states.map(|state| state.1) }
 }
 
-/// Appends to each file: what the drive programs in 30 s, shared by the study's files.
+/// Appends to each file: data that the drive programs in 30 s, divided by the study's files.
 fn appends_per_file(flash: &Flash, append: u64) -> u64 {
     let timing = &flash.timing;
     let carried_us = flash.program_bytes() as f64 / (timing.channel_mib_per_s * MIB) * 1e6;
@@ -61,7 +60,7 @@ fn written(flash: &Flash, state: State, append: u64, offset: u32) -> (Volume, Ve
     let appends = appends_per_file(flash, append);
     let mut files = vec![File::default(); FILES];
     if state == State::Contiguous {
-        // A copy of the aged files, so as large as they are.
+        // A copy of the aged files, with the same size.
         files.iter_mut().for_each(|file| volume.append(file, FILE_BYTES + appends * append));
         return (volume, files);
     }
@@ -76,7 +75,7 @@ fn written(flash: &Flash, state: State, append: u64, offset: u32) -> (Volume, Ve
     (volume, files)
 }
 
-/// Ten threads read whole files in turn; the host copies what was read, `host_ns` for 1 MiB. Gives MiB/s.
+/// Ten threads read whole files in turn; the host copies the data, in `host_ns` per MiB. Returns MiB/s.
 fn read((volume, files): &mut (Volume, Vec<File>), host_ns: f64) -> f64 {
     let mut threads: BinaryHeap<Reverse<(u64, usize)>> = (0..THREADS).map(|thread| Reverse((0, thread))).collect();
     let mut at: Vec<(usize, u64)> = (0..THREADS).map(|_| (0, 0)).collect();

@@ -28,7 +28,6 @@ impl GlibcRand {
         Self { state: jump(&state, DISCARDED + calls), next: 0 }
     }
 
-    /// The next value, 0..2^31.
     pub fn rand(&mut self) -> u32 {
         let value = self.state[self.next].wrapping_add(self.state[(self.next + DEGREE - SEPARATION) % DEGREE]);
         self.state[self.next] = value;
@@ -37,8 +36,7 @@ impl GlibcRand {
     }
 }
 
-/// The state `steps` values later: with x standing for one step, x^steps modulo x^31 - x^28 - 1 says how the values there
-/// are made up of those here.
+/// The state `steps` values later: with x for one step, x^steps modulo x^31 - x^28 - 1 expresses the values there by those here.
 fn jump(state: &[u32; DEGREE], steps: u64) -> [u32; DEGREE] {
     let mut power = [0u32; DEGREE];
     power[0] = 1;
@@ -80,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_values_are_those_of_every_c_program() {
+    fn first_values_match_glibc() {
         let mut random = GlibcRand::after(0);
         let values: Vec<u32> = (0..5).map(|_| random.rand()).collect();
         assert_eq!(values, [1_804_289_383, 846_930_886, 1_681_692_777, 1_714_636_915, 1_957_747_793]);
     }
 
     #[test]
-    fn jumping_is_calling() {
+    fn jump_equals_repeated_calls() {
         for calls in [1, 30, 31, 32, 1000, 12_345] {
             let mut called = GlibcRand::after(0);
             for _ in 0..calls {

@@ -7,7 +7,7 @@ use crate::ssd::Flash;
 const FILE_BYTES: u64 = 8 << 20;
 const PIECE_BYTES: u64 = 32 << 10;
 const STRIPE_BYTES: u64 = 256 << 10;
-/// The programs read with O_DIRECT in pieces of this size.
+/// Size of the O_DIRECT reads of the programs.
 const READ_BYTES: u64 = 1 << 20;
 /// The programs fill 200 MiB of buffer with rand() first.
 const CALLS_BEFORE: u64 = 200 << 20;
@@ -53,7 +53,7 @@ fn written(flash: &Flash, workload: Workload, state: State, offset: u32) -> (Vol
     (volume, file)
 }
 
-/// Reads the file from its start to its end, one read after the other; gives the nanoseconds.
+/// Reads the file sequentially; returns the nanoseconds.
 fn read((volume, file): &mut (Volume, File), host_ns: f64) -> f64 {
     let mut now = 0.0;
     for offset in (0..FILE_BYTES).step_by(READ_BYTES as usize) {

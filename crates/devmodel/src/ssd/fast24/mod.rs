@@ -1,9 +1,9 @@
-//! The measurements of Jun et al., "We Ain't Afraid of No File Fragmentation", FAST 2024, made again on a modelled drive.
+//! Repeats the measurements of Jun et al., "We Ain't Afraid of No File Fragmentation", FAST 2024, on a modelled drive.
 //!
-//! What is written and read follows the study's artifact (github.com/yuhun-Jun/fast24_ae). The file system is taken to put
-//! new blocks one behind the other in the order in which they are written (ext4 without delayed allocation, stream
-//! allocation for all files, journal elsewhere). One number is fitted for each program: what the host adds to a read, so that
-//! the contiguous file takes the published time. Everything else is held out.
+//! Writes and reads follow the study's artifact (github.com/yuhun-Jun/fast24_ae). The file system is assumed to allocate new
+//! blocks sequentially in the order of writing (ext4 without delayed allocation, stream allocation for all files, journal
+//! elsewhere). One number is fitted per program: the host's time per read, so that the contiguous file takes the published time.
+//! Everything else is held out.
 
 pub mod fileserver;
 pub mod glibc;
@@ -16,7 +16,6 @@ use crate::error::ModelError;
 use crate::model::{DeviceModel, Parameters};
 use crate::request::{Operation, Request};
 
-/// Bytes per MiB.
 const MIB: f64 = 1_048_576.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,24 +24,24 @@ pub enum Workload {
     AppendWorst,
     /// The same with dummy files of 32 KiB x (1 + rand() % 32).
     AppendRandom,
-    /// A contiguous file of 8 MiB of which each 32 KiB are overwritten, with dummy files of 224 KiB between.
+    /// A contiguous file of 8 MiB of which each 32 KiB are overwritten, with dummy files of 224 KiB in between.
     OverwriteWorst,
     /// The same with dummy files of 32 KiB x (1 + rand() % 32).
     OverwriteRandom,
-    /// 10,000 rows are inserted, 100 KiB appended to another file after each; then all rows are read.
+    /// 10,000 rows are inserted, with 100 KiB appended to another file after each; then all rows are read.
     Sqlite,
-    /// Files that 10 threads append 32 KiB to are read whole.
+    /// Files to which 10 threads append 32 KiB are read whole.
     Fileserver,
     /// The same with appends of 16 KiB.
     FileserverSmall,
 }
 
-/// How the file came to lie where it lies.
+/// How the file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Contiguous,
     Fragmented,
-    /// Written in pieces, the drive told what each continues or overwrites.
+    /// In pieces, with hints to the drive about the page that each piece continues or overwrites.
     Placed,
 }
 
@@ -60,7 +59,7 @@ pub const WORKLOADS: [Workload; 7] = [
 pub const OFFSETS: u32 = 16;
 
 impl Workload {
-    /// The published rates, MiB/s: contiguous, fragmented, with the study's placement (README of the artifact).
+    /// Published rates, MiB/s: contiguous, fragmented, with the study's placement (README of the artifact).
     pub const fn published(self) -> [f64; 3] {
         match self {
             Self::AppendWorst => [2174.53, 397.26, 2126.48],
@@ -97,7 +96,7 @@ pub struct Rates {
     pub collision_index: [Option<f64>; 3],
 }
 
-/// Rates of a workload with the write pointer `offset` pages from its first die at the start.
+/// Rates of a workload with the write pointer `offset` pages after its first die at the start.
 pub fn rates(workload: Workload, offset: u32) -> Result<Rates, ModelError> {
     let flash = drive_of_the_study()?;
     Ok(match workload {
@@ -119,7 +118,7 @@ pub fn drive_of_the_study() -> Result<Flash, ModelError> {
     }
 }
 
-/// A file system that puts new blocks one behind the other, on a drive.
+/// A file system on a drive that allocates new blocks sequentially.
 #[derive(Debug, Clone)]
 pub(crate) struct Volume {
     pub drive: Drive,
@@ -127,14 +126,14 @@ pub(crate) struct Volume {
     placed: bool,
 }
 
-/// A file: runs of pages of the drive.
+/// Runs of pages of the drive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File {
     pages: Vec<u32>,
 }
 
 impl Volume {
-    /// An empty volume on a drive whose write pointer stands at `offset` programs.
+    /// An empty volume on a drive with its write pointer at `offset` programs.
     pub fn new(flash: &Flash, state: State, offset: u32) -> Self {
         let placed = state == State::Placed;
         let placement = if placed { Placement::DieAffinity } else { Placement::RoundRobin };
@@ -161,13 +160,13 @@ impl Volume {
         self.drive.prepare(file.pages[first..first + count].iter().map(|page| u64::from(*page)), hint);
     }
 
-    /// Reads part of a file: one request for each run of neighbouring pages, all issued at `at_ns`. Gives the time at which
-    /// the last is complete.
+    /// Reads part of a file: one request for each run of adjacent pages, all issued at `at_ns`. Returns the time of the last
+    /// completion.
     pub fn read(&mut self, file: &File, offset: u64, bytes: u64, at_ns: u64) -> u64 {
         self.read_runs(file, offset, bytes, at_ns).map(|(_, done)| done).fold(at_ns, u64::max)
     }
 
-    /// The same, each run with the number of its pages and the time at which it is complete.
+    /// The same, with page count and completion time of each run.
     pub fn read_runs<'a>(
         &'a mut self,
         file: &'a File,

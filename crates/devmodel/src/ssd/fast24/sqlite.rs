@@ -14,14 +14,14 @@ const OVERFLOW_PAGES: u64 = 4;
 const DUMMY_BYTES: u64 = 100 << 10;
 /// The artifact divides this by the time of the scan.
 const SCANNED_MIB: f64 = 156.25;
-/// Read-ahead of the page cache, the kernel's default; the next window is asked for when the reader enters one.
+/// Read-ahead of the page cache, the kernel's default; the next window is requested when the reader enters one.
 const WINDOW_BYTES: u64 = 128 << 10;
 
 pub(super) fn rates(flash: &Flash, offset: u32) -> Rates {
     let published_ns = SCANNED_MIB / super::Workload::Sqlite.published()[0] * 1e9;
     let mut contiguous = written(flash, State::Contiguous, offset);
     let pages = (contiguous.1.bytes() / PAGE) as f64;
-    // The time grows with the host's share, so the share can be halved in.
+    // The time increases with the host's share, so bisection works.
     let (mut low, mut high) = (0.0, published_ns / pages);
     for _ in 0..24 {
         let middle = (low + high) / 2.0;
@@ -66,7 +66,7 @@ fn written(flash: &Flash, state: State, offset: u32) -> (Volume, File) {
 }
 
 /// Reads the file through read-ahead: each page is used for `page_ns` once its request is complete, and the next window is
-/// asked for when the reader comes to the first page of one. Gives the nanoseconds.
+/// requested when the reader reaches the first page of one. Returns the nanoseconds.
 fn scan((volume, file): &mut (Volume, File), page_ns: f64) -> f64 {
     let mut window: Vec<(usize, u64)> = volume.read_runs(file, 0, WINDOW_BYTES, 0).collect();
     let mut now = 0.0f64;
