@@ -302,7 +302,7 @@ mod tests {
     use senesce_core::failure::{Classify, ExitCode};
 
     #[test]
-    fn caches_that_may_not_be_dropped_are_a_missing_right() {
+    fn dropping_caches_without_permission_is_missing() {
         for (errno, code) in
             [(13, ExitCode::Missing), (1, ExitCode::Missing), (30, ExitCode::Missing), (5, ExitCode::RunFailed)]
         {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_disk_have_words_of_their_own() {
+    fn partitions_have_distinct_identifiers() {
         assert_eq!(word_of("S123", None, None), "S123");
         assert_eq!(word_of("S123", Some(1), None), "S123", "whole disks keep their folders of snapshots");
         assert_eq!(word_of("S123", Some(2), None), "S123-ns2");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_no_block_device() {
+    fn regular_file_is_not_a_block_device() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(matches!(BlockDevice::open(file.path()), Err(TargetError::Usage(_))));
     }

@@ -44,10 +44,10 @@ pub struct ClaimedDirectory {
 }
 
 impl ClaimedDirectory {
-    /// Claims `path` and creates it if it does not exist. Refuses:
-    /// * a non-empty directory without the marker, unless `erase` repeats its path exactly,
-    /// * a directory with another file system mounted inside,
-    /// * a marker that is a link, not a regular file, or owned by another user.
+    /// Claims `path` and creates it if it does not exist. Refuses these directories:
+    /// * non-empty without the marker, unless `erase` repeats its path exactly;
+    /// * with another file system mounted inside;
+    /// * with a marker that is a link, not a regular file, or owned by another user.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         guard::create_directory(path)?;
         let (handle, marked) = Self::look(path, erase)?;
@@ -199,8 +199,8 @@ impl Marker {
     }
 }
 
-/// Writes the marker into preallocated blocks. With delayed allocation, ext4 preallocates 2 MiB for small files on the
-/// CPU of the writeback thread (fs/ext4/mballoc.c, "locality group preallocation"), and the layout of a run would
+/// Writes the marker into preallocated blocks. Otherwise ext4 preallocates 2 MiB for small files
+/// on the CPU of the writeback thread (fs/ext4/mballoc.c, "locality group preallocation"). The layout of a run would
 /// depend on that CPU.
 fn write_marker(directory: &File) -> std::io::Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_looked_at_gets_no_marker() {
+    fn visited_directory_gets_no_marker() {
         let directory = tempfile::tempdir().unwrap();
         ClaimedDirectory::check(directory.path(), None).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_marker_is_neither_believed_nor_written_through() {
+    fn planted_marker_is_refused_and_never_written() {
         let directory = tempfile::tempdir().unwrap();
         let (target, outside) = (directory.path().join("target"), directory.path().join("outside"));
         fs::create_dir(&target).unwrap();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_leads_to_is_not_beneath() {
+    fn link_target_is_not_beneath() {
         let room = tempfile::tempdir().unwrap();
         let (target, outside) = (room.path().join("target"), room.path().join("outside"));
         let claimed = ClaimedDirectory::claim(&target, None).unwrap();
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root"]
-    fn a_directory_in_which_something_is_mounted_is_refused() {
+    fn directory_with_nested_mount_is_refused() {
         let room = tempfile::tempdir().unwrap();
         let (target, precious) = (room.path().join("target"), room.path().join("precious"));
         ClaimedDirectory::claim(&target, None).unwrap();
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn data_of_the_same_run_are_no_strangers_data() {
+    fn own_data_is_recognised_on_second_claim() {
         use std::os::unix::fs::FileExt;
         let file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checker_is_asked_where_there_is_one() {
+    fn check_command_runs_if_given() {
         let report = custom("true").check(Path::new("/dev/x")).unwrap().unwrap();
         assert_eq!((report.clean, report.output.as_str()), (false, "/dev/x is bad"));
         let none = CustomFileSystem { check: String::new(), ..custom("true") };
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unmount_that_unmounts_nothing_is_not_believed() {
+    fn unmount_command_without_effect_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let lying = CustomFileSystem { unmount: "true".into(), ..custom("true") };
         let unmounted = |beneath| lying.unmount(Path::new("/dev/x"), directory.path(), beneath).unwrap();

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_those_of_the_kernel() {
+    fn columns_match_the_kernel_documentation() {
         let text = "   10 1 80 7 20 2 160 8 0 9 10 30 3 240 11 40 12\n";
         let found = DeviceStat::parse(text).unwrap();
         let expected = DeviceStat {

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_holds_something_is_refused_until_its_path_is_repeated() {
+    fn image_with_data_is_refused_until_its_path_is_repeated() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4 << 20).unwrap();
         assert!(check_image(file.as_file(), file.path(), None).is_ok(), "all zero");

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guest_is_told_by_its_control_share() {
+    fn guest_is_recognised_by_its_control_share() {
         assert!(is_control(&line(CONTROL, "9p", CONTROL_TAG)));
         assert!(!is_control(&line(CONTROL, "tmpfs", CONTROL_TAG)), "a folder of a host");
         assert!(!is_control(&line(CONTROL, "9p", "home")), "a share of another virtual machine");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn drives_are_chosen_by_what_they_are_among_the_emulated_ones() {
+    fn emulated_drives_are_chosen_by_kind() {
         let blocks = tempfile::tempdir().unwrap();
         let put = |name: &str, sectors: u64, zoned: &str, serial: &str| {
             for folder in ["queue", "device"] {

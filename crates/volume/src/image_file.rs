@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_name_of_an_image_while_its_result_is_written_stays() {
+    fn file_that_takes_the_image_name_meanwhile_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.img");
         fs::write(&path, "image").unwrap();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_space_on_the_host_is_said_before_anything_is_made() {
+    fn too_little_host_space_is_refused_before_creation() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.img");
         let huge = ImageOptions { size: Some(Bytes(1 << 58)), ..NEW };
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn space_is_needed_for_what_will_be_written_and_not_for_the_holes() {
+    fn space_check_ignores_holes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.img");
         let huge = |writes| ImageOptions { size: Some(Bytes(1 << 43)), writes: Some(writes), ..NEW };
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_said_before_anything_is_made() {
+    fn too_little_memory_is_refused_before_creation() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.img");
         let huge = ImageOptions { in_memory: true, size: Some(Bytes(1 << 50)), ..NEW };

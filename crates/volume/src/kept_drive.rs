@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_made_once_and_then_goes_on() {
+    fn kept_drive_is_created_once_and_reused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         let drive = KeptDrive::open(&path, WANTED).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_drive_is_left_as_it_is() {
+    fn other_file_is_refused_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         KeptDrive::open(&at("ours"), WANTED).unwrap();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn one_that_the_host_uses_is_refused() {
+    fn drive_in_use_by_host_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
         KeptDrive::open(&path, WANTED).unwrap();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_ran_over_is_a_gap_and_no_warning() {
+    fn ring_buffer_overrun_is_a_gap_not_a_warning() {
         let script =
             [Err(libc::EPIPE), Ok("4,9,2,-;I/O error, dev loop1, sector 8"), Err(libc::EPIPE), Err(libc::EINTR)];
         let mut messages = Messages::new(Scripted(script.into()), vec!["loop1".into()]);

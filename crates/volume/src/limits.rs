@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs control groups"]
-    fn limits_are_entered_read_back_and_left() {
+    fn limits_apply_read_back_and_end() {
         let before = current_group("memory");
         let limits = Limits { memory: Some(Bytes::gib(3)), cpus: Some(1.5) };
         let applied = limits.apply().unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_that_any_group_above_leaves_is_left() {
+    fn memory_left_is_minimum_over_parent_groups() {
         let root = tempfile::tempdir().unwrap();
         let left = || memory_left_below(root.path(), "/", "/outer/inner").map(|bytes| bytes.0);
         assert_eq!(left(), None);

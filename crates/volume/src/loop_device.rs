@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn a_device_that_somebody_still_has_open_is_waited_for() {
+    fn detach_waits_for_open_device() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let found = file.metadata().unwrap();
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn attached_and_gone_again() {
+    fn device_attaches_and_detaches() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let device = LoopDevice::attach(&file, "test", false).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn root_takes_files_of_others_only_where_they_alone_make_them() {
+    fn root_accepts_users_files_only_in_their_own_folders() {
         let (shared, system, home) = ((0, 0o1777), (0, 0o755), (1000, 0o775));
         for (owner, folder) in
             [(0, shared), (0, home), (0, system), (1000, system), (1000, home), (1000, (1000, 0o700))]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn further_names_are_refused_where_others_give_them() {
+    fn hard_links_are_refused_in_shared_folders() {
         let refused = |owner, folder: (u32, u32)| {
             Place { owner, names: 2, folder_owner: folder.0, folder_mode: folder.1 }.problem(0).is_some()
         };

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs loop devices"]
-    fn reads_a_loop_device_and_leaves_it_as_it_is() {
+    fn probe_reads_without_changes() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8 << 20).unwrap();
         let device = LoopDevice::attach(&file, "probe", true).unwrap();

@@ -98,7 +98,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     #[test]
-    fn it_is_made_for_us_alone_and_a_planted_link_is_refused() {
+    fn runtime_folder_is_private_and_planted_link_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("own");
         private(&path).unwrap();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root"]
-    fn what_belongs_to_another_user_is_refused() {
+    fn folder_of_another_user_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planted");
         std::fs::create_dir(&path).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn it_is_for_us_alone_and_goes_with_everything_in_it() {
+    fn scratch_directory_is_private_and_removed_with_content() {
         let directory = tempfile::tempdir().unwrap();
         let scratch = ScratchDirectory::create(directory.path(), "test").unwrap();
         let path = scratch.path().to_path_buf();

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_in_the_ledger_before_it_is_set_and_comes_back() {
+    fn setting_is_recorded_before_change_and_restored() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("scheduler");
         std::fs::write(&file, "none [bfq]\n").unwrap();

@@ -137,14 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_names_no_drive_of_a_host() {
+    fn auto_is_refused_outside_the_guest() {
         let refused = "auto".parse::<TargetSpec>().unwrap_err();
         assert!(matches!(refused, TargetError::Refused { .. }), "{refused}");
         assert_eq!("./auto".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("./auto".into()));
     }
 
     #[test]
-    fn the_forms_are_told_apart_and_printed_back() {
+    fn target_forms_parse_and_print_back() {
         let sized = TargetSpec::Image { path: "a.img".into(), size: Some(Bytes::gib(1)) };
         assert_eq!("image:a.img,size=1G".parse::<TargetSpec>().unwrap(), sized);
         assert_eq!(sized.to_string().parse::<TargetSpec>().unwrap(), sized);

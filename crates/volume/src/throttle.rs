@@ -121,7 +121,7 @@ mod tests {
     use crate::loop_device::LoopDevice;
 
     #[test]
-    fn a_rule_is_found_by_the_whole_number_of_its_device() {
+    fn rule_is_matched_by_full_device_number() {
         assert!(has_rule("8:0 100\n7:1 60\n", (7, 1)));
         assert!(!has_rule("7:10 60\n", (7, 1)));
         assert!(!has_rule("", (7, 1)));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs control groups, loop devices"]
-    fn a_rule_that_a_killed_run_left_does_not_slow_the_next_loop_device() {
+    fn stale_throttle_rule_does_not_slow_next_loop_device() {
         let path = Path::new(FOLDER).join("blkio.throttle.read_iops_device");
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_holds_data_by_its_condition() {
+    fn zone_condition_decides_whether_it_holds_data() {
         assert!([2, 3, 4, 0xd, 0xe].into_iter().all(holds_data));
         assert!(![0, 1, 0xf].into_iter().any(holds_data));
     }

@@ -61,9 +61,9 @@ fn what_cannot_be_timed_is_told_and_nothing_is_printed() {
     let unissued = "8,0 0 1 0.5 697 C R 8 + 8 [a]\n8,0 0 2 0.6 697 D R 16 + 8 [a]\n";
     let skipped = format!("{}CPU0 (8,0):\nSkips: 1 forward (9 -   0.1%)\n", text(2));
     for (content, words, code) in [
-        (backwards.as_str(), "run backwards", 2),
+        (backwards.as_str(), "times decrease", 2),
         (far, "ends at byte", 2),
-        (unissued, "is not complete", 2),
+        (unissued, "is incomplete", 2),
         (&skipped, "lost 9 events", 5),
         ("hello world\n", "expected the default text of blkparse", 2),
         ("", "no issued", 2),

@@ -177,7 +177,7 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
     for (words, code, said) in [
         (vec!["layout", "/proc"], 4, "does not tell where its data lie"),
         (vec!["layout", "/nowhere"], 2, "No such file or directory"),
-        (vec!["runs", "import", "blktrace", "foreign", "--out", "made"], 2, "no blktrace file"),
+        (vec!["runs", "import", "blktrace", "foreign", "--out", "made"], 2, "not a blktrace file"),
         (vec!["runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),
         (vec!["snapshot", "restore", "foreign", "never"], 2, "no snapshot"),
         (vec!["image", "unpack", "foreign", "made"], 2, "foreign"),

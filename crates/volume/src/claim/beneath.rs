@@ -1,4 +1,4 @@
-//! Whether what lies above a name in a directory is all in that directory.
+//! Checks that a path stays below a directory.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -8,13 +8,11 @@ use std::path::{Component, Path};
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Looks at all that is above `path` in `root` and is there. What is wrong is told with where it is.
-///
-/// # Errors
-/// ELOOP for a link, EXDEV for what lies outside or on another file system; those of opening.
+/// Checks each existing parent of `path` below `root` and reports the parent at fault: ELOOP for a link, EXDEV for a
+/// path outside or on another file system.
 pub(super) fn above<'a>(root: &File, path: &'a Path) -> Result<(), (&'a Path, Errno)> {
     above_by(root, path, |root, above| match asked(root, above) {
-        // Before Linux 5.6, or below a filter of system calls, it cannot be asked.
+        // openat2 is missing before Linux 5.6, or blocked by a seccomp filter.
         Err(Errno::NOSYS | Errno::PERM) => walked(root, above),
         answer => answer,
     })
@@ -39,7 +37,7 @@ fn asked(root: &File, path: &Path) -> Result<(), Errno> {
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     loop {
         match rustix::fs::openat2(root, path, LOOK, Mode::empty(), within) {
-            // A rename elsewhere made the kernel uncertain (openat2(2)).
+            // The kernel asks to retry after a concurrent rename (openat2(2)).
             Err(Errno::AGAIN) => {}
             opened => return opened.map(drop),
         }
@@ -73,7 +71,7 @@ fn walked(root: &File, path: &Path) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The number of the mount that something open lies on (proc(5)); two mounts of one file system differ.
+/// The mount number of an open file (proc(5)); two mounts of one file system differ.
 fn mount_of(open: &impl AsFd) -> Result<u64, Errno> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_fd().as_raw_fd()))
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -91,7 +89,7 @@ mod tests {
 
     const WAYS: [Way; 2] = [asked, walked];
 
-    /// A directory with a folder, a file and links, and what lies beside it.
+    /// A directory with a folder, a file and links, and the files next to it.
     fn scene() -> (tempfile::TempDir, File) {
         let room = tempfile::tempdir().unwrap();
         let at = |name: &str| room.path().join(name);
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn walking_and_asking_have_one_answer() {
+    fn walk_and_openat2_agree() {
         let (_room, root) = scene();
         for (path, expected) in [
             ("own/a", Ok(())),
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root"]
-    fn what_is_mounted_in_it_is_not_of_it() {
+    fn nested_mount_is_outside() {
         let (room, root) = scene();
         let at = |name: &str| room.path().join(name);
         rustix::mount::mount_bind(at("outside"), at("target/own")).unwrap();

@@ -2,7 +2,6 @@ use super::*;
 use std::io::Read;
 use std::process::Stdio;
 
-/// Starts a script whose processes hold its standard output, once it has printed `begun`.
 fn begun(group: &CommandGroup, script: &str) -> (Child, std::process::ChildStdout) {
     let mut command = Command::new("sh");
     let mut child = group.start(command.args(["-c", script]).stdout(Stdio::piped())).unwrap();
@@ -15,12 +14,12 @@ fn is_closed(mut output: impl Read) -> bool {
     output.read(&mut [0; 6]).unwrap() == 0
 }
 
-/// A child that ignores signals, one that is stopped, and one that left session and parent.
+/// A child that ignores signals, a stopped one, and one that left session and parent.
 const MANY: &str =
     "trap '' TERM INT HUP; sleep 600 & sleep 600 & kill -STOP $!; (setsid sleep 600 &); echo begun; wait";
 
 #[test]
-fn all_that_a_marked_command_started_ends() {
+fn marked_command_ends_with_all_children() {
     let group = CommandGroup::marked().unwrap();
     let (mut child, output) = begun(&group, MANY);
     group.end().unwrap();
@@ -28,7 +27,7 @@ fn all_that_a_marked_command_started_ends() {
 }
 
 #[test]
-fn what_is_only_marked_may_outlive_its_group() {
+fn released_marked_process_outlives_group() {
     let group = CommandGroup::marked().unwrap();
     let (mut child, _output) = begun(&group, "echo begun; exec sleep 600");
     drop(group);
@@ -39,7 +38,7 @@ fn what_is_only_marked_may_outlive_its_group() {
 
 #[test]
 #[ignore = "needs control groups"]
-fn a_control_group_holds_what_clears_its_environment() {
+fn control_group_holds_process_without_mark() {
     let group = CommandGroup::of(Path::new("/")).unwrap();
     let folder = group.members.control_group.clone().expect("a control group");
     let (mut child, output) = begun(&group, "env -i setsid sleep 600 & echo begun; wait");
@@ -51,7 +50,7 @@ fn a_control_group_holds_what_clears_its_environment() {
 
 #[test]
 #[ignore = "needs control groups"]
-fn what_is_released_continues_outside() {
+fn released_process_continues_outside() {
     let group = CommandGroup::of(Path::new("/")).unwrap();
     let folder = group.members.control_group.clone().expect("a control group");
     let (mut child, _output) = begun(&group, "echo begun; exec sleep 600");
@@ -63,7 +62,7 @@ fn what_is_released_continues_outside() {
 
 #[test]
 #[ignore = "needs control groups"]
-fn an_exempt_command_is_no_member() {
+fn exempt_command_is_not_a_member() {
     let group = CommandGroup::of(Path::new("/")).unwrap();
     let folder = group.members.control_group.clone().expect("a control group");
     let mut command = Command::new("sleep");

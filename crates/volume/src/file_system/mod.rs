@@ -1,4 +1,4 @@
-//! The file systems that can be made: the table of what they can do, and what is done with their programs.
+//! File systems that senesce can make: their features and their programs.
 
 mod offered;
 pub(crate) mod programs;
@@ -16,29 +16,30 @@ use std::path::Path;
 use std::str::FromStr;
 pub use table::{Defragmenter, Entry, ExtentsBy, FileSystem, FreeSpaceBy, Metadata, TwinBy};
 
-/// What its own checker said.
+/// Result of the file system's own checker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// The command line.
     pub command: String,
-    /// Whether the checker found nothing to complain about.
+    /// Whether the checker reported no problems.
     pub clean: bool,
-    /// What it printed.
+    /// Output of the checker.
     pub output: String,
 }
 
 impl FileSystem {
-    /// Its name, as in `mount -t`.
+    /// The name for `mount -t`.
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// About what `operations` of an aging take in memory, with files that are allocated and not written.
+    /// Estimated seconds for `operations` of an aging in memory, with allocated but unwritten files.
     pub fn seconds_of_operations(self, operations: u64) -> f64 {
         operations as f64 * f64::from(self.entry().operation_ns) * 1e-9
     }
 
-    /// Mount options for a copy whose original is mounted, here or in another mount namespace. `None`: it needs no other than `options`.
+    /// Mount options for a copy while its original is mounted, here or in another mount namespace. `None`: `options`
+    /// suffice.
     pub(crate) fn options_next_to_a_copy(self, options: &str) -> Option<String> {
         let of_copy = self.entry().copy_options;
         let has = |word: &str| options.split(',').any(|one| one == word);
@@ -49,62 +50,54 @@ impl FileSystem {
         }
     }
 
-    /// Whether the running kernel has it, built in or loaded.
     pub(crate) fn is_in_kernel(self) -> bool {
         let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
         known.lines().any(|line| line.split('\t').next_back() == Some(self.name()))
     }
 
-    /// The least size that its mkfs takes without options.
+    /// The minimum size that mkfs accepts without options.
     pub fn least_size(self) -> Bytes {
         Bytes(self.entry().least_bytes)
     }
 
-    /// The Debian package that holds its programs.
     pub fn package(self) -> &'static str {
         self.entry().package
     }
 
-    /// Its programs, with what each is for in words: one that makes it, and one that checks it if there is one.
+    /// Its programs with their purposes: mkfs, and the checker if there is one.
     pub fn programs(self) -> impl Iterator<Item = (&'static str, String)> {
         let entry = self.entry();
         let first = |command: &'static [&'static str], purpose| Some((*command.first()?, format!("{purpose} {self}")));
         [first(entry.mkfs, "make"), first(entry.checker, "verify on")].into_iter().flatten()
     }
 
-    /// By what statfs(2) gives as `f_type`.
+    /// By `f_type` of statfs(2).
     pub fn by_statfs_magic(magic: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|known| u64::from(known.entry().statfs_magic) == magic & 0xFFFF_FFFF)
     }
 
-    /// That on which an open file or directory lies; none: another one.
+    /// The file system of an open file or directory.
     pub fn of(file: impl AsFd) -> rustix::io::Result<Option<Self>> {
         Ok(Self::by_statfs_magic(rustix::fs::fstatfs(file)?.f_type as u64))
     }
 
-    /// Whether the running kernel has it, built in or as a module that it can load. Without root nothing can be tried: `true`.
+    /// Whether the running kernel has it, built in or as a loadable module. Without root this cannot be tested: `true`.
     pub fn is_supported(self) -> bool {
-        // The type is looked up before the device, which does not exist: ENODEV is about the type (mount(2)).
+        // mount(2) checks the type before the device, which does not exist: ENODEV refers to the type.
         let none = rustix::mount::MountFlags::empty();
         let tried = rustix::mount::mount("senesce-no-such-device", "/", self.name(), none, None);
         tried != Err(rustix::io::Errno::NODEV)
     }
 
-    /// What `mkfs` says about its version.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`], with the package, when its mkfs is not installed; those of starting it.
+    /// Version line of mkfs.
     pub fn mkfs_version(self) -> Result<String, TargetError> {
         let output = run(self.entry().version, &[], self.package())?;
         let line = output.text.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
         Ok(line.unwrap_or("unknown").to_string())
     }
 
-    /// Makes this file system on a claimed device; `options` are split at blanks and passed on. Returns the command.
-    ///
-    /// # Errors
-    /// [`TargetError::Refused`] when the device is no longer free, or holds what its claim did not allow;
-    /// [`TargetError::Missing`] without mkfs; [`TargetError::Program`] with the last words of an mkfs that failed.
+    /// Makes this file system on a claimed device, after another check that the device is free; `options` are split at
+    /// blanks. Returns the command.
     pub fn make(self, device: &ClaimedDevice, options: &str) -> Result<String, TargetError> {
         device.check_again()?;
         let words = self.mkfs_words(options);
@@ -117,7 +110,6 @@ impl FileSystem {
         }
     }
 
-    /// The options of mkfs: ours, then those of `options`.
     fn mkfs_words(self, options: &str) -> Vec<String> {
         let own = self.entry().mkfs[1..].iter().copied();
         let words = own.chain(options.split_whitespace());
@@ -127,10 +119,8 @@ impl FileSystem {
         }
     }
 
-    /// Runs its own checker, which writes nothing, on an unmounted device. `None`: it has no checker.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] when the checker is not installed. What it finds wrong is no error: it stands in the report.
+    /// Runs its read-only checker on an unmounted device. `None` without a checker. Problems that it finds are in the
+    /// report, not an error.
     pub fn check(self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         let checker = self.entry().checker;
         if checker.is_empty() {
@@ -140,7 +130,7 @@ impl FileSystem {
         Ok(Some(CheckReport { command: output.command, clean: output.success, output: output.text }))
     }
 
-    /// Its features as it tells them itself, if there is a way to ask.
+    /// Its features as the file system's tool reports them.
     pub fn features(self, device: &Path, mount_point: &Path) -> Option<String> {
         let features = self.entry().features.as_ref()?;
         let target = if features.mounted { mount_point } else { device };
@@ -166,8 +156,8 @@ impl FromStr for FileSystem {
     }
 }
 
-/// Makes one list of all extended options: of several `-E` mke2fs takes the last alone (misc/mke2fs.c, `PRS`), and a user's would
-/// take ours away. Within a list the last of a kind counts.
+/// Merges all extended options into one list: mke2fs uses only the last `-E` (misc/mke2fs.c, `PRS`), and a user's
+/// option would remove ours. Within a list the last option of a kind wins.
 fn merge_extended<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
     let (mut kept, mut extended) = (Vec::new(), Vec::<&str>::new());
     let mut words = words.peekable();
@@ -222,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_entries_can_be_taken_for_each_other() {
+    fn entries_have_distinct_names_and_magics() {
         let distinct = |all: Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == FileSystem::ALL.len();
         let of = |text: fn(&Entry) -> String| FileSystem::ALL.map(|known| text(known.entry())).to_vec();
         assert!(distinct(of(|entry| entry.name.into())));
@@ -230,12 +220,12 @@ mod tests {
         assert!(distinct(of(|entry| format!("{:?}", (entry.signature.offset, entry.signature.magic)))));
     }
 
-    /// A line of the table is enough: what must fit together in it is checked here, for each.
+    /// Checks the consistency of each line of the table.
     #[test]
-    fn every_entry_is_whole() {
+    fn every_entry_is_consistent() {
         for known in FileSystem::ALL {
             let entry = known.entry();
-            assert!(entry.inspect_options.starts_with("ro,"), "{known}: looking at it would replay its journal");
+            assert!(entry.inspect_options.starts_with("ro,"), "{known}: inspecting it would replay its journal");
             assert_eq!(entry.mkfs[0], format!("mkfs.{known}"));
             assert!(!entry.version.is_empty() && !entry.package.is_empty() && !entry.signature.magic.is_empty());
             assert_eq!(entry.offered.is_none(), entry.offered_source.is_empty(), "{known}");

@@ -1,33 +1,33 @@
-//! What a file system leaves for files after its mkfs with defaults, and how its directories take bytes.
+//! Space that a default mkfs leaves for files, and space that directories use.
 
 use serde::{Deserialize, Serialize};
 
-/// How directories take bytes beside their inodes.
+/// How directories use space, inodes excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectoryFormat {
-    /// Every directory has a block at least (ext4); of other file systems an estimate.
+    /// Every directory has at least one block (ext4); an estimate for other file systems.
     #[default]
     Blocks,
-    /// Few entries lie in the inode (XFS).
+    /// Small directories lie in the inode (XFS).
     Xfs,
-    /// Entries are items of a tree, and take no blocks of their own (Btrfs).
+    /// Entries are tree items without blocks of their own (Btrfs).
     Items,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offered {
-    /// Inodes; none where they are made as needed.
+    /// `None` if inodes are created as needed.
     pub inodes: Option<u64>,
     pub bytes: u64,
     pub block_bytes: u64,
 }
 
-/// Where most of these are known from.
+/// Source of most of these values.
 pub(super) const ESTIMATE: &str = "estimate from the defaults of its mkfs";
 
-/// By mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32 from
-/// 4 TiB, 64 from 16 TiB); 256-byte inodes; 5 % reserved for root; journal by `ext2fs_default_journal_size`.
+/// By mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32
+/// from 4 TiB, 64 from 16 TiB); 256-byte inodes; 5 % reserved for root; journal by `ext2fs_default_journal_size`.
 pub(super) fn ext4(size: u64) -> Offered {
     let (block_bytes, ratio) = match size {
         0..0x2000_0000 => (1024, 4096),
@@ -54,8 +54,8 @@ pub(super) fn ext4(size: u64) -> Offered {
     Offered { inodes: Some(inodes.saturating_sub(11)), bytes: free * block_bytes, block_bytes }
 }
 
-/// Blocks of the bitmaps, and of the copies of the superblock and of the descriptors, which have space to grow 1024 times (mke2fs,
-/// calc_reserved_gdt_blocks; sparse_super: groups 0, 1 and powers of 3, 5 and 7), and of the first directories.
+/// Blocks of the bitmaps and of the first directories, and of the backups of the superblock and descriptors with their
+/// reserve for growth (mke2fs, calc_reserved_gdt_blocks; sparse_super: groups 0, 1 and powers of 3, 5 and 7).
 fn groups_of_ext4(blocks: u64, block_bytes: u64) -> u64 {
     const DESCRIPTOR: u64 = 64;
     let in_group = 8 * block_bytes;
@@ -70,22 +70,22 @@ fn groups_of_ext4(blocks: u64, block_bytes: u64) -> u64 {
     2 * groups + copies * (1 + descriptors + reserved) + directories
 }
 
-/// xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); a log of 64 MiB up to 128 GiB, then
-/// 1/2048 up to 2 GiB. Set aside: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c: xfs_default_resblks), and about 1/150 for the
-/// trees of inodes and shared extents.
+/// xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); a log of 64 MiB up to 128 GiB,
+/// then 1/2048 up to 2 GiB. Reserve: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c: xfs_default_resblks), and about
+/// 1/150 for the trees of inodes and shared extents.
 pub(super) fn xfs(size: u64) -> Offered {
     let log = (size / 2048).clamp(64 << 20, 2 << 30);
     let set_aside = (size / 20).min(32 << 20) + size / 150;
     Offered { inodes: Some(size / 4 / 512), bytes: size.saturating_sub(log + set_aside), block_bytes: 4096 }
 }
 
-/// An inode's items without its name (inode, reference, two directory items) take about 350 bytes of leaves, kept twice (metadata
-/// profile DUP): the table counts them by the inode.
+/// An inode's items without its name (inode, reference, two directory items) take about 350 bytes of leaves, kept twice
+/// (metadata profile DUP). The table counts them per inode.
 pub(super) fn btrfs(size: u64) -> Offered {
     Offered { inodes: None, bytes: (size - size / 32).saturating_sub(64 << 20), block_bytes: 4096 }
 }
 
-/// Every inode is a node block of 4 KiB; 5 to 10 % are set aside for cleaning.
+/// Every inode is a node block of 4 KiB; 5 to 10 % are reserved for cleaning.
 pub(super) fn f2fs(size: u64) -> Offered {
     Offered { inodes: None, bytes: size - size / 12, block_bytes: 4096 }
 }

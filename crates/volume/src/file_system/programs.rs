@@ -1,4 +1,4 @@
-//! The programs of file systems: started in the C locale, and what they say.
+//! Runs file-system programs in the C locale.
 
 use crate::error::TargetError;
 use crate::guardian;
@@ -14,7 +14,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     pub(crate) fn failure(self) -> TargetError {
-        // Some programs add their whole usage to the reason.
+        // Some programs print their usage after the error.
         let reason = self.text.split("Usage:").next().filter(|reason| !reason.trim().is_empty()).unwrap_or(&self.text);
         let mut lines: Vec<&str> = reason.lines().filter(|line| !line.trim().is_empty()).rev().take(6).collect();
         lines.reverse();
@@ -23,7 +23,7 @@ impl Ended {
     }
 }
 
-/// Runs a program without input, with its output and errors collected, in the C locale.
+/// Runs a program in the C locale without input and captures its output.
 pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result<Ended, TargetError> {
     let words: Vec<&str> = program.iter().chain(arguments).copied().collect();
     let mut command = Command::new(words[0]);
@@ -46,12 +46,12 @@ pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result
     })
 }
 
-/// Users' search paths often lack the directories where file-system programs live.
+/// Users' search paths often lack the directories of file-system programs.
 fn search_path() -> String {
     format!("{}:/usr/sbin:/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()))
 }
 
-/// Of what dumpe2fs says.
+/// From the output of dumpe2fs.
 pub(super) fn ext4_features(text: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix("Filesystem features:"))?;
     one_line(line)

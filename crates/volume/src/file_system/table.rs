@@ -1,89 +1,86 @@
-//! The table of the file systems: which there are, and what each can do. Whoever asks what a file system is or can asks here;
-//! one more is a line of `file_systems!` and an [`Entry`].
+//! The table of file systems and their features. A new one is a line of `file_systems!` and an [`Entry`].
 
 use super::offered::{self, DirectoryFormat, Offered};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug)]
 pub struct Entry {
-    /// Its name, as in `mount -t` and of its kernel module.
+    /// The name for `mount -t`, also of its kernel module.
     pub name: &'static str,
-    /// The Debian package that holds its programs.
+    /// Debian package of its programs.
     pub package: &'static str,
-    /// Makes it, with the options that are always given.
+    /// With the options that are always given.
     pub(super) mkfs: &'static [&'static str],
     pub(super) version: &'static [&'static str],
-    /// Checks it and writes nothing; empty: it has no checker.
+    /// Read-only check; empty without a checker.
     pub(super) checker: &'static [&'static str],
-    /// The least bytes that its mkfs takes without options (xfsprogs 6.1, btrfs-progs 6.2, f2fs-tools 1.15, nilfs-tools 2.2;
-    /// ext4 without a journal would do with less).
+    /// Minimum size in bytes that mkfs accepts without options (xfsprogs 6.1, btrfs-progs 6.2, f2fs-tools 1.15,
+    /// nilfs-tools 2.2; ext4 without a journal accepts less).
     pub least_bytes: u64,
-    /// About what an operation of an aging takes in memory, with files that are allocated and not written (nanoseconds;
-    /// benches/results/aging.md, and the times of `reproduce free-space`; f2fs and nilfs2 are not measured and count as ext4).
+    /// Nanoseconds per operation of an aging in memory, with allocated but unwritten files (benches/results/aging.md,
+    /// and the times of `reproduce free-space`; f2fs and nilfs2 are not measured and count as ext4).
     pub operation_ns: u32,
-    /// Tells its features, if there is a way to ask.
     pub(super) features: Option<Features>,
-    /// Mount options that read it without replaying its journal, so that the device is never written.
+    /// Mount options for reading without journal replay, so that the device is never written.
     pub inspect_options: &'static str,
     /// Mount options for a copy whose original may be mounted too.
     pub copy_options: &'static str,
-    /// Options of mkfs for an image whose holes read as zeros: nothing is discarded, and no table or journal zeroed.
+    /// Options of mkfs for an image whose holes read as zeros: no discards, and no zeroing of tables or journal.
     pub(crate) unwritten_options: &'static str,
-    /// Mount options for such a file system: tables are not zeroed behind the run either.
+    /// Mount options for such a file system: no background zeroing of tables.
     pub(crate) unwritten_mount_options: &'static str,
-    /// What statfs(2) gives as `f_type` (include/uapi/linux/magic.h).
+    /// `f_type` of statfs(2) (include/uapi/linux/magic.h).
     pub statfs_magic: u32,
     pub(crate) signature: Signature,
-    /// The fastest way to its extents; FIEMAP is a way to those of all.
+    /// The fastest way to list its extents; FIEMAP works for all.
     pub extents: ExtentsBy,
     pub free_space: FreeSpaceBy,
-    /// What its mkfs leaves for files, by defaults; none: not known here.
+    /// Space for files after a default mkfs; `None` if unknown.
     pub offered: Option<fn(u64) -> Offered>,
     pub offered_source: &'static str,
-    /// Bytes of the space for data that every new inode takes; 0 where mkfs sets inodes aside.
+    /// Data bytes that each new inode takes; 0 if mkfs preallocates inodes.
     pub inode_bytes: u64,
-    /// How directories take bytes.
     pub directories: DirectoryFormat,
-    /// What it writes for itself where the data of files are only allocated; none: not known here.
+    /// Metadata writes when file data are only allocated; `None` if unknown.
     pub metadata: Option<Metadata>,
     pub keeps_space_for_root: bool,
-    /// Whether a delete is complete only some time after unlink(2) has returned.
+    /// Whether a delete completes some time after unlink(2) returns.
     pub deletes_later: bool,
     pub can_be_zoned: bool,
-    /// What moves the parts of files together; none: nothing is known here.
+    /// The tool that defragments files; `None` if unknown.
     pub defragmenter: Option<Defragmenter>,
-    /// How its metadata alone are copied; none: not at all.
+    /// How to copy its metadata only; `None` if not possible.
     pub twin: Option<TwinBy>,
 }
 
-/// What a superblock is known by (the on-disk headers of each file system; util-linux libblkid/src/superblocks).
+/// The magic number of a superblock (the on-disk headers of each file system; util-linux libblkid/src/superblocks).
 #[derive(Debug)]
 pub(crate) struct Signature {
-    /// What a device that has it is said to hold.
+    /// The name of the content in messages.
     pub(crate) held: &'static str,
     /// Bytes from the start.
     pub(crate) offset: u64,
     pub(crate) magic: &'static [u8],
-    /// Where copies have it, on a device of so many bytes.
+    /// Offsets of its copies on a device of the given size.
     pub(crate) copies: fn(u64) -> Vec<u64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Features {
     pub(super) command: &'static [&'static str],
-    /// Of a mounted one, by its mount point; else by its device.
+    /// Takes the mount point of a mounted file system, else the device.
     pub(super) mounted: bool,
     pub(super) parse: fn(&str) -> Option<String>,
 }
 
-/// A way to the extents of all files that is faster than FIEMAP.
+/// A faster way to list all extents than FIEMAP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtentsBy {
     /// The inode tables of ext4, from its device.
     InodeTables,
     ReverseMap,
     TreeSearch,
-    /// None: FIEMAP on every file.
+    /// FIEMAP on every file.
     Fiemap,
 }
 
@@ -96,36 +93,36 @@ pub enum FreeSpaceBy {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata {
-    /// Bytes of log or journal, by those of the volume.
+    /// Bytes of log or journal, by the size of the volume.
     pub log: fn(u64) -> u64,
-    /// Of the volume one part in 2^n.
+    /// One part in 2^n of the volume.
     pub volume_shift: u32,
-    /// Bytes for each file.
+    /// Bytes per file.
     pub of_a_file: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Defragmenter {
     pub command: &'static [&'static str],
-    /// What it needs beside to go through directories.
+    /// Options to process directories recursively.
     pub recursive: &'static [&'static str],
     pub package: &'static str,
 }
 
 impl Defragmenter {
-    /// The command for whole directories, without them.
+    /// The command without the options for directories.
     pub fn words(&self) -> Vec<&'static str> {
         self.command.iter().chain(self.recursive).copied().collect()
     }
 }
 
-/// How metadata are copied without data.
+/// How to copy metadata without data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TwinBy {
     E2image,
     /// xfs_metadump and xfs_mdrestore.
     Metadump,
-    /// The metadata chunks, byte by byte; checksums of data are made anew.
+    /// The metadata chunks, byte by byte; data checksums are recomputed.
     Chunks,
 }
 
@@ -164,9 +161,9 @@ const MIB: u64 = 1 << 20;
 static EXT4: Entry = Entry {
     name: "ext4",
     package: "e2fsprogs",
-    // Lazy initialisation would go on writing behind a measurement (mke2fs(8), -E lazy_itable_init). The group of a top
-    // directory, and so where its files lie, follows from its name and this seed (fs/ext4/ialloc.c, find_group_orlov),
-    // which is random where none is given: the same aging would not repeat.
+    // Lazy initialisation would write during a measurement (mke2fs(8), -E lazy_itable_init). The group of a top
+    // directory, and so the position of its files, follows from its name and this seed (fs/ext4/ialloc.c,
+    // find_group_orlov). By default the seed is random, and the same aging would not repeat.
     mkfs: &[
         "mkfs.ext4",
         "-q",
@@ -286,7 +283,7 @@ static BTRFS: Entry = Entry {
     offered_source: offered::ESTIMATE,
     inode_bytes: 700,
     directories: DirectoryFormat::Items,
-    // Each commit writes the metadata that changed to another place, and keeps them twice.
+    // Each commit writes changed metadata to a new location, in two copies.
     metadata: Some(Metadata { log: |_| 256 * MIB, volume_shift: 10, of_a_file: 16 << 10 }),
     keeps_space_for_root: false,
     deletes_later: false,

@@ -1,20 +1,20 @@
-//! What was left before the machine was booted.
+//! Clean-up of scratch data from earlier boots.
 //!
-//! Another boot in the name of an owner has two meanings: the owner ended with an earlier boot, or it runs under another kernel
-//! that shares the directory with this one (user-mode Linux by hostfs, a virtual machine by virtiofs). Nothing that may belong to
-//! the second is removed.
+//! An owner with another boot ID ended before this boot, or runs under another kernel that shares the directory.
+//! Examples are user-mode Linux with hostfs and a virtual machine with virtiofs. Data that may belong to such a kernel
+//! stays.
 
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// File systems on block devices of this machine (statfs(2), linux/magic.h). They outlive a boot, and one kernel at a time mounts
-/// them. A tmpfs is not among them: what lies there was written since the boot, so another kernel wrote it.
+/// File systems on block devices of this machine (statfs(2), linux/magic.h). They outlive a boot, and one kernel at a
+/// time mounts them. A tmpfs is not in the list: its files were written since the boot, so another kernel wrote them.
 const OUTLIVE_A_BOOT: [u32; 5] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x3434];
 
-/// Whether everything at `path` was written before this boot, on a file system that no other kernel shares, and no process
-/// holds its lock.
+/// Whether everything at `path` was written before this boot, on a file system that no other kernel shares, and no
+/// process holds its lock.
 pub(super) fn is_older_than_this_boot(path: &Path) -> bool {
     let booted = SystemTime::now() - senesce_sys::clock::since_boot();
     outlives_a_boot(path) && was_written_before(path, booted - CLOCK_MARGIN) && is_unlocked(path)
@@ -39,7 +39,7 @@ fn was_written_before(path: &Path, time: SystemTime) -> bool {
     entries.all(|entry| entry.is_ok_and(|entry| was_written_before(&entry.path(), time)))
 }
 
-/// A file system that knows no locks answers that it is not.
+/// A file system without locks counts as locked.
 fn is_unlocked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
@@ -48,7 +48,7 @@ fn is_unlocked(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Sets the time of the last change of content.
+    /// Sets the modification time.
     fn written(path: &Path, seconds_before_boot: u64) {
         let booted = SystemTime::now() - senesce_sys::clock::since_boot();
         let time = booted - Duration::from_secs(seconds_before_boot);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_written_before_the_boot_is_older() {
+    fn only_files_written_before_boot_are_older() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let (tree, file) = (directory.path().join("tree"), directory.path().join("tree/file"));
         fs::create_dir(&tree).unwrap();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_keeps_nothing_over_a_boot() {
+    fn tmpfs_files_are_never_older_than_boot() {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         written(directory.path(), 600);
         assert!(!is_older_than_this_boot(directory.path()));

@@ -1,5 +1,5 @@
-//! The ledger: what each process must undo, written down before it is set up. A folder for each process, named after it, with
-//! a numbered file for each thing.
+//! The ledger of pending clean-up. An entry is written before its resource is set up. Each process has a folder, with a
+//! numbered file for each entry.
 
 use super::boots::is_older_than_this_boot;
 use super::namespace;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long another process may take to undo what a third one left (it flushes and unmounts file systems).
+/// How long another process may take for the clean-up after a third one (it flushes and unmounts file systems).
 const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -26,32 +26,32 @@ pub(super) struct Entry {
     pub(super) owed: Owed,
 }
 
-/// What a sweep found that an ended process had left.
+/// A leftover of an ended process that a sweep found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// The process.
+    /// Number of the process.
     pub process: u32,
-    /// What it left.
+    /// The leftover.
     pub what: String,
-    /// What became of it.
+    /// What the sweep did.
     pub outcome: Outcome,
 }
 
-/// What became of something that was left.
+/// What a sweep did with a leftover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It was undone.
     Undone,
-    /// It was not there any more.
+    /// It no longer existed.
     Gone,
-    /// It belongs to a process that runs.
+    /// It belongs to a running process.
     InUse,
-    /// Its process lives in another container, or has ended there: nothing was done.
+    /// Its process lives or lived in another container: nothing was done.
     OtherNamespace,
     /// It may belong to a running process of another kernel that shares the directory: nothing was done.
     OtherKernel,
-    /// Nobody claims it; nothing was done.
+    /// It has no owner; nothing was done.
     Unclaimed,
     /// It could not be undone.
     Failed(String),
@@ -77,9 +77,9 @@ impl Entry {
     fn write_in(own: &Path, number: u64, owed: Owed) -> Result<Self, TargetError> {
         let path = own.join(format!("{number:08}"));
         let text = written(&owed).map_err(|error| {
-            TargetError::Usage(format!("{owed} cannot be written down, to be undone: {error}; choose a name in UTF-8"))
+            TargetError::Usage(format!("{owed} cannot be recorded for clean-up: {error}; choose a name in UTF-8"))
         })?;
-        // Two attempts: a thread that struck out the last entry may have removed the folder between the two calls.
+        // A thread that removed the last entry may have removed the folder between the two calls.
         for attempt in 0..16 {
             runtime::private(own)?;
             let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
@@ -93,7 +93,7 @@ impl Entry {
         Ok(Self { path, owed })
     }
 
-    /// Nothing is owed any more.
+    /// Removes the entry after the clean-up.
     pub(super) fn strike_out(&self) {
         let _ = fs::remove_file(&self.path);
         // Only the last one removes the folder.
@@ -109,10 +109,9 @@ fn written(owed: &Owed) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&value)
 }
 
-/// An entry as it is read back.
 struct Written {
     owed: Owed,
-    /// 0: a version that did not know it wrote the entry.
+    /// 0: written by a version without this field.
     mount_namespace: u64,
 }
 
@@ -137,7 +136,8 @@ impl Written {
         }
     }
 
-    /// Of a process of another boot: what outlives a boot is undone when that is certainly over, everything else has ended.
+    /// For a process of another boot: undoes resources that outlive a boot if they are certainly older; all others
+    /// ended with it.
     fn undo_after_boot(&self, entry_is_older: bool) -> Outcome {
         match &self.owed {
             _ if !entry_is_older => Outcome::OtherKernel,
@@ -148,7 +148,7 @@ impl Written {
     }
 }
 
-/// Undoes what ended processes left and tells what was found. What belongs to living ones is not touched.
+/// Cleans up after ended processes and reports the leftovers. Never touches resources of running processes.
 pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
@@ -174,10 +174,10 @@ pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
 /// How long a killed process may take to end by itself.
 const NATURAL_END: Duration = Duration::from_secs(1);
 
-/// How long a process may take to end once nothing holds it.
+/// How long a process may take to end once nothing blocks it.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// Waits for the end of a process that was killed, and lets go what holds it up; whether it has ended.
+/// Waits until a killed process has ended, and releases whatever blocks it. Returns whether it has ended.
 pub(super) fn see_end(folder: &Path, owner: &Owner) -> bool {
     if wait_while_ending(owner, NATURAL_END) == Life::Ending {
         list(folder).into_iter().rev().filter_map(|(_, written)| written).for_each(|written| written.owed.let_go());
@@ -196,7 +196,7 @@ fn wait_while_ending(owner: &Owner, limit: Duration) -> Life {
     }
 }
 
-/// Undoes everything of one process that ended, the last thing first. Waits while another process is doing it.
+/// Undoes everything of one ended process in reverse order. Waits while another process does it.
 pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
     let is_of_other_boot = owner.life() == Life::OtherBoot;
     let Some(_lock) = lock(folder) else { return Vec::new() };
@@ -211,7 +211,7 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
                 let _ = fs::remove_file(path);
             } else {
                 let what = format!("an entry that this version does not know ({})", path.display());
-                let outcome = Outcome::Failed("a newer version wrote it: start that once".into());
+                let outcome = Outcome::Failed("a newer version wrote it: run that version once".into());
                 all.push(Found { process: owner.process, what, outcome });
             }
             continue;
@@ -235,14 +235,14 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
     all
 }
 
-/// Whether an entry ends in its middle: what it was to stand for was not set up yet. One that is whole was written by a
-/// version that knows more.
+/// Whether an entry is truncated, so that its resource was not set up yet. A complete entry that cannot be read is from
+/// a newer version.
 fn is_cut_off(path: &Path) -> bool {
     let text = fs::read(path).unwrap_or_default();
     serde_json::from_slice::<serde_json::Value>(&text).is_err()
 }
 
-/// The entries of a folder in the order in which they were written.
+/// The entries of a folder in the order of writing.
 fn list(folder: &Path) -> Vec<(PathBuf, Option<Written>)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -251,7 +251,7 @@ fn list(folder: &Path) -> Vec<(PathBuf, Option<Written>)> {
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
 
-/// Whether processes that have ended owe the unmount of a point, and no other does.
+/// Whether only ended processes own the unmount of a point.
 pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     let mut owners = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
@@ -264,7 +264,6 @@ pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     !owners.is_empty() && owners.iter().all(|life| *life == Life::Dead)
 }
 
-/// What is written down for living processes.
 pub(super) fn of_the_living(ledger: &Path) -> Vec<Found> {
     let folders = fs::read_dir(ledger).into_iter().flatten().flatten();
     let mut found = Vec::new();
@@ -282,7 +281,7 @@ pub(super) fn of_the_living(ledger: &Path) -> Vec<Found> {
     found
 }
 
-/// `None`: another process has done it meanwhile, or takes too long.
+/// `None`: another process did the clean-up, or takes too long.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     let deadline = Instant::now() + OTHERS_LIMIT;

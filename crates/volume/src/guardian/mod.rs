@@ -1,9 +1,9 @@
-//! Undoing what a process set up, whatever happens to it.
+//! Clean-up after a process, however it ends.
 //!
-//! Everything that must be undone is written down in a ledger before it is set up, and struck out when it was undone. When a
-//! process is killed, a second process that waits for its end does it at once; when that was killed too, the next start of any
-//! senesce does it. A process is alive when a process with its number and start time runs. What was written under another
-//! boot is undone when it is certainly older than this one.
+//! Every resource is recorded in a ledger before it is set up, and removed from the ledger after its clean-up. When a
+//! process is killed, its guardian, a second process, cleans up at once. If both were killed, the next start of any
+//! senesce does. A process counts as running if one with its number and start time exists. Entries of another boot are
+//! processed if they are certainly older than this boot.
 
 mod boots;
 mod ledger;
@@ -28,55 +28,53 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
-/// Stands for one thing that will be undone: by its owner, who then dismisses this; when this is dropped; or after the end of
-/// the process.
+/// One pending clean-up. It happens on drop or after the end of the process, unless the owner does it and calls
+/// `dismiss`.
 #[derive(Debug)]
 pub struct Guardian {
     entry: Option<Entry>,
 }
 
 impl Guardian {
-    /// Will unmount all on `point`, a directory of ours, and below it, and remove it. It need not be there yet, as with all the others.
+    /// Unmounts everything on and below `point`, a directory of ours, and removes it. As for all guardians, it need not
+    /// exist yet.
     pub fn of_mount(point: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Mount { point: point.into() })
     }
 
-    /// The same, after the command with which its file system wants to be unmounted.
+    /// The same, after the file system's own unmount command.
     pub(crate) fn of_custom_mount(point: &Path, device: &Path, command: &str) -> Result<Self, TargetError> {
         Self::of(Owed::CustomMount { point: point.into(), device: device.into(), command: command.into() })
     }
 
-    /// Will unmount a FUSE file system from a directory of the user's when its server is dead.
+    /// Unmounts a FUSE file system from a user's directory when its server is dead.
     pub fn of_fuse_mount(point: &Path) -> Result<Self, TargetError> {
-        let point = point.canonicalize().map_err(TargetError::io("look at the mount point", point))?;
+        let point = point.canonicalize().map_err(TargetError::io("check the mount point", point))?;
         Self::of(Owed::FuseMount { point })
     }
 
-    /// Will remove an empty directory (an instance of tracefs).
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] for a path that is not UTF-8, which the ledger cannot hold; [`TargetError::Refused`] when the
-    /// ledger's folder is another user's; those of writing there.
+    /// Removes an empty directory (an instance of tracefs). [`TargetError::Usage`] for a path that is not UTF-8, which
+    /// the ledger cannot hold.
     pub fn of_directory(path: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Directory { path: path.into() })
     }
 
-    /// Will remove a directory of this process, which must have a name that nobody can guess, with everything in it.
+    /// Removes a directory tree of this process, whose name must be unguessable.
     pub fn of_tree(path: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Tree { path: path.into() })
     }
 
-    /// Will move what is left in a control group to the group `before` and remove it.
+    /// Moves the processes of a control group to the group `before` and removes it.
     pub fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::ControlGroup { path: path.into(), before: before.into() })
     }
 
-    /// Will write `value` to a file of the kernel's, such as a limit of a control group.
+    /// Writes `value` to a kernel file, such as a limit of a control group.
     pub fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: value.into(), ours: None })
     }
 
-    /// Will write `before` to a file of the kernel's if its value is still `ours`.
+    /// Writes `before` to a kernel file if its value is still `ours`.
     pub fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
@@ -85,23 +83,23 @@ impl Guardian {
         Self::of(Owed::Commands(members))
     }
 
-    /// Will end a child. One that cannot be written down is ended at once.
+    /// Kills a child. A child that cannot be recorded is killed at once.
     pub fn of_child(child: &mut Child) -> Result<Self, TargetError> {
         or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
     }
 
-    /// Will detach a loop device while it has this file.
+    /// Detaches a loop device while it has this file.
     pub fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
-        let found = file.metadata().map_err(TargetError::io("look at the file of", path))?;
+        let found = file.metadata().map_err(TargetError::io("check the file of", path))?;
         Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
     }
 
-    /// Will remove a device of device mapper.
+    /// Removes a device-mapper device.
     pub fn of_mapping(name: &str) -> Result<Self, TargetError> {
         Self::of(Owed::Mapping { name: name.into() })
     }
 
-    /// Will thaw the file system of a directory.
+    /// Thaws the file system of a directory.
     pub fn of_frozen(point: &Path) -> Result<Self, TargetError> {
         Self::of(Owed::Frozen { point: point.into() })
     }
@@ -111,17 +109,14 @@ impl Guardian {
         Ok(Self { entry: Some(Entry::write(owed)?) })
     }
 
-    /// Everything is undone already.
+    /// Marks the clean-up as done.
     pub fn dismiss(&mut self) {
         if let Some(entry) = self.entry.take() {
             entry.strike_out();
         }
     }
 
-    /// Undoes it now.
-    ///
-    /// # Errors
-    /// Those of what is undone; it then stays written down, for the end of the process.
+    /// Cleans up now. After an error the entry stays in the ledger.
     pub fn undo(&mut self) -> std::io::Result<()> {
         if let Some(entry) = &self.entry {
             entry.owed.undo()?;
@@ -131,15 +126,12 @@ impl Guardian {
     }
 }
 
-/// Runs a program to its end and collects what it prints where that is piped. It ends with this process, also by `kill -9`.
-///
-/// # Errors
-/// Those of the ledger, and of starting the program and waiting for it.
+/// Runs a program until it ends and captures piped output. The program ends with this process, also after `kill -9`.
 pub fn output(command: &mut Command) -> std::io::Result<Output> {
     CommandGroup::marked().map_err(std::io::Error::other)?.output(command)
 }
 
-/// Nobody would know of a child that is not in the ledger.
+/// Without an entry in the ledger nothing would end the child.
 fn or_end<T>(child: &mut Child, write: impl FnOnce(u32, u64) -> Result<T, TargetError>) -> Result<T, TargetError> {
     let start_ticks = owner::stat_of(child.id()).map_or(0, |(_, start)| start);
     write(child.id(), start_ticks).inspect_err(|_| {
@@ -153,29 +145,26 @@ impl Drop for Guardian {
         if let Some(entry) = &self.entry
             && let Err(error) = entry.owed.undo()
         {
-            tracing::warn!("{}: {error}; it is tried again at the end and by `senesce doctor --sweep`", entry.owed);
+            tracing::warn!("{}: {error}; senesce tries again at its end and with `senesce doctor --sweep`", entry.owed);
             return;
         }
         self.dismiss();
     }
 }
 
-/// Undoes what ended processes of this user left, and tells what was found; what belongs to running ones is spared. It
-/// happens before a target is mounted or claimed.
+/// Cleans up after ended processes of this user and reports the leftovers. Runs before a target is mounted or claimed.
+/// Never touches resources of running processes.
 pub fn sweep() -> Vec<Found> {
     ledger::folder().map(|folder| ledger::sweep(&folder)).unwrap_or_default()
 }
 
-/// Whether a mount was left by a process that has ended, according to the ledger.
+/// Whether an ended process left this mount, according to the ledger.
 pub(crate) fn is_left_mount(point: &Path) -> bool {
     ledger::folder().is_ok_and(|folder| ledger::is_left_mount(&folder, point))
 }
 
-/// [`sweep()`], and everything else that looks like ours: what running processes hold, and what nobody claims.
-///
-/// # Errors
-/// Where the ledger's folder is another user's, or the mounts cannot be read. What could not be undone is no error: it is among
-/// what was found.
+/// [`sweep()`], and a list of everything else that looks like ours: resources of running processes and those without an
+/// owner. A failed clean-up is in the list, not an error.
 pub fn sweep_and_list() -> Result<Vec<Found>, TargetError> {
     let ledger = ledger::folder()?;
     let mut found = ledger::sweep(&ledger);
@@ -200,7 +189,7 @@ pub fn left_by_other_boots() -> Vec<PathBuf> {
     directories().into_iter().filter(is_of_other_boot).collect()
 }
 
-/// A scratch directory that is in no ledger, as after a boot that cleared /run.
+/// A scratch directory without an entry, for example after a boot that cleared /run.
 fn without_entry(path: &Path) -> Found {
     let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
     let owed = Owed::Tree { path: path.into() };
@@ -216,7 +205,7 @@ fn without_entry(path: &Path) -> Found {
     Found { process: owner.map_or(0, |owner| owner.process), what: owed.to_string(), outcome }
 }
 
-/// Scratch directories of this user in the places where they are made.
+/// Scratch directories of this user at their usual paths.
 fn directories() -> Vec<PathBuf> {
     let mut places = vec![std::env::temp_dir(), PathBuf::from(crate::scratch_directory::MEMORY)];
     places.extend(runtime::folder());
@@ -237,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_cannot_be_written_down_is_ended() {
+    fn child_without_ledger_entry_is_killed() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let failed = or_end(&mut child, |_, _| Err::<(), _>(TargetError::Usage("no space".into())));
         assert!(failed.is_err());
@@ -245,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_written_down_while_it_runs() {
+    fn running_program_has_a_ledger_entry() {
         let own = ledger::folder().unwrap().join(Owner::current().to_string());
         let script = r#"grep -lsr "\"$SENESCE_COMMAND_GROUP\"" "$0""#;
         let ran =

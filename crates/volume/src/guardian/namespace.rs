@@ -1,14 +1,15 @@
-//! The mount namespace in which something was set up (mount_namespaces(7)): a path and a mount mean something there only.
+//! The mount namespace of a ledger entry (mount_namespaces(7)). Paths and mounts are valid only there.
 
 use crate::holders;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// The first namespace of process numbers (include/linux/proc_ns.h, PROC_PID_INIT_INO): all processes are found there.
+/// The first namespace of process numbers (include/linux/proc_ns.h, PROC_PID_INIT_INO), in which all processes are
+/// visible.
 const ALL_PROCESSES: u64 = 0xEFFF_FFFC;
 
-/// The number of this thread's; 0: it is unknown.
+/// The mount namespace of this thread; 0 if unknown.
 pub(super) fn own() -> u64 {
     number_of("/proc/thread-self/ns/mnt")
 }
@@ -17,8 +18,8 @@ fn number_of(file: &str) -> u64 {
     fs::metadata(file).map_or(0, |found| found.ino())
 }
 
-/// Does something in a mount namespace. What was set up in one that has ended went with it, and the rest is done here. `None`:
-/// it cannot be entered, or may still be there unseen.
+/// Runs `action` in a mount namespace. If that has ended, its mounts ended with it, and `action` runs here. `None`: it
+/// cannot be entered, or may still exist unseen.
 pub(super) fn within(namespace: u64, action: impl Fn() -> io::Result<bool> + Sync) -> Option<io::Result<bool>> {
     if namespace == 0 || namespace == own() {
         return Some(action());

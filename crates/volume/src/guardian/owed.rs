@@ -1,4 +1,4 @@
-//! What must be undone when its process is gone, and how.
+//! Kinds of clean-up, and how each is done.
 
 use super::owner::stat_of;
 use crate::command_group::Members;
@@ -16,37 +16,64 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long programs that look around may hold up an unmount or the removal of a group.
+/// How long other programs that scan it may delay an unmount or the removal of a group.
 const BUSY_LIMIT: Duration = Duration::from_secs(2);
 
-/// One thing that a process set up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Owed {
-    /// What is mounted on a directory of ours and below it; the directory is removed too.
-    Mount { point: PathBuf },
-    /// The same when a file system below it has a command of its own for it.
-    CustomMount { point: PathBuf, device: PathBuf, command: String },
-    /// A FUSE mount on a directory of the user's. Once its server is dead nobody else can use it.
-    FuseMount { point: PathBuf },
+    /// Everything mounted on and below a directory of ours; the directory is removed too.
+    Mount {
+        point: PathBuf,
+    },
+    /// The same, with an unmount command for a file system below it.
+    CustomMount {
+        point: PathBuf,
+        device: PathBuf,
+        command: String,
+    },
+    /// A FUSE mount on a user's directory. It is unusable once its server is dead.
+    FuseMount {
+        point: PathBuf,
+    },
     /// A directory with a random name, with everything in it.
-    Tree { path: PathBuf },
-    /// A directory of the kernel's (an instance of tracefs) that goes with rmdir.
-    Directory { path: PathBuf },
-    /// A control group; what is left in it goes to the group `before`.
-    ControlGroup { path: PathBuf, before: PathBuf },
-    /// A file of the kernel's that gets a value. With `ours`: unless somebody else has changed it since.
-    Value { path: PathBuf, value: String, ours: Option<String> },
-    /// Commands of the user's and of file systems, with what they started.
+    Tree {
+        path: PathBuf,
+    },
+    /// A kernel directory (an instance of tracefs) that rmdir removes.
+    Directory {
+        path: PathBuf,
+    },
+    /// A control group; its processes go to the group `before`.
+    ControlGroup {
+        path: PathBuf,
+        before: PathBuf,
+    },
+    /// A value for a kernel file. With `ours`: unless another program has changed it since.
+    Value {
+        path: PathBuf,
+        value: String,
+        ours: Option<String>,
+    },
+    /// Commands of the user and of file systems, with their children.
     Commands(Members),
-    /// A process that serves this one.
-    Process { process: u32, start_ticks: u64 },
+    /// A child process that serves this one.
+    Process {
+        process: u32,
+        start_ticks: u64,
+    },
     /// A loop device, while it has this file.
-    Loop { path: PathBuf, device: u64, inode: u64 },
-    /// A device of device mapper.
-    Mapping { name: String },
-    /// A file system that was frozen there.
-    Frozen { point: PathBuf },
+    Loop {
+        path: PathBuf,
+        device: u64,
+        inode: u64,
+    },
+    Mapping {
+        name: String,
+    },
+    Frozen {
+        point: PathBuf,
+    },
 }
 
 impl fmt::Display for Owed {
@@ -67,7 +94,7 @@ impl fmt::Display for Owed {
 }
 
 impl Owed {
-    /// Whether it means something in the mount namespace in which it was set up only.
+    /// Whether it is valid only in the mount namespace of its set-up.
     pub(super) fn is_of_a_mount_namespace(&self) -> bool {
         matches!(
             self,
@@ -79,8 +106,8 @@ impl Owed {
         )
     }
 
-    /// Ends what a killed process waits for: a request to a FUSE server that was a part of it can never be answered, and only
-    /// the end of the connection lets the process end too.
+    /// Releases a killed process that waits for a FUSE server in the same process: only closing the connection lets it
+    /// end.
     pub(super) fn let_go(&self) {
         let (Self::FuseMount { point } | Self::Mount { point } | Self::CustomMount { point, .. }) = self else {
             return;
@@ -92,7 +119,8 @@ impl Owed {
             return;
         };
         if line.file_system.starts_with("fuse") {
-            // Documentation/filesystems/fuse.rst, "Control filesystem"; where that is not mounted, umount2(2) with MNT_FORCE.
+            // Documentation/filesystems/fuse.rst, "Control filesystem"; if that is not mounted, umount2(2) with
+            // MNT_FORCE.
             let abort = format!("/sys/fs/fuse/connections/{}/abort", line.device.1);
             if fs::write(abort, "1").is_err() {
                 let _ = rustix::mount::unmount(point, UnmountFlags::FORCE | UnmountFlags::DETACH);
@@ -100,7 +128,7 @@ impl Owed {
         }
     }
 
-    /// Undoes it; `false`: there was nothing left to undo.
+    /// Returns `false` if there was nothing left to undo.
     pub(super) fn undo(&self) -> io::Result<bool> {
         match self {
             Self::Mount { point } => remove_mount_point(point),
@@ -125,7 +153,7 @@ impl Owed {
     }
 }
 
-/// Tries again for a while what fails because somebody looks around in it.
+/// Retries for a while, because other programs may scan it.
 fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     let deadline = Instant::now() + BUSY_LIMIT;
     loop {
@@ -144,7 +172,7 @@ fn thaw(point: &Path) -> io::Result<bool> {
     }
 }
 
-/// All mounts. Where they cannot be read nothing is removed: a mount would be taken for a directory of ours.
+/// All mounts. Without the mount table nothing is removed: a mount would be taken for a directory of ours.
 pub(crate) fn mounts() -> io::Result<Vec<guard::MountLine>> {
     guard::mounts().map_err(io::Error::other)
 }
@@ -153,12 +181,12 @@ fn is_mounted(point: &Path) -> io::Result<bool> {
     Ok(mounts()?.iter().any(|line| line.mount_point == point))
 }
 
-/// A FUSE mount whose server is gone answers nothing but ENOTCONN.
+/// A FUSE mount whose server is gone answers only ENOTCONN.
 fn is_dead_fuse(point: &Path) -> bool {
     rustix::fs::stat(point).is_err_and(|errno| errno == Errno::NOTCONN || errno == Errno::CONNABORTED)
 }
 
-/// Unmounts what is mounted on a point, also several times.
+/// Unmounts a point, also if it is mounted several times.
 fn unmount_all(point: &Path) -> io::Result<bool> {
     let mut found = false;
     while is_mounted(point)? {
@@ -173,14 +201,14 @@ fn unmount_all(point: &Path) -> io::Result<bool> {
     Ok(found)
 }
 
-/// By its own command first, which is given nothing but what is mounted on a point of ours: a device that nobody mounted there
-/// may be another's by now.
+/// Runs the custom unmount command first, but only while the mount is on our mount point: without it, the device may
+/// belong to another program by now.
 fn unmount_custom(point: &Path, device: &Path, command: &str) -> io::Result<bool> {
     if !is_mounted(point)? {
         return Ok(false);
     }
     if let Err(error) = custom::unmount_for(command, device, point) {
-        tracing::warn!("{error}; {} is unmounted without it", point.display());
+        tracing::warn!("{error}; unmounting {} without it", point.display());
     }
     unmount_all(point)?;
     Ok(true)
@@ -191,7 +219,7 @@ fn remove_mount_point(point: &Path) -> io::Result<bool> {
     Ok(remove_directory(point)? || mounted)
 }
 
-/// Unmounts what is mounted on a directory and below it, the last first.
+/// Unmounts everything on and below a directory, in reverse order.
 pub(crate) fn unmount_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine>>) -> io::Result<bool> {
     let mut found = false;
     while let Some(line) = mounts()?.into_iter().rfind(|line| line.mount_point.starts_with(path)) {
@@ -201,7 +229,7 @@ pub(crate) fn unmount_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guar
     Ok(found)
 }
 
-/// An ordinary user's FUSE mounts go through the program that also made them.
+/// An ordinary user's FUSE mounts need fusermount.
 fn ask_helper(point: &Path) -> bool {
     let helper = |name| {
         let mut command = Command::new(name);
@@ -218,8 +246,8 @@ fn remove_directory(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes a directory of ours. What is mounted below it is unmounted first, so that nothing but what lies in the directory
-/// itself is lost.
+/// Removes a directory of ours. Unmounts everything below it first, so that only files of the directory itself are
+/// deleted.
 fn remove_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine>>) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() => {}
@@ -268,7 +296,7 @@ fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
         Err(Errno::SRCH) => return Ok(false),
         opened => opened?,
     };
-    // Looked at behind the descriptor, which holds on to one process.
+    // Checked with the pidfd open, which refers to one process.
     let is_it = || stat_of(process).is_some_and(|(state, start)| start == start_ticks && !matches!(state, 'Z' | 'X'));
     if !is_it() {
         return Ok(false);
@@ -284,13 +312,13 @@ fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Gone when this returns; where somebody has it open, as soon as they close it.
+/// Returns after the removal; a device that is still open is removed with its last user.
 fn remove_mapping(name: &str) -> io::Result<bool> {
     let gone = || crate::stitch::node(name).is_none();
     if gone() {
         return Ok(false);
     }
-    // The kernel's own removal at the last close comes a little later: this one waits for it.
+    // The kernel's own removal at the last close comes a little later; this call waits for it.
     if dmsetup_remove(&[name])?.success() || gone() {
         return Ok(true);
     }
@@ -310,7 +338,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_tree_goes_and_what_took_its_place_stays() {
+    fn tree_is_removed_and_its_replacement_stays() {
         let directory = tempfile::tempdir().unwrap();
         let (path, precious) = (directory.path().join("tree"), directory.path().join("precious"));
         fs::create_dir_all(path.join("a/b")).unwrap();
@@ -327,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_stays_while_what_is_mounted_below_it_cannot_be_known() {
+    fn tree_stays_if_mount_table_is_unreadable() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tree");
         fs::create_dir_all(path.join("maybe-mounted")).unwrap();
@@ -339,7 +367,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root"]
-    fn a_directory_of_somebody_else_is_left_alone() {
+    fn directory_of_another_user_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("planted");
         fs::create_dir(&path).unwrap();
@@ -349,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_put_back_unless_somebody_changed_it() {
+    fn value_is_restored_unless_changed_meanwhile() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("scheduler");
         let owed = Owed::Value { path: path.clone(), value: "bfq".into(), ours: Some("none".into()) };
@@ -363,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_ended_and_another_of_its_number_is_not() {
+    fn process_is_killed_but_not_one_with_reused_number() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let (_, start_ticks) = stat_of(child.id()).unwrap();
         let other = Owed::Process { process: child.id(), start_ticks: start_ticks + 1 };
@@ -374,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_and_read_back() {
+    fn entries_round_trip() {
         let owed = Owed::Value { path: "/sys/x".into(), value: "1".into(), ours: None };
         let text = serde_json::to_string(&owed).unwrap();
         assert_eq!(serde_json::from_str::<Owed>(&text).unwrap(), owed);

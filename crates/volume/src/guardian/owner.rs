@@ -1,17 +1,17 @@
-//! Which process something belongs to, so that a number that is used again is not taken for it.
+//! Identity of a process that survives the reuse of its number.
 
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::str::FromStr;
 
-/// A process: its number, when it started, in which boot and in which namespace of process numbers.
+/// A process: its number, start time, boot and PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pub process: u32,
-    /// When it started, in clock ticks since boot (proc_pid_stat(5), field 22).
+    /// In clock ticks since boot (proc_pid_stat(5), field 22).
     start_ticks: u64,
-    /// The inode of its namespace (pid_namespaces(7)): a container numbers processes anew.
+    /// The inode of its PID namespace (pid_namespaces(7)): a container numbers its own processes.
     namespace: u64,
     /// The first digits of /proc/sys/kernel/random/boot_id.
     boot: String,
@@ -20,13 +20,13 @@ pub struct Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     Alive,
-    /// It was killed or exits, and has not ended yet: it gives its memory back, writes to a slow disk, or waits for an answer of
-    /// a FUSE server that was killed with it.
+    /// It was killed or exits, but has not ended yet: it frees memory, writes to a slow disk, or waits for a FUSE
+    /// server that was killed with it.
     Ending,
     Dead,
-    /// It began in another boot: before this one, or under another kernel that shares the directory with this one.
+    /// It began in another boot: before this one, or under another kernel that shares the directory.
     OtherBoot,
-    /// It lives in another namespace of process numbers, where this process cannot see.
+    /// It is in another PID namespace, which this process cannot see.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ impl Owner {
         Self { process, start_ticks, namespace: namespace(), boot: boot() }
     }
 
-    /// Whether it is still there; a zombie is not.
+    /// A zombie counts as ended.
     pub fn life(&self) -> Life {
         if self.boot != boot() {
             return Life::OtherBoot;
@@ -59,9 +59,9 @@ impl Owner {
 struct Thread {
     /// As in proc_pid_stat(5): 'Z' and 'X' have ended.
     state: char,
-    /// SIGKILL is pending, for it or for the process.
+    /// SIGKILL is pending, for the thread or for the process.
     is_killed: bool,
-    /// It is past the point from which it only ends (include/linux/sched.h, PF_EXITING).
+    /// The thread is past the point of no return (include/linux/sched.h, PF_EXITING).
     exits: bool,
 }
 
@@ -71,8 +71,8 @@ impl Thread {
     }
 }
 
-/// A thread that exits alone ends nothing. SIGKILL ends all: it stays pending for the process to its end (kernel/signal.c,
-/// complete_signal), where one thread takes what is pending for itself before it exits.
+/// A single exiting thread does not end the process. SIGKILL does: it stays pending for the process until its end
+/// (kernel/signal.c, complete_signal), while a thread takes its own pending signals before it exits.
 fn life_of(threads: &[Thread]) -> Life {
     if threads.iter().all(Thread::has_ended) {
         return Life::Dead;
@@ -109,7 +109,7 @@ impl fmt::Display for Owner {
 }
 
 impl Owner {
-    /// That of a directory whose name ends with an owner and a random word.
+    /// The owner in the name of a directory that ends with an owner and a random word.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let (rest, _random) = name.rsplit_once('-')?;
         let from = rest.rmatch_indices('-').nth(3)?.0;
@@ -133,7 +133,8 @@ impl FromStr for Owner {
     }
 }
 
-/// Whether SIGKILL is pending (proc_pid_status(5): masks in hexadecimal digits, of the thread and of the process; bit 0 is signal 1).
+/// Whether SIGKILL is pending (proc_pid_status(5): hexadecimal masks of the thread and of the process; bit 0 is signal
+/// 1).
 fn is_killed(status: &str) -> bool {
     let masks = status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
     let mut masks = masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -154,7 +155,7 @@ pub(crate) fn stat_of(process: u32) -> Option<(char, u64)> {
     Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
 }
 
-/// The fields of a stat file from the third, the state, on.
+/// The fields of a stat file, beginning with the third, the state.
 fn fields(path: &str) -> Option<Vec<String>> {
     let text = fs::read_to_string(path).ok()?;
     Some(senesce_sys::processes::fields(&text)?.map(str::to_string).collect())
@@ -165,14 +166,14 @@ mod tests {
     use super::*;
 
     impl Owner {
-        /// The same numbers before the machine was booted.
+        /// The same numbers in an earlier boot.
         pub(in crate::guardian) fn of_another_boot(&self) -> Self {
             Self { boot: "0".into(), ..self.clone() }
         }
     }
 
     #[test]
-    fn this_process_lives_and_is_written_and_read_back() {
+    fn own_process_lives_and_round_trips() {
         let own = Owner::current();
         assert_eq!(own.life(), Life::Alive);
         assert_eq!(own.to_string().parse(), Ok(own.clone()));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_used_again_is_another_process() {
+    fn reused_number_is_another_process() {
         let own = Owner::current();
         assert_eq!(Owner { start_ticks: own.start_ticks + 1, ..own.clone() }.life(), Life::Dead);
         assert_eq!(own.of_another_boot().life(), Life::OtherBoot);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn sigkill_is_found_among_what_is_pending_for_the_thread_and_for_the_process() {
+    fn pending_sigkill_is_found_for_thread_and_process() {
         let killed = |thread: u64, process: u64| {
             is_killed(&format!("Name:\tsh\nSigPnd:\t{thread:016x}\nShdPnd:\t{process:016x}\nSigBlk:\t{:016x}\n", 0x100))
         };
@@ -218,9 +219,9 @@ mod tests {
         assert!(!killed(0, 0x200) && !is_killed(""));
     }
 
-    /// In each round it is looked at another moment of its end.
+    /// Each round checks another moment of its end.
     #[test]
-    fn a_killed_process_is_not_alive_from_the_moment_on_that_it_was_killed() {
+    fn killed_process_is_never_reported_alive() {
         for _ in 0..50 {
             let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
             let owner = Owner::of(child.id());

@@ -1,4 +1,4 @@
-//! The second process: this program started again, which waits for the end of the first one and undoes what it owes.
+//! The guardian process: this program started again, which waits for the end of its parent and cleans up.
 
 use super::ledger::{self, undo_all};
 use super::owner::{Life, Owner};
@@ -16,11 +16,11 @@ const WORD: &str = "__guardian";
 /// How long a killed process may take to end, for example in a write to a slow disk.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
-/// Whether this program can be started again as a guardian: its `main` calls [`enter_if_guardian`]. Programs that only use
+/// Whether this program can be started as a guardian: its `main` calls [`enter_if_guardian`]. Other programs that use
 /// this crate, such as its tests, rely on the next sweep.
 static IS_POSSIBLE: AtomicBool = AtomicBool::new(false);
 
-/// To be called first in `main`: becomes the guardian if the program was started as one, and then does not return.
+/// To be called first in `main`. If the program was started as a guardian, runs the guardian and does not return.
 pub fn enter_if_guardian() {
     let mut words = std::env::args_os().skip(1);
     match (words.next(), words.next()) {
@@ -35,7 +35,7 @@ pub fn enter_if_guardian() {
 }
 
 fn guard(owner: &Owner) {
-    // The input ends with the process, however it ends. Only its parent may have started it.
+    // The pipe closes when the process ends, however it ends. Only the parent may have started the guardian.
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
     if parent.is_some_and(|parent| parent != owner.process && owner.life() == Life::Alive) {
         return;
@@ -55,7 +55,7 @@ fn guard(owner: &Owner) {
     }
 }
 
-/// `look` is called about once a second: a killed process that cannot end keeps its end of the pipe.
+/// Calls `look` about once a second: a killed process that cannot end keeps its end of the pipe.
 fn wait_for_end_of_input(look: impl Fn()) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let input = std::io::stdin();
@@ -65,13 +65,13 @@ fn wait_for_end_of_input(look: impl Fn()) {
         match poll(&mut ready, Some(&second)) {
             Ok(0) => look(),
             Err(rustix::io::Errno::INTR) => {}
-            // Nothing is ever written to it: what can be read is its end.
+            // Nothing is ever written to the pipe: readable means closed.
             _ => return,
         }
     }
 }
 
-/// Starts it, once in the life of a process. Without it everything is undone by the next start.
+/// Starts the guardian once per process. Without it the next start of senesce cleans up.
 pub(super) fn start_once() {
     static GUARDIAN: OnceLock<Option<Child>> = OnceLock::new();
     if IS_POSSIBLE.load(Ordering::Relaxed) {
@@ -90,7 +90,8 @@ fn start() -> std::io::Result<Child> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     command_group::exempt(&mut command);
-    // SAFETY: setsid and signal may be called between fork and exec (signal-safety(7)). What is ignored stays so over exec.
+    // SAFETY: setsid and signal may be called between fork and exec (signal-safety(7)). Ignored signals stay ignored
+    // over exec.
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid()?;

@@ -1,4 +1,4 @@
-//! Copying an image to a file or onto a device, with verification.
+//! Copies an image to a file or device, with verification.
 
 use super::in_order;
 use crate::claim::ClaimedDevice;
@@ -14,24 +14,24 @@ use std::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// What holds data; what lies between is holes in a new file and zeroed on a device.
+    /// Copies data ranges; the gaps become holes in a new file and are zeroed on a device.
     Used,
     Full,
 }
 
-/// What a copy did.
+/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyReport {
     /// Size of the image.
     pub size_bytes: u64,
     /// Bytes that were copied.
     pub copied_bytes: u64,
-    /// Bytes that were written; more where blocks are written several times.
+    /// Bytes that were written; more if blocks are written several times.
     #[serde(default)]
     pub written_bytes: u64,
-    /// Ranges they were in.
+    /// Number of copied ranges.
     pub extents: u64,
-    /// Bytes of a device that were zeroed, because the image has holes there.
+    /// Bytes of a device that were zeroed because the image has holes there.
     #[serde(default)]
     pub zeroed_bytes: u64,
     /// Whether the whole image was read back and compared.
@@ -40,13 +40,10 @@ pub struct CopyReport {
     pub elapsed_seconds: f64,
 }
 
-/// Copies the image at `from` to a file or block device at `to` and reads it back. A file that holds something and a device
-/// are guarded: `erase` repeats their identity. What a device has behind the size of the image stays. The image must not be in use.
+/// Copies the image at `from` to a file or block device at `to` and verifies it. Refuses a device or a file with data
+/// unless `erase` repeats its identity. Bytes of a device after the image's size stay. The image must not be in use.
 ///
-/// # Errors
-/// [`TargetError::Refused`] when one of the two is in use, when what `to` holds may not be lost, or when another file takes its
-/// name meanwhile; [`TargetError::Usage`] when `from` is no regular file or the device is smaller than it; [`TargetError::Damaged`] when what is read
-/// back differs; those of reading and writing.
+/// [`TargetError::Damaged`] if the copy differs, [`TargetError::Usage`] if the device is too small.
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
     copy_by(from, to, erase, |source, size| {
         Ok(match extent {
@@ -56,8 +53,8 @@ pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Resu
     })
 }
 
-/// The same by writes in an order, each complete before the next, past the cache of the host. `order` is given the ranges of the
-/// image that hold data, and its size; its pieces must cover these ranges, may overlap, and are of whole blocks of 4 KiB but for
+/// The same with direct writes in a given order, each complete before the next. `order` receives the data ranges and
+/// the size of the image. Its pieces must cover these ranges, may overlap, and consist of whole 4 KiB blocks except at
 /// the end of the image.
 pub fn copy_in_order(
     from: &Path,
@@ -73,7 +70,7 @@ pub fn copy_in_order(
 }
 
 struct Course {
-    /// What holds data; all else reads as zero.
+    /// Data ranges; everything else reads as zero.
     ranges: Vec<Range>,
     way: Way,
 }
@@ -125,7 +122,7 @@ fn copy_by(
         check_size(size, device.size().0, to)?;
         device.check_again()?;
         let named = Named { file: device.file(), path: to };
-        // Its old bytes would stand where the image has holes: zeroed inode tables, a superblock's second copy.
+        // Old bytes would replace the image's holes: zeroed inode tables, a superblock's second copy.
         for gap in course.unwritten(size) {
             sparse::zero_device(named, gap)?;
             zeroed_bytes += gap.length();
@@ -162,7 +159,7 @@ fn copy_by(
     })
 }
 
-/// Makes the file `to` in the place of what the guard found there, and of nothing that came meanwhile.
+/// Puts the file `to` in place of the file that the guard found, and of no other.
 fn put<T>(
     to: &Path,
     erase: Option<&str>,
@@ -178,14 +175,14 @@ fn put<T>(
             true => Ok(result),
             false => Err(TargetError::refused(
                 to.display(),
-                "another file took its name while the image was copied",
-                "look what it is now, and copy again",
+                "another file took its name during the copy",
+                "check which file it is now, and copy again",
             )),
         }
     })
 }
 
-/// The locked file that may be replaced; `None`: there is none.
+/// The locked file that may be replaced; `None` if it does not exist.
 fn guard_file(to: &Path, erase: Option<&str>) -> Result<Option<File>, TargetError> {
     refuse_other_kinds(to)?;
     match File::open(to) {
@@ -209,7 +206,7 @@ fn check_size(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
 fn fill(from: Named, to: Named, course: &Course) -> Result<(), TargetError> {
     match &course.way {
         Way::AsTheyLie => course.ranges.iter().try_for_each(|range| sparse::copy_range(from, to, *range)),
-        // The kernel's copy would keep holes; every block is to be written.
+        // The kernel's copy would keep holes, but every block must be written.
         Way::EveryBlock => course.ranges.iter().try_for_each(|range| write_all(from, to, *range)),
         Way::Pieces(pieces) => in_order::write(from, to, pieces),
     }
@@ -237,12 +234,12 @@ fn verify(from: Named, to: Named, ranges: &[Range]) -> Result<(), TargetError> {
     }
 }
 
-/// Drops what is cached of a file, so that the verification reads the medium.
+/// Drops the cached pages of a file, so that the verification reads the medium.
 fn forget(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 
-/// Copies an image that nobody guards against: between the store and a new file.
+/// Copies an image without the guard: between the store and a new file.
 pub(crate) fn copy_quietly(from: Named, to: &Path, size: u64) -> Result<u64, TargetError> {
     crate::image_file::write_beside(from, to, size, CopyBy::Kernel)
 }
@@ -253,14 +250,14 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_comes_while_an_image_is_copied_is_not_replaced() {
+    fn file_created_during_copy_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let to = directory.path().join("copy.img");
         let come = |_: Named| {
             let _ = fs::remove_file(&to);
             fs::write(&to, "precious").map_err(TargetError::io("write", &to))
         };
-        // Nothing was there, then a file that may be replaced.
+        // A new file, then a replaceable file.
         assert!(matches!(put(&to, None, come), Err(TargetError::Refused { .. })));
         assert_eq!(fs::read(&to).unwrap(), b"precious");
         fs::write(&to, [0; 4096]).unwrap();
@@ -269,7 +266,7 @@ mod tests {
         fs::write(&to, [0; 4096]).unwrap();
         let other = |_: Named| {
             let lock = File::open(&to).map_err(TargetError::io("open", &to))?;
-            assert!(lock::lock(&lock, &to).is_err(), "it is locked while it is copied");
+            assert!(lock::lock(&lock, &to).is_err(), "it is locked during the copy");
             Ok(())
         };
         put(&to, None, other).unwrap();

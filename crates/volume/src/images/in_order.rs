@@ -7,17 +7,17 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Memory and places of direct writes must be aligned to the logical block; no device has larger ones.
+/// Alignment of direct writes: no device has larger logical blocks.
 const ALIGNMENT: usize = 4096;
 
-/// A file whose writes go past the cache while this lives.
+/// Sets direct writes for a file until it is dropped.
 struct Direct<'a> {
     file: &'a File,
     before: OFlags,
 }
 
 impl<'a> Direct<'a> {
-    /// None: its file system knows no such writes.
+    /// `None`: its file system does not support them.
     fn on(to: Named<'a>) -> Result<Option<Self>, TargetError> {
         let failed = |errno| TargetError::errno("set direct writes of", to.path)(errno);
         let before = fcntl_getfl(to.file).map_err(failed)?;
@@ -35,13 +35,13 @@ impl Drop for Direct<'_> {
     }
 }
 
-/// Copies pieces one after the other. Where writes cannot go past the cache, each is written back before the next.
+/// Copies pieces one after the other. Without direct writes, syncs each before the next.
 pub(super) fn write(from: Named, to: Named, pieces: &[Range]) -> Result<(), TargetError> {
     let is_whole = |piece: &Range| [piece.start, piece.end].iter().all(|at| at.is_multiple_of(ALIGNMENT as u64));
     let mut buffer = Vec::new();
     let mut direct = Direct::on(to)?;
     for piece in pieces {
-        // The end of an image that is no multiple of a block.
+        // The end of an image whose size is not a multiple of a block.
         if !is_whole(piece) {
             direct = None;
         } else if direct.is_none() {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_in_any_order_and_with_an_odd_end_make_up_the_whole() {
+    fn unordered_pieces_with_odd_end_complete_the_copy() {
         let directory = tempfile::tempdir().unwrap();
         let blocks = |start: u64, end: u64| Range { start: start * ALIGNMENT as u64, end: end * ALIGNMENT as u64 };
         let end = Range { start: 5 * ALIGNMENT as u64, end: 5 * ALIGNMENT as u64 + 100 };

@@ -1,4 +1,4 @@
-//! Images as goods: copied, packed for transport, kept in a store for studies.
+//! Images: copies, packs for transport, and a store for studies.
 
 pub mod copy;
 mod in_order;

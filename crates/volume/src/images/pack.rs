@@ -1,4 +1,4 @@
-//! Packed images: a line that names the form, a line of JSON (the manifest), then the used ranges as one zstd stream.
+//! Packed images: a format line, a line of JSON (the manifest), then the used ranges as one zstd stream.
 
 use crate::error::TargetError;
 use crate::image_file::{make_new, refuse_existing};
@@ -13,17 +13,17 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: &str = "senesce image pack 1";
-/// A manifest is one line; longer ones are not ours (a range takes at most 42 bytes of JSON).
+/// A manifest is one line; a range takes at most 42 bytes of JSON.
 const MANIFEST_LIMIT: u64 = 1 << 30;
 const CHUNK: usize = 1 << 20;
 
-/// What a pack says about itself.
+/// Manifest of a packed image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackManifest {
     /// Size of the image in bytes.
     pub size_bytes: u64,
-    /// The file system in it, where it is one that senesce knows.
+    /// The file system in it, if senesce knows it.
     pub file_system: Option<String>,
     /// Version of the program that packed it.
     pub program_version: String,
@@ -31,13 +31,13 @@ pub struct PackManifest {
     pub blake3: String,
     /// The used ranges: first byte and length.
     pub ranges: Vec<(u64, u64)>,
-    /// BLAKE3 of the size and the ranges (each number in 8 bytes, little-endian): bytes in another place are another image. Packs
-    /// that were made before have none.
+    /// BLAKE3 of the size and the ranges (each number in 8 bytes, little-endian): the same bytes at other offsets are
+    /// another image. Absent in old packs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places_blake3: Option<String>,
 }
 
-/// What packing or unpacking did.
+/// Result of packing or unpacking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackReport {
     /// Size of the image in bytes.
@@ -51,11 +51,8 @@ pub struct PackReport {
 }
 
 impl PackManifest {
-    /// Reads the head of a pack and checks that its ranges are in order and inside the image.
-    ///
-    /// # Errors
-    /// [`TargetError::Damaged`] for what is no pack, and for ranges that are empty, out of order or outside the image; those of
-    /// read(2).
+    /// Reads the head of a pack. [`TargetError::Damaged`] for other files, and for ranges that are empty, out of order
+    /// or outside the image.
     pub fn read(input: &mut impl BufRead, path: &Path) -> Result<Self, TargetError> {
         let foreign = || TargetError::damaged(path, "it is not a packed image (`senesce image pack` makes them)");
         let mut line = String::new();
@@ -95,11 +92,7 @@ fn hash_of_places(size: u64, ranges: &[(u64, u64)]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Packs the image at `from` into a new file at `to`.
-///
-/// # Errors
-/// [`TargetError::Usage`] when `from` is no regular file; [`TargetError::Refused`] when something has the name `to`, or the image
-/// is in use; those of reading the image and of writing the pack, of which nothing is left then.
+/// Packs the image at `from` into a new file at `to`. Refuses an existing file and an image in use.
 pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     refuse_existing(to)?;
     let (file, size) = guard::open_image(from, false)?;
@@ -136,7 +129,8 @@ fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Na
     Ok(part.file.metadata().map_err(failed)?.len())
 }
 
-/// BLAKE3 of the size of a file and of where it holds which bytes; blocks of zeroes and holes are alike, and holes are not read.
+/// BLAKE3 of the size of a file and of the positions and bytes of its data. Holes and blocks of zeros are equal, and
+/// holes are not read.
 pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     let file = File::open(path).map_err(TargetError::io("open", path))?;
     let size = file.metadata().map_err(TargetError::io("read the size of", path))?.len();
@@ -152,7 +146,7 @@ pub fn content_hash(path: &Path) -> Result<String, TargetError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The ranges that hold data, without their blocks of zeroes (4 KiB).
+/// The data ranges without their 4 KiB blocks of zeros.
 fn used_ranges(source: Named, size: u64) -> Result<Vec<Range>, TargetError> {
     let mut used: Vec<Range> = Vec::new();
     let mut buffer = vec![0u8; CHUNK];
@@ -188,11 +182,8 @@ fn each_chunk(
     Ok(())
 }
 
-/// Unpacks `from` into a new file at `to`; nothing is left there when the pack is cut off or damaged.
-///
-/// # Errors
-/// [`TargetError::Refused`] when something has the name `to`; [`TargetError::Missing`] when the disk has less free space than
-/// the pack holds; [`TargetError::Damaged`] for what is no whole pack; those of reading and writing.
+/// Unpacks `from` into a new file at `to`, which is removed if the pack is damaged ([`TargetError::Damaged`]). Refuses
+/// an existing file. [`TargetError::Missing`] without enough free space.
 pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     let file = open_regular(from).map_err(TargetError::io("open", from))?;
     let packed_bytes = file.metadata().map_err(TargetError::io("look at", from))?.len();
@@ -204,7 +195,7 @@ pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     Ok(PackReport { size_bytes, used_bytes, packed_bytes, blake3: manifest.blake3 })
 }
 
-/// A small pack may say that it holds more than the disk has space for, and fill it before that is noticed.
+/// A small pack may claim more data than the disk can hold, and fill it before that is noticed.
 fn check_space(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let host = rustix::fs::statvfs(folder).map_err(TargetError::errno("ask for the space in", folder))?;
@@ -267,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_hash_reads_no_holes_and_knows_zeroes_for_holes() {
+    fn content_hash_skips_holes_and_equates_zeros() {
         let directory = tempfile::tempdir().unwrap();
         let path = image(directory.path());
         let file = File::options().write(true).open(&path).unwrap();
@@ -276,7 +267,7 @@ mod tests {
         assert_eq!(content_hash(&path).unwrap(), hash);
         file.write_all_at(&[5], 9 << 20).unwrap();
         assert_ne!(content_hash(&path).unwrap(), hash);
-        // To read so large a hole takes an hour.
+        // Reading such a hole takes an hour.
         file.set_len(4 << 40).unwrap();
         assert_ne!(content_hash(&path).unwrap(), hash, "the size counts");
     }
@@ -316,7 +307,7 @@ mod tests {
         let mut unpacked = 0;
         for round in 0..1000 {
             let mut bytes = whole.clone();
-            // The manifest is the half of the damage: it says how much is written and where.
+            // Half of the damage is in the manifest, which states the amount and the offsets of the writes.
             let reach = if round % 2 == 0 { whole.len().min(200) } else { whole.len() };
             for _ in 0..1 + below(4) {
                 bytes[below(reach)] = if below(2) == 0 { b'0' + below(10) as u8 } else { below(256) as u8 };
@@ -339,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pack_without_the_hash_of_its_places_is_read() {
+    fn pack_without_places_hash_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let (to, back) = (directory.path().join("a.pack"), directory.path().join("b.img"));
         let from = image(directory.path());
@@ -355,13 +346,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_manifest_makes_it_panic(text in "[\\{\\}\\[\\]a-z_0-9:,\"\n]{0,200}") {
+        fn arbitrary_manifest_never_panics(text in "[\\{\\}\\[\\]a-z_0-9:,\"\n]{0,200}") {
             let bytes = format!("{MAGIC}\n{text}");
             let _ = PackManifest::read(&mut bytes.as_bytes(), Path::new("p"));
         }
 
         #[test]
-        fn ranges_that_are_taken_lie_in_the_image(
+        fn accepted_ranges_lie_in_the_image(
             size in prop_oneof![any::<u64>(), 0u64..100],
             ranges in prop::collection::vec((prop_oneof![any::<u64>(), 0u64..100], 0u64..100), 0..4),
         ) {

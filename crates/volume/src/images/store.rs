@@ -1,4 +1,4 @@
-//! The image store: aged images that studies make once and use many times, under a size cap.
+//! The image store: aged images that studies make once and use many times, under a size limit.
 
 use super::copy::copy_quietly;
 use crate::error::TargetError;
@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 const DEFAULT_CAP: Bytes = Bytes::gib(20);
 
-/// Sets the cap: a size such as `50G`.
+/// Sets the limit: a size such as `50G`.
 pub const CAP_VARIABLE: &str = "SENESCE_IMAGE_STORE_SIZE";
 
 /// `$XDG_CACHE_HOME/senesce`, or `~/.cache/senesce` (XDG base directory specification).
@@ -31,17 +31,17 @@ pub fn cache_folder() -> PathBuf {
 pub struct Entry {
     /// Its key, see [`ImageStore::key`].
     pub key: String,
-    /// What it is, in words.
+    /// Description for the user.
     pub description: String,
     /// Size of the image.
     pub size_bytes: u64,
-    /// Space that it takes.
+    /// Space used on disk.
     pub used_bytes: u64,
-    /// When it was last used, in seconds since 1970.
+    /// Time of the last use, in seconds since 1970.
     pub last_used: u64,
 }
 
-/// A folder of images by key. The images used longest ago go first when the cap is reached.
+/// A folder of images by key. When the limit is reached, the least recently used images are removed.
 #[derive(Debug)]
 pub struct ImageStore {
     folder: PathBuf,
@@ -50,9 +50,6 @@ pub struct ImageStore {
 
 impl ImageStore {
     /// The store of this user.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] when the cap in the environment is no size; as [`Self::open`].
     pub fn open_default() -> Result<Self, TargetError> {
         let cap = match std::env::var(CAP_VARIABLE) {
             Ok(text) => text.parse().map_err(|error| TargetError::Usage(format!("{CAP_VARIABLE}: {error}")))?,
@@ -61,7 +58,6 @@ impl ImageStore {
         Self::open(&cache_folder().join("images"), cap)
     }
 
-    /// A store in any folder.
     pub fn open(folder: &Path, cap: Bytes) -> Result<Self, TargetError> {
         fs::create_dir_all(folder).map_err(TargetError::io("make directory", folder))?;
         Ok(Self { folder: folder.into(), cap })
@@ -80,11 +76,8 @@ impl ImageStore {
         self.cap
     }
 
-    /// Copies an image into the store under `key`, after making space. An image larger than the cap is refused.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] when the image is larger than the cap; [`TargetError::Usage`] when the key is not of letters
-    /// and digits; those of reading the image and of writing into the store.
+    /// Copies an image into the store under `key`, after removing others if necessary. [`TargetError::Missing`] for an
+    /// image larger than the limit.
     pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<Entry, TargetError> {
         let _lock = self.lock()?;
         let file = File::open(image).map_err(TargetError::io("open the image", image))?;
@@ -98,11 +91,7 @@ impl ImageStore {
         Ok(entry)
     }
 
-    /// The image under `key`, if there is one; it counts as used now. It must not be altered: copy it with [`Self::restore`].
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] when the key is not of letters and digits; where the store cannot be locked or the time of use
-    /// not be written.
+    /// The image under `key`, which counts as used now. It must not be changed: copy it with [`Self::restore`].
     pub fn get(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
         let _lock = self.lock()?;
         self.find(key)
@@ -116,7 +105,7 @@ impl ImageStore {
         Ok(Some(path))
     }
 
-    /// Copies the image under `key` to a file. `false`: there is none.
+    /// Copies the image under `key` to a file. `false`: not in the store.
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
         let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
         let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();
@@ -124,7 +113,7 @@ impl ImageStore {
         Ok(true)
     }
 
-    /// The image under `key`, which stays readable when others make space in the store meanwhile.
+    /// The image under `key`; the descriptor stays readable if other processes remove the image.
     fn open_image(&self, key: &str) -> Result<Option<(File, PathBuf)>, TargetError> {
         let _lock = self.lock()?;
         let Some(path) = self.find(key)? else { return Ok(None) };
@@ -132,10 +121,7 @@ impl ImageStore {
         Ok(Some((file, path)))
     }
 
-    /// All images, the one used last first.
-    ///
-    /// # Errors
-    /// Where the store's folder cannot be listed. A description that cannot be read is passed over.
+    /// All images, the last used first. Skips unreadable descriptions.
     pub fn list(&self) -> Result<Vec<Entry>, TargetError> {
         let entries = fs::read_dir(&self.folder).map_err(TargetError::io("list", &self.folder))?;
         let keys =
@@ -145,11 +131,7 @@ impl ImageStore {
         Ok(found)
     }
 
-    /// Removes an image; a beginning of a key is enough if only one begins so.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] when no key begins so, or several do; where the store cannot be locked or listed, or the image
-    /// not be removed.
+    /// Removes an image by its key or a unique prefix. [`TargetError::Usage`] if no key, or several keys, match.
     pub fn remove(&self, key: &str) -> Result<Entry, TargetError> {
         let _lock = self.lock()?;
         let mut matching = self.list()?.into_iter().filter(|entry| entry.key.starts_with(key));
@@ -161,14 +143,14 @@ impl ImageStore {
             (None, _) => Err(TargetError::Usage(format!(
                 "no image in the store has the key {key}; `senesce image list` lists them"
             ))),
-            _ => Err(TargetError::Usage(format!("several keys begin with {key}; write more of it"))),
+            _ => Err(TargetError::Usage(format!("several keys begin with {key}; give more letters of it"))),
         }
     }
 
     fn make_space(&self, needed: u64, key: &str) -> Result<(), TargetError> {
         if needed > self.cap.0 {
             return Err(TargetError::missing(
-                format!("space in the image store: the image takes {}, the cap {}; it", Bytes(needed), self.cap),
+                format!("space in the image store: the image takes {}, the limit is {}; it", Bytes(needed), self.cap),
                 format!("raise {CAP_VARIABLE}"),
             ));
         }
@@ -209,7 +191,7 @@ impl ImageStore {
 
     fn image(&self, key: &str) -> Result<PathBuf, TargetError> {
         if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric()) {
-            return Err(TargetError::Usage(format!("'{key}' is no key of an image: keys are letters and digits")));
+            return Err(TargetError::Usage(format!("'{key}' is not a key of an image: keys are letters and digits")));
         }
         Ok(self.folder.join(format!("{key}.img")))
     }
@@ -220,7 +202,7 @@ impl ImageStore {
 
     fn read(&self, key: &str) -> Option<Entry> {
         let text = senesce_core::input::regular(&self.description(key)).ok()?;
-        // What its file name does not say is not this image, and may lead out of the store.
+        // A key that differs from its file name is not this image, and may lead out of the store.
         serde_json::from_slice(&text).ok().filter(|entry: &Entry| entry.key == key)
     }
 
@@ -258,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn images_come_back_and_the_oldest_go_first() {
+    fn least_recently_used_images_are_evicted() {
         let directory = tempfile::tempdir().unwrap();
         let store = ImageStore::open(&directory.path().join("store"), Bytes::mib(2)).unwrap();
         let keys: Vec<String> = ["a", "b", "c"].iter().map(|text| ImageStore::key(text)).collect();

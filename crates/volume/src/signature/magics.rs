@@ -1,11 +1,10 @@
-//! The magic numbers that are looked for, and where.
+//! Magic numbers and their offsets.
 
 use crate::file_system::FileSystem;
 
 /// Name, offset, bytes.
 pub(super) type Magic = (&'static str, u64, &'static [u8]);
 
-/// The file systems of the table, and the others.
 pub(super) fn magics() -> impl Iterator<Item = Magic> {
     let known = FileSystem::ALL.into_iter().map(|known| {
         let signature = &known.entry().signature;
@@ -15,9 +14,9 @@ pub(super) fn magics() -> impl Iterator<Item = Magic> {
     known.chain(OTHER_MAGICS.iter().copied()).chain(second)
 }
 
-/// A magic number of a volume, a partition table or a file system that is not in the table: name, offset from the start, bytes.
-/// Offsets and bytes as in the kernel's `include/uapi/linux/magic.h`, the on-disk headers of each file system, and
-/// util-linux `libblkid/src/superblocks`.
+/// Magic numbers of volumes, partition tables and file systems that are not in the table: name, offset from the start,
+/// bytes. Sources: the kernel's `include/uapi/linux/magic.h`, the on-disk headers of each file system, and util-linux
+/// `libblkid/src/superblocks`.
 const OTHER_MAGICS: &[Magic] = &[
     ("bcachefs or bcache", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca]),
     ("bcachefs", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9]),
@@ -51,21 +50,22 @@ const OTHER_MAGICS: &[Magic] = &[
     ("a senesce cold store", 0, b"SNSCCOLD"),
 ];
 
-/// Where LUKS2 has its second header: behind the first, which has one of these sizes (LUKS2 On-Disk Format Specification).
+/// Offsets of the second LUKS2 header, after the first, which has one of these sizes (LUKS2 On-Disk Format
+/// Specification).
 const SECOND_HEADERS: [u64; 9] =
     [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
 
 /// A magic number counted back from the end of the device.
 pub(super) struct EndMagic {
     pub(super) name: &'static str,
-    /// The end counts in whole units of this; a power of two.
+    /// The end is rounded down to this unit; a power of two.
     unit: u64,
     pub(super) from_end: u64,
     pub(super) magic: &'static [u8],
 }
 
 impl EndMagic {
-    /// Where it lies in `size` bytes; `None`: there is no space for it.
+    /// Its offset in `size` bytes; `None` if it does not fit.
     pub(super) fn place(&self, size: u64) -> Option<u64> {
         (size & !(self.unit - 1)).checked_sub(self.from_end)
     }
@@ -75,8 +75,9 @@ const fn at_end(name: &'static str, unit: u64, from_end: u64, magic: &'static [u
     EndMagic { name, unit, from_end, magic }
 }
 
-/// The last logical block holds the copy of a GPT (UEFI 2.10, 5.3.2); md superblocks as in the kernel's `drivers/md/md.c`
-/// (`super_1_load`) and `include/uapi/linux/raid/md_p.h` (`MD_NEW_SIZE_SECTORS`; 0.90 is in the byte order of its machine).
+/// The last logical block holds the copy of a GPT (UEFI 2.10, 5.3.2); md superblocks as in the kernel's
+/// `drivers/md/md.c` (`super_1_load`) and `include/uapi/linux/raid/md_p.h` (`MD_NEW_SIZE_SECTORS`; 0.90 is in the byte
+/// order of its machine).
 pub(super) const END_MAGICS: &[EndMagic] = &[
     at_end("GUID partition table", 512, 512, b"EFI PART"),
     at_end("GUID partition table", 4096, 4096, b"EFI PART"),

@@ -1,4 +1,4 @@
-//! What the first and last bytes of a device or image say about its content.
+//! Detects the content of a device or image by signatures and samples.
 
 mod magics;
 mod zfs;
@@ -12,15 +12,15 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
-/// Where partitions begin on disks whose table is lost: behind 63 sectors, as up to 2009, and at whole MiB, as since then, with
-/// the sizes that installers give to a first partition in front of them.
+/// Usual starts of partitions on disks whose table is lost: after 63 sectors (until 2009), at 1 MiB (since then), and
+/// after first partitions of sizes that installers choose.
 fn partition_starts() -> impl Iterator<Item = u64> {
     let first = (1..=64).map(|number| number * MIB);
     let behind = [100, 200, 256, 260, 300, 499, 500, 512, 513, 550, 600, 1000, 1024, 2048, 4096, 8192, 16384];
     [63 * 512].into_iter().chain(first).chain(behind.into_iter().flat_map(|mib| [mib * MIB, (mib + 1) * MIB]))
 }
 
-/// Copies of superblocks that outlive the loss of the beginning of a file system of `size` bytes.
+/// Superblock copies that survive the loss of the start of a file system of `size` bytes.
 fn copies(size: u64) -> impl Iterator<Item = Magic> {
     FileSystem::ALL.into_iter().flat_map(move |known| {
         let signature = &known.entry().signature;
@@ -28,12 +28,12 @@ fn copies(size: u64) -> impl Iterator<Item = Magic> {
     })
 }
 
-/// The whole device, a partition from 1 MiB on to the end (DOS tables), and one that ends 1 MiB before it (GPT, aligned): bytes
-/// before it and behind.
+/// Bytes before and after a file system: the whole device, a partition from 1 MiB to the end (DOS tables), and one that
+/// ends 1 MiB before the end (GPT, aligned).
 const EXTENTS: [(u64, u64); 3] = [(0, 0), (MIB, 0), (MIB, MIB)];
 
-/// What a device of `size` bytes holds: the name of a known signature, also of a partition or of a superblock's copy, or "data
-/// of an unknown kind" when its first or last MiB is not all zero. `None`: nothing was found.
+/// The content of a device of `size` bytes: the name of a known signature, also in a partition or a superblock copy, or
+/// "data of an unknown kind" if its first or last MiB is not all zero. `None`: nothing found.
 pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     for (name, offset, magic) in magics() {
         if matches(file, offset, magic, size, path)? {
@@ -74,8 +74,8 @@ pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, Targ
     Ok(unknown.then(|| "data of an unknown kind".into()))
 }
 
-/// How much is read where a partition may begin: the first label of ZFS, and the magic numbers but for LUKS headers of 512 KiB
-/// and more.
+/// Bytes read at a possible partition start: the first label of ZFS, and the magic numbers except LUKS headers of 512
+/// KiB and more.
 const PARTITION_HEAD: usize = 260 * 1024;
 
 fn magic_of_partition(file: &File, start: u64, path: &Path) -> Result<Option<&'static str>, TargetError> {
@@ -91,13 +91,13 @@ fn magic_of_partition(file: &File, start: u64, path: &Path) -> Result<Option<&'s
     Ok(found.or_else(|| zfs::is_label(&head).then_some("zfs")))
 }
 
-/// How many places of a device are looked at.
+/// Number of samples per device.
 const SAMPLES: u64 = 512;
 
-/// Up to this size every byte is looked at.
+/// Devices up to this size are read completely.
 const WHOLLY: u64 = 64 * MIB;
 
-/// What a user must know of a device that was found empty by [`sample`].
+/// Caveat for a device that [`sample`] found empty.
 pub const SAMPLED: &str = "found empty by a sample of 512 blocks of 4 KiB, its first and last MiB, and known signatures; not all of it was read";
 
 /// Whether [`sample`] reads only a part of a device of `size` bytes.
@@ -105,8 +105,8 @@ pub fn is_sampled(size: u64) -> bool {
     size > WHOLLY
 }
 
-/// Looks for data where nothing is known to be: in blocks of 4 KiB at equal distances over the whole device. A device of
-/// which the share p is in use is missed with the probability (1 - p)^512: 0.6 % of one that is 1 % full.
+/// Searches for unknown data in blocks of 4 KiB at equal distances over the whole device. The probability to miss data
+/// in a device with a used share p is (1 - p)^512: 0.6 % if it is 1 % full.
 pub fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     const BLOCK: u64 = 4096;
     if size <= WHOLLY {
@@ -114,7 +114,7 @@ pub fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, Tar
         return Ok((!is_empty).then(|| "data of an unknown kind".into()));
     }
     for number in 0..SAMPLES {
-        // In 128 bits: the product passes 64 on a large drive. The odd half keeps clear of round places.
+        // In 128 bits: the product exceeds 64 on a large drive. The odd half avoids round offsets.
         let place = (u128::from(size) * (2 * u128::from(number) + 1) / (2 * u128::from(SAMPLES))) as u64 & !(BLOCK - 1);
         if !is_zero(file, place, (place + BLOCK).min(size), path)? {
             return Ok(Some(format!("data of an unknown kind at {place}")));
@@ -123,7 +123,7 @@ pub fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, Tar
     Ok(None)
 }
 
-/// Fewer bytes where the device ends.
+/// Fewer bytes at the end of the device.
 fn read_at(file: &File, offset: u64, length: usize, path: &Path) -> Result<Vec<u8>, TargetError> {
     let mut bytes = vec![0u8; length];
     let mut filled = 0;
@@ -138,7 +138,6 @@ fn read_at(file: &File, offset: u64, length: usize, path: &Path) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// The file system whose superblock is there.
 pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSystem>, TargetError> {
     for known in FileSystem::ALL {
         let signature = &known.entry().signature;
@@ -149,18 +148,17 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
     Ok(None)
 }
 
-/// Whether a zoned device holds btrfs: its superblocks follow one another in the first two zones, of which the one that is written next
-/// may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
+/// Whether a zoned device holds btrfs: its superblocks follow one another in the first two zones, of which the next one
+/// to be written may be empty (fs/btrfs/zoned.c of the kernel, `sb_write_pointer`).
 pub fn is_zoned_btrfs(file: &File, zone_bytes: u64, size: u64, path: &Path) -> Result<bool, TargetError> {
     let magic = FileSystem::Btrfs.entry().signature.magic;
     let begins = |zone: u64| matches(file, zone * zone_bytes + BTRFS_MAGIC, magic, size, path);
     Ok(begins(0)? || begins(1)?)
 }
 
-/// Where the magic number of btrfs lies in a superblock.
+/// Offset of the magic number in a superblock of btrfs.
 const BTRFS_MAGIC: u64 = 64;
 
-/// Whether the bytes from `start` to `end` are all zero.
 pub fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {
     let mut buffer = vec![0u8; (end - start).min(MIB) as usize];
     let mut offset = start;
@@ -185,7 +183,7 @@ fn matches(file: &File, offset: u64, magic: &[u8], size: u64, path: &Path) -> Re
     Ok(read_at(file, offset, magic.len(), path)? == magic)
 }
 
-/// A boot sector's 0x55AA alone is also in boot code; a partition table has a type and a length in one of four entries.
+/// The mark 0x55AA alone is also in boot code; a partition table has a type and a length in one of four entries.
 fn has_dos_partitions(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
     if !matches(file, 510, &[0x55, 0xAA], size, path)? {
         return Ok(false);

@@ -24,7 +24,7 @@ fn every_magic_is_found_and_an_empty_image_is_empty() {
 }
 
 #[test]
-fn the_end_of_a_device_that_is_no_whole_number_of_units_is_looked_at_where_it_lies() {
+fn end_magic_is_found_on_device_of_odd_size() {
     const ODD: u64 = 100 * MIB + 5 * 65536 + 3 * 4096 + 512;
     let message = |at: u64, magic: &[u8]| {
         let file = tempfile::tempfile().unwrap();
@@ -54,7 +54,7 @@ fn large_image_with(offset: u64, bytes: &[u8]) -> File {
 }
 
 #[test]
-fn what_is_behind_a_zeroed_beginning_is_found() {
+fn signatures_after_zeroed_beginning_are_found() {
     let found = |offset, bytes: &[u8]| probe(&large_image_with(offset, bytes), LARGE, Path::new("image")).unwrap();
     for (offset, bytes, name) in [
         (MIB + 1080, &[0x53, 0xEF][..], "ext4 at 1048576"),
@@ -63,7 +63,7 @@ fn what_is_behind_a_zeroed_beginning_is_found() {
         (MIB, b"LUKS\xba\xbe", "LUKS"),
         (128 * MIB + 56, &[0x53, 0xEF], "a copy of a superblock of ext"),
         (129 * MIB + 56, &[0x53, 0xEF], "a copy of a superblock of ext"),
-        // The same place as in a partition that begins at 8 MiB.
+        // The same offset as in a partition that begins at 8 MiB.
         (8193 * 1024 + 56, &[0x53, 0xEF], "ext2, ext3 or ext4 at"),
         (64 * MIB + 64, b"_BHRfS_M", "btrfs"),
         (LARGE / 4, b"XFSB", "a copy of a superblock of xfs"),
@@ -85,7 +85,7 @@ fn a_zoned_btrfs_is_known_by_either_of_its_first_zones() {
 }
 
 #[test]
-fn data_anywhere_are_found_by_samples() {
+fn samples_find_data_anywhere() {
     let all = |file: &File, size| sample(file, size, Path::new("image")).unwrap();
     let file = tempfile::tempfile().unwrap();
     file.set_len(LARGE).unwrap();
@@ -126,7 +126,7 @@ fn all_labels_of_zfs_are_found_by_any_uberblock_in_either_byte_order() {
 }
 
 #[test]
-fn what_a_zeroed_first_mib_leaves_of_zfs_luks_and_lvm_is_found() {
+fn zfs_luks_and_lvm_are_found_after_zeroed_first_mib() {
     let uberblock = 0x00ba_b10c_u64.to_le_bytes();
     let slot = 128 * 1024 + 5 * 1024;
     for (offset, bytes, name) in [
@@ -150,7 +150,7 @@ fn what_a_zeroed_first_mib_leaves_of_zfs_luks_and_lvm_is_found() {
 }
 
 #[test]
-fn luks_and_lvm_are_known_where_their_first_bytes_are_lost() {
+fn luks_and_lvm_are_found_without_first_bytes() {
     for offset in (14..=22).map(|power| 1 << power) {
         assert_eq!(found(&image_with(offset, b"SKUL\xba\xbe")).unwrap(), "a signature of LUKS volume", "{offset}");
     }

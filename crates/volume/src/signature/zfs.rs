@@ -1,19 +1,19 @@
-//! The labels of a ZFS device: four copies, two at either end, each with a ring of uberblocks (ZFS On-Disk Specification, 1.2 and
-//! 1.3; OpenZFS `include/sys/vdev_impl.h`).
+//! The labels of a ZFS device: four copies, two at either end, each with a ring of uberblocks (ZFS On-Disk
+//! Specification, 1.2 and 1.3; OpenZFS `include/sys/vdev_impl.h`).
 
 /// Bytes of a label.
 pub(super) const LABEL: u64 = 256 << 10;
 
-/// Where the ring begins; it goes on to the end of the label.
+/// Offset of the ring, which ends with the label.
 const RING: usize = 128 << 10;
 
-/// The least size of a slot; larger ones begin where one of these does. Not each is written.
+/// The minimum slot size; larger slots start at multiples of it. Some slots are unwritten.
 const SLOT: usize = 1 << 10;
 
 /// In the byte order of the machine that wrote it.
 const UBERBLOCK: u64 = 0x00ba_b10c;
 
-/// Where the labels are on a device of `size` bytes, which counts in whole labels.
+/// Offsets of the labels on a device of `size` bytes, rounded down to whole labels.
 pub(super) fn labels(size: u64) -> impl Iterator<Item = u64> {
     let whole = size / LABEL;
     let numbers = [Some(0), Some(1), whole.checked_sub(2), whole.checked_sub(1)];

@@ -1,4 +1,4 @@
-//! The content of a snapshot as a BLAKE3 digest for each chunk: the account that a restore is compared with.
+//! The content of a snapshot as a BLAKE3 digest for each chunk, to verify a restore.
 
 use crate::error::TargetError;
 use crate::image_file::replace;
@@ -7,11 +7,11 @@ use rayon::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What is compared and restored at once.
+/// Unit of comparison and restore.
 const CHUNK: u64 = 1 << 20;
 
 const DIGEST: usize = blake3::OUT_LEN;
-/// Stands for a chunk of zeroes, which may lie in a hole. No content is known that has this digest.
+/// Stands for a chunk of zeros, which may lie in a hole. No content is known that has this digest.
 const ZEROES: [u8; DIGEST] = [0; DIGEST];
 
 /// Digests of all chunks, the last of which may be shorter.
@@ -50,13 +50,13 @@ impl Digests {
         chunks
     }
 
-    /// Those of `chunks` whose content is not that of the snapshot.
+    /// Those of `chunks` whose content differs from the snapshot.
     pub(super) fn differing(&self, content: Named, chunks: &[u64]) -> Result<Vec<u64>, TargetError> {
         let differs = |chunk: u64, digest: &[u8; DIGEST]| self.chunks[chunk as usize] != *digest;
         Ok(self.digest(content, chunks, differs)?.into_iter().map(|(chunk, _)| chunk).collect())
     }
 
-    /// Digests of chunks of a file on all processors, as far as `wanted`, in order.
+    /// Digests of the chunks in `wanted`, in order, computed on all CPUs.
     fn digest(
         &self,
         content: Named,
@@ -82,16 +82,16 @@ impl Digests {
         chunks.iter().map(|chunk| self.range(*chunk).length()).sum()
     }
 
-    /// Writes the digests beside the snapshot; returns the digest of the file.
+    /// Writes the digests next to the snapshot; returns the digest of the file.
     pub(super) fn save(&self, path: &Path) -> Result<String, TargetError> {
         let bytes = self.chunks.as_flattened();
         replace(path, |to| to.file.write_all_at(bytes, 0).map_err(TargetError::io("write", to.path)))?;
         Ok(blake3::hash(bytes).to_hex().to_string())
     }
 
-    /// Reads them back. `hash` is that of the file.
+    /// `hash` is the digest of the file.
     pub(super) fn load(path: &Path, size: u64, hash: &str) -> Result<Self, TargetError> {
-        // A file that is gone is as bad as a damaged one.
+        // A missing file counts as damaged.
         let bytes = super::folder::read(path).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(Vec::new()),
             _ => Err(TargetError::io("read the digests", path)(error)),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_kept_in_a_file_that_notices_damage() {
+    fn damaged_digest_file_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("d");
         let digests = Digests::of(named(&filled()), SIZE).unwrap();

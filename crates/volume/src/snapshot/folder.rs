@@ -1,4 +1,5 @@
-//! Whose a folder of snapshots is. What lies there becomes the content of a target: nobody else may have put it there.
+//! Ownership of a folder of snapshots. Its files become the content of a target, so no other user may have put them
+//! there.
 
 use super::medium::Medium;
 use crate::error::TargetError;
@@ -6,8 +7,8 @@ use rustix::fs::{FileType, Stat};
 use senesce_core::input::Within;
 use std::path::Path;
 
-/// Refuses a folder that belongs to, or may be written by, somebody who could not write the target anyway. One that is not
-/// there yet is made for its owner alone.
+/// Refuses a folder whose owner or writers could not write the target anyway. A new folder is created for its owner
+/// only.
 pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
     let Ok(own) = rustix::fs::lstat(folder) else { return Ok(()) };
     let found = rustix::fs::stat(folder).map_err(TargetError::errno("look at", folder))?;
@@ -21,16 +22,14 @@ pub(super) fn check(folder: &Path, medium: &Medium) -> Result<(), TargetError> {
         None => Ok(()),
         Some(problem) => Err(TargetError::refused(
             folder.display(),
-            format!(
-                "{problem}: what lies there may be put there by somebody else, and would become the content of the target"
-            ),
-            "name another folder with --store, or make it yours alone (chown, chmod go-w) once you know what is in it",
+            format!("{problem}: other users may put files there, which would become the content of the target"),
+            "name another folder with --store, or make it private (chown, chmod go-w) once you know its content",
         )),
     }
 }
 
-/// Opens a file of a folder of snapshots, never through a link: the folder may be that of the image's owner, who may not read
-/// all that root may.
+/// Opens a file of a folder of snapshots, never through a link: the folder may belong to the image's owner, who may not
+/// read all files that root may.
 pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     let name = path.file_name().unwrap_or_default();
     Within::open(path.parent().unwrap_or(Path::new(".")))?.file(Path::new(name))
@@ -41,7 +40,7 @@ pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Within::open(path.parent().unwrap_or(Path::new(".")))?.read(Path::new(name))
 }
 
-/// Who is trusted with the content of the target.
+/// The users trusted with the content of the target.
 struct Ours {
     users: [Option<u32>; 3],
     groups: [Option<u32>; 2],
@@ -50,8 +49,8 @@ struct Ours {
 impl Ours {
     fn problem(&self, folder: &Stat) -> Option<String> {
         self.foreign_owner(folder).or_else(|| match folder.st_mode {
-            mode if mode & 0o002 != 0 => Some("everybody may write there".into()),
-            // Made with a umask of 002, in the group of the user; that of the image may as well write the image.
+            mode if mode & 0o002 != 0 => Some("all users may write there".into()),
+            // Created with umask 002, in the user's group; the group of the image may write the image anyway.
             mode if mode & 0o020 != 0 && !self.groups.contains(&Some(folder.st_gid)) => {
                 Some(format!("group {} may write there", folder.st_gid))
             }

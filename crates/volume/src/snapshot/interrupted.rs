@@ -1,19 +1,19 @@
-//! Ways back that were interrupted: written down when they begin, ended by a way back that the user asks for and by nothing
-//! else. A journal is no order: somebody may have put it there.
+//! Interrupted restores. A restore is recorded when it begins, and completed only by a restore that the user requests.
+//! A journal proves nothing: another user may have written it.
 
 use super::Snapshots;
 use super::journal::{self, Journal};
 use crate::error::TargetError;
 
 impl Snapshots {
-    /// Writes down that a way back is under way.
+    /// Records that a restore begins.
     pub(super) fn begin(&self, name: &str) -> Result<(), TargetError> {
         // Another target may share the folder.
         self.interrupted()?;
         Journal { name: name.into(), identity: Some(self.medium.identity(&self.folder)) }.save(&self.journal_path())
     }
 
-    /// The way back that was begun in this folder; one of another target is refused.
+    /// The restore that was begun in this folder; refuses one of another target.
     fn interrupted(&self) -> Result<Option<Journal>, TargetError> {
         let Some(journal) = journal::read(&self.journal_path())? else { return Ok(None) };
         let is_ours = journal.identity.as_ref().is_none_or(|theirs| *theirs == self.medium.identity(&self.folder));
@@ -29,17 +29,17 @@ impl Snapshots {
         TargetError::refused(
             &path,
             format!(
-                "{} tells of a way back to {name} of another target{target}, which runs or was interrupted",
+                "{} records a restore of {name} on another target{target}, which is running or was interrupted",
                 self.journal_path().display()
             ),
             format!(
-                "go back there first, or name another folder with --store; if it is this one, which was moved, senesce snapshot restore {path} \
-                 {name} --erase {path}; remove the journal if the other is gone"
+                "restore that target first, or name another folder with --store; if it is this target after a move, senesce snapshot restore {path} {name} --erase {path}; remove the journal if that target no longer exists"
             ),
         )
     }
 
-    /// The same before this target is brought back. One that does not tell its target may be that of another in the same folder.
+    /// The same before a restore of this target. A journal without a target may belong to another one in the same
+    /// folder.
     pub(super) fn interrupted_here(&self) -> Result<Option<Journal>, TargetError> {
         let Some(journal) = self.interrupted()? else { return Ok(None) };
         let is_told = || {
@@ -58,7 +58,7 @@ impl Snapshots {
         let path = self.medium.path().display();
         Err(TargetError::refused(
             &path,
-            format!("a way back to {name} was interrupted, and its content is of neither state"),
+            format!("a restore of {name} was interrupted, and its content is a mix of two states"),
             format!("complete it first: senesce snapshot restore {path} {name} (with the same --store)"),
         ))
     }
@@ -71,7 +71,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_journal_tells_its_target() {
+    fn journal_names_its_target() {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("store");
         let of = |name: &str| {
@@ -85,7 +85,7 @@ mod tests {
         first.begin("one").unwrap();
         let refused = |error: crate::TargetError| {
             assert!(matches!(error, crate::TargetError::Refused { .. }), "{error}");
-            assert!(error.to_string().contains("go back there first"), "{error}");
+            assert!(error.to_string().contains("complete that restore first"), "{error}");
         };
         refused(second.begin("two").unwrap_err());
         drop((first, second));

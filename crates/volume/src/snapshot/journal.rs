@@ -1,4 +1,4 @@
-//! The journal of a way back that may have been interrupted: the name of its snapshot, and below it which target it leads to.
+//! The journal of a restore that may have been interrupted: the name of the snapshot, and on the next line the target.
 
 use super::manifest::check_name;
 use crate::error::TargetError;
@@ -7,11 +7,11 @@ use senesce_core::input;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A way back that was begun.
+/// A restore that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Journal {
     pub name: String,
-    /// The identity of its target. `None`: a version wrote it that did not tell.
+    /// The identity of its target; `None` if an old version wrote the journal.
     pub identity: Option<String>,
 }
 
@@ -27,8 +27,8 @@ impl Journal {
     }
 }
 
-/// An interrupted way back; `None`: none was. What is no journal is not shown: the folder may be somebody else's, and its
-/// journal a link to what only root may read.
+/// An interrupted restore. Does not print the content of an invalid file: the folder may belong to another user, and
+/// its journal may be a link to a file that only root may read.
 pub(super) fn read(journal: &Path) -> Result<Option<Journal>, TargetError> {
     if journal.is_symlink() {
         let remedy = "remove it, or name another folder with --store";
@@ -37,7 +37,7 @@ pub(super) fn read(journal: &Path) -> Result<Option<Journal>, TargetError> {
     let text = match input::regular_text(journal) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(TargetError::io("read the journal of an interrupted way back,", journal)(error)),
+        Err(error) => return Err(TargetError::io("read the journal of an interrupted restore,", journal)(error)),
     };
     let (name, identity) = match text.split_once('\n') {
         Some((name, identity)) => (name, Some(identity.to_string())),
@@ -46,7 +46,7 @@ pub(super) fn read(journal: &Path) -> Result<Option<Journal>, TargetError> {
     match check_name(name) {
         Ok(()) if identity.as_deref() != Some("") => Ok(Some(Journal { name: name.into(), identity })),
         _ => {
-            let problem = "the journal of an interrupted way back names no snapshot; remove it if none was interrupted";
+            let problem = "the journal of an interrupted restore does not name a snapshot; remove it if no restore was interrupted";
             Err(TargetError::damaged(journal, problem))
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of a snapshot beside its bytes.
+//! The description of a snapshot.
 
 use super::medium::Medium;
 use crate::error::TargetError;
@@ -9,7 +9,8 @@ use std::path::Path;
 const FORMAT: u32 = 2;
 const WITHOUT_DIGESTS: u32 = 1;
 
-/// The state of a target's content. Different stamps mean that it may have been written in between; equal ones prove nothing.
+/// The state of a target's content. Different stamps mean that it may have been written in between; equal stamps prove
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stamp {
@@ -19,7 +20,7 @@ pub enum Stamp {
         inode: u64,
         /// Nanoseconds since 1970.
         modified_ns: i128,
-        /// The same of the inode's last change, which no program can set.
+        /// Nanoseconds since 1970 of the inode's last change, which no program can set.
         #[serde(default)]
         changed_ns: i128,
     },
@@ -38,8 +39,8 @@ pub enum Stamp {
 }
 
 impl Stamp {
-    /// Whether both are of one appearance of one device. The kernel counts appearances of disks since Linux 5.15 (diskseq);
-    /// before, nothing is proven.
+    /// Whether both are of one appearance of one device. The kernel numbers the appearances of disks since Linux 5.15
+    /// (diskseq); before, nothing is proven.
     fn is_same_device(&self, now: &Self) -> bool {
         match (self, now) {
             (
@@ -54,25 +55,25 @@ impl Stamp {
     }
 }
 
-/// Stored as `NAME.json` beside the bytes.
+/// Stored as `NAME.json` next to the data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of this file's form.
+    /// Format version of this file.
     pub format: u32,
     /// Size of the target in bytes.
     pub size: u64,
     /// Serial number of the device, if it has one.
     pub serial: Option<String>,
-    /// What tells the target from others of its size: `SERIAL[-nsN][-atSECTOR]` of a device, `the image beside its
-    /// folder` for snapshots in an image's own folder, else the image's path. `None`: made by a version that did not tell.
+    /// Distinguishes the target from others of its size: `SERIAL[-nsN][-atSECTOR]` of a device, `the image beside its
+    /// folder` for snapshots in an image's own folder, else the image's path. `None`: made by an old version.
     #[serde(default)]
     pub identity: Option<String>,
     /// How the snapshot was made: `copy` or `reflink`.
     pub method: String,
     /// When the target was known to have this content.
     pub stamp: Stamp,
-    /// BLAKE3 of the file of digests, in hexadecimal. `None`: made by a version that had none.
+    /// BLAKE3 of the file of digests, in hexadecimal. `None`: made by an old version without digests.
     #[serde(default)]
     pub digests: Option<String>,
 }
@@ -83,7 +84,7 @@ impl Manifest {
         Self { format: FORMAT, size, serial, identity, method: method.into(), stamp, digests }
     }
 
-    /// Adds what a snapshot of the form before lacks.
+    /// Adds the digests that snapshots of the previous format lack.
     pub(super) fn set_digests(&mut self, digests: String) {
         (self.format, self.digests) = (FORMAT, Some(digests));
     }
@@ -102,15 +103,15 @@ impl Manifest {
             .map_err(|error| TargetError::damaged(path, format!("it is no snapshot's description ({error})")))?;
         match manifest.format {
             FORMAT | WITHOUT_DIGESTS => Ok(manifest),
-            other => Err(TargetError::damaged(path, format!("it has form {other}, this program reads {FORMAT}"))),
+            other => Err(TargetError::damaged(path, format!("it has format {other}, this program reads {FORMAT}"))),
         }
     }
 
-    /// Refuses a snapshot of another size or of another target before anything is written. A device without a serial number must
-    /// have been there all the time, and an image have its place, or be named in `erase`.
+    /// Refuses a snapshot of another size or of another target before any write. A device without a serial number must
+    /// have been attached all the time, and an image must have the same path, unless `erase` names it.
     pub(super) fn check(&self, medium: &Medium, image: &Path, erase: Option<&str>) -> Result<(), TargetError> {
         let found = super::folder::open(image).and_then(|file| file.metadata());
-        let bytes = found.map_err(TargetError::io("look at the snapshot", image))?.len();
+        let bytes = found.map_err(TargetError::io("check the snapshot", image))?.len();
         let differs = |what: &str, theirs: String, ours: String| {
             Err(TargetError::refused(
                 medium.path().display(),
@@ -131,7 +132,7 @@ impl Manifest {
         let refused = |found: String| {
             let (path, journal) = (medium.path().display(), image.with_file_name("journal"));
             let ways = format!(
-                "look whether it is the same; if so, senesce snapshot restore {path} SNAPSHOT --erase {path}, else name its own"
+                "check whether it is the same; if so, senesce snapshot restore {path} SNAPSHOT --erase {path}, else name its own"
             );
             let remedy = if journal.exists() { format!("{ways}, or remove {}", journal.display()) } else { ways };
             Err(TargetError::refused(path, found, remedy))
@@ -140,8 +141,7 @@ impl Manifest {
             return match self.stamp.is_same_device(&medium.stamp()?) {
                 true => Ok(()),
                 false => refused(
-                    "the snapshot is of a device without a serial number, and since then the machine was booted or another device may \
-                     have got its name"
+                    "the snapshot is of a device without a serial number, and since then the machine was rebooted or another device may have taken its name"
                         .into(),
                 ),
             };
@@ -158,13 +158,13 @@ pub(super) fn check_name(name: &str) -> Result<(), TargetError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         return Err(TargetError::Usage(format!(
-            "'{name}' is no name for a snapshot: use letters, digits, '-', '_', '.'"
+            "'{name}' is not a valid snapshot name: use letters, digits, '-', '_', '.'"
         )));
     }
     Ok(())
 }
 
-/// Those that a snapshot can have: the folder may be somebody else's, and a file's name hold what a terminal obeys.
+/// The valid names only: the folder may belong to another user, and a file name may contain terminal escapes.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_the_same_only_while_it_stays() {
+    fn device_is_same_only_while_attached() {
         let stamp = |boot: &str, sequence: &str, written| Stamp::Device {
             boot_id: boot.into(),
             disk_sequence: sequence.into(),
@@ -187,10 +187,10 @@ mod tests {
             start: None,
         };
         let taken = stamp("b1", "7", 5);
-        assert!(taken.is_same_device(&stamp("b1", "7", 900)), "what was written makes it no other");
-        assert!(!taken.is_same_device(&stamp("b1", "8", 5)), "another got the name");
+        assert!(taken.is_same_device(&stamp("b1", "7", 900)), "writes keep the identity");
+        assert!(!taken.is_same_device(&stamp("b1", "8", 5)), "another device of that name");
         assert!(!taken.is_same_device(&stamp("b2", "7", 5)), "another boot");
-        assert!(!stamp("b1", "", 5).is_same_device(&stamp("b1", "", 5)), "the kernel does not tell");
+        assert!(!stamp("b1", "", 5).is_same_device(&stamp("b1", "", 5)), "no number from the kernel");
         let part = |start| match stamp("b1", "7", 5) {
             Stamp::Device { boot_id, disk_sequence, sectors, .. } => {
                 Stamp::Device { boot_id, disk_sequence, sectors, start }
@@ -199,6 +199,6 @@ mod tests {
         };
         assert!(part(Some(2048)).is_same_device(&part(Some(2048))));
         assert!(!part(Some(2048)).is_same_device(&part(Some(10_240))), "another part of the disk");
-        assert!(!taken.is_same_device(&part(Some(2048))), "one of a version that did not tell the part");
+        assert!(!taken.is_same_device(&part(Some(2048))), "a stamp of an old version without the partition");
     }
 }

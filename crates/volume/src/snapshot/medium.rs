@@ -1,4 +1,4 @@
-//! The image or device whose content is saved and restored: locked, and used by nobody else.
+//! The image or device whose content is saved and restored: locked, and not in use.
 
 use super::manifest::Stamp;
 use crate::claim::ClaimedDevice;
@@ -19,7 +19,7 @@ impl Medium {
     pub(super) fn open(spec: &TargetSpec) -> Result<Self, TargetError> {
         match spec {
             TargetSpec::Image { path, .. } => {
-                // What a killed process left on it goes first.
+                // Clean up after killed processes first.
                 guardian::sweep();
                 let (file, size) = guard::open_image(path, true)?;
                 guard::check_not_planted(&file, path)?;
@@ -49,13 +49,13 @@ impl Medium {
         }
     }
 
-    /// What tells it from the other targets that may share a folder of snapshots. Of a device, its word. An image whose
-    /// snapshots lie beside it may move together with them; any other is known by its path, which stays when the image is
-    /// replaced or the machine is booted, and not by its inode, which the next image may get.
+    /// Distinguishes targets that share a folder of snapshots. A device has its word. An image with its snapshots next
+    /// to it may move together with them. Any other image has its path, which survives its replacement and a reboot;
+    /// its inode may be reused.
     pub(super) fn identity(&self, folder: &Path) -> String {
         match self {
             Self::Image { .. } if self.is_own(folder) => "the image beside its folder".into(),
-            // As a word with its quotes, so that it is one line whatever the name.
+            // Quoted as a word, so that it is one line whatever the name.
             Self::Image { path, .. } => format!("image {path:?}"),
             Self::Device(claimed) => claimed.device().word(),
         }
@@ -66,7 +66,7 @@ impl Medium {
         real(folder) == real(&self.default_folder())
     }
 
-    /// Whether nothing but its appearance in this boot is known of it: a device without a serial number.
+    /// A device without a serial number, known only by its appearance in this boot.
     pub(super) fn is_nameless(&self) -> bool {
         self.claimed().is_some_and(|claimed| claimed.device().serial().is_none())
     }
@@ -78,7 +78,6 @@ impl Medium {
         }
     }
 
-    /// The user to whom an image belongs.
     pub(super) fn owner(&self) -> Option<u32> {
         match self {
             Self::Image { file, .. } => file.metadata().ok().map(|found| found.uid()),
@@ -129,7 +128,7 @@ impl Medium {
         }
     }
 
-    /// Whether a word is its path, or of a device the one that tells it from others.
+    /// Whether a word is its path, or the identifying word of a device.
     pub(super) fn is_named(&self, word: Option<&str>) -> bool {
         let is_path = |word: &str| Path::new(word).canonicalize().is_ok_and(|real| real == self.path());
         word.is_some_and(|word| is_path(word) || self.claimed().is_some_and(|claimed| claimed.device().word() == word))
@@ -147,7 +146,7 @@ impl Medium {
         }
     }
 
-    /// Refuses while anybody uses it, as a file system that outlived its unmount does: it would write on what is restored.
+    /// Refuses a target in use: a file system that outlived its unmount would write over the restored data.
     pub(super) fn check_unused(&self) -> Result<(), TargetError> {
         match self {
             Self::Image { file, path, .. } => guard::check_image_unused(file, path),
@@ -157,8 +156,8 @@ impl Medium {
                     true => Ok(()),
                     false => Err(TargetError::refused(
                         claimed.path().display(),
-                        "a file system on it lives on after the unmount",
-                        "end what was started while it was mounted, then go back with senesce snapshot restore",
+                        "a file system on it stays alive after the unmount",
+                        "end the programs that were started while it was mounted, then restore with senesce snapshot restore",
                     )),
                 }
             }
@@ -191,7 +190,7 @@ impl Medium {
     }
 }
 
-/// Makes a reflink. `false`: the host's file system has none.
+/// `false`: the host's file system has no reflinks.
 pub(super) fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
     use rustix::io::Errno;
     crate::image_file::replace(path, |to| match rustix::fs::ioctl_ficlone(to.file, from.file) {

@@ -1,9 +1,9 @@
-//! Snapshots of images and devices, and the way back to them.
+//! Snapshots of images and devices, and their restore.
 //!
-//! A snapshot is a sparse copy (or a reflink) beside the image, and a digest of each of its chunks. Going back after a traced
-//! command restores what the command wrote or discarded, if the trace is valid; everything else restores what differs. Then
-//! the content is compared with the digests, so that every way back is proven. A journal says that a restore or a traced
-//! command is under way, so that after a kill nothing but a way back is done with the target.
+//! A snapshot is a sparse copy (or a reflink) next to the image, with a digest of each chunk. After a traced command
+//! with a valid trace, a restore rewrites the ranges that the command wrote or discarded; otherwise it rewrites all
+//! differences. Then it verifies the content by the digests. A journal records that a restore or a traced command is
+//! under way. After a kill, the target can only be restored.
 
 mod digests;
 mod folder;
@@ -37,46 +37,45 @@ use std::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Shares blocks with the image where the host's file system can, else copies. A loop device over an image with shared
+    /// Shares blocks with the image if the host's file system can, else copies. A loop device over an image with shared
     /// blocks is slower at its first writes.
     Reflink,
     Copy,
 }
 
-/// What a restore did.
+/// Result of a restore.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RollbackReport {
     /// Bytes written back or freed.
     pub restored_bytes: u64,
-    /// Ranges they were in.
+    /// Number of restored ranges.
     pub extents: u64,
-    /// `trace` (what the command altered, by a valid trace), `comparison` (what differed from the digests), `copy`
-    /// (everything), `reflink` (everything, shared), `unchanged` (everything was compared, nothing differed).
+    /// `trace` (changes of the command, by a valid trace), `comparison` (differences to the digests), `copy`
+    /// (everything), `reflink` (everything, shared), `unchanged` (everything was compared, no differences).
     pub method: String,
-    /// Whether all that was compared is that of the snapshot. `false`: the snapshot is damaged, and so is the target.
+    /// Whether all compared data equals the snapshot. `false`: the snapshot is damaged, and so is the target.
     pub verified: bool,
-    /// What was compared.
+    /// The comparison.
     pub verification: Verification,
-    /// Seconds that it took, without the command and without the comparison.
+    /// Seconds without the command and without the comparison.
     pub elapsed_seconds: f64,
-    /// What is out of the ordinary: an interrupted restore before this one, an invalid trace.
+    /// Unusual events: an interrupted restore before this one, an invalid trace.
     pub note: Option<String>,
 }
 
-/// Where a restore begins, before the comparison restores what is left.
+/// The first step of a restore, before the comparison restores the remaining differences.
 enum Way {
     Everything,
-    /// What a valid trace says was altered.
+    /// Ranges that changed according to a valid trace.
     Altered(Vec<Range>),
     Comparison,
 }
 
-/// What a command on a mounted target left.
+/// The result of a command on a mounted target.
 #[derive(Debug)]
 pub struct Traced<T> {
-    /// What the caller's action returned.
     pub result: Result<T, TargetError>,
-    /// The requests from before the mount to after the unmount.
+    /// The requests from before the mount until after the unmount.
     pub trace: BlockTrace,
     pub kernel_warnings: Vec<String>,
     pub rollback: RollbackReport,
@@ -86,23 +85,20 @@ pub struct Traced<T> {
 pub struct Snapshots {
     folder: PathBuf,
     medium: Medium,
-    /// The target that may be written although nothing proves that it is the one of the snapshot.
+    /// A target that may be written without proof that the snapshot is its own.
     erase: Option<String>,
 }
 
 impl Snapshots {
-    /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or beside an image
-    /// (`FILE.snapshots`) or in the cache directory for a device. Nothing is written, also where a restore was interrupted.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] for a target that has no snapshots (a directory, memory), or when `folder` is none;
-    /// [`TargetError::Refused`] when the target is in use, or an image that somebody else may have put there.
+    /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or next to an
+    /// image (`FILE.snapshots`) or in the cache directory for a device. Writes nothing, also after an interrupted
+    /// restore. [`TargetError::Usage`] for a directory or memory.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
         Self::allowing(spec, folder, None)
     }
 
-    /// The same; `erase` repeats the path of a target whose content may be lost although nothing proves that the snapshot is its
-    /// own: a device without a serial number after a boot or when it was attached anew, an image that was moved.
+    /// The same; `erase` repeats the path of a target without proof that the snapshot is its own: a device without a
+    /// serial number after a reboot or a new attachment, or an image that was moved.
     pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
         if let Some(word) =
@@ -121,12 +117,8 @@ impl Snapshots {
         Ok(Self { folder, medium, erase: erase.map(str::to_string) })
     }
 
-    /// Takes a snapshot. A name that exists is refused.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] for a name that can be no file's; [`TargetError::Refused`] when a file has one of its names, when
-    /// the target was written meanwhile, after an interrupted way back, and for a folder that others may write to; those of
-    /// reading and writing.
+    /// Takes a snapshot. Refuses an existing name, a target that was written meanwhile or has an interrupted restore,
+    /// and a folder that others may write.
     pub fn create(&self, name: &str, method: Method) -> Result<Manifest, TargetError> {
         manifest::check_name(name)?;
         folder::check(&self.folder, &self.medium)?;
@@ -134,12 +126,12 @@ impl Snapshots {
         if self.manifest_path(name).exists() {
             return Err(TargetError::refused(
                 format!("the name {name}"),
-                "there is a snapshot of this name",
+                "a snapshot has this name",
                 format!("choose another, or remove {} with its .json and .blake3", self.image_path(name).display()),
             ));
         }
         for path in [self.image_path(name), self.digests_path(name)] {
-            // Somebody else's file, or what a killed run left: nobody can tell.
+            // Another user's file, or left by a killed run: this cannot be determined.
             refuse_existing(&path)?;
         }
         let mut maker = fs::DirBuilder::new();
@@ -159,8 +151,8 @@ impl Snapshots {
             let _ = fs::remove_file(&path);
             return Err(TargetError::refused(
                 self.medium.path().display(),
-                "it was written while it was copied, or the copy is damaged",
-                "see that nothing else uses it, and take the snapshot again",
+                "it was written during the copy, or the copy is damaged",
+                "ensure that nothing else uses it, and take the snapshot again",
             ));
         }
         let digests = digests.save(&self.digests_path(name))?;
@@ -173,21 +165,16 @@ impl Snapshots {
         manifest::names(&self.folder)
     }
 
-    /// Compares everything with the snapshot and restores what differs. `full`: restores everything, then compares. Where a way
-    /// back was interrupted, this one leads to its end or replaces it.
-    ///
-    /// # Errors
-    /// [`TargetError::Usage`] when there is no such snapshot; [`TargetError::Refused`] when it, or an interrupted way back in
-    /// its folder, is of another target, when somebody uses this one, and for a folder that others may write to;
-    /// [`TargetError::Damaged`] when its description cannot be read; those of reading and writing, after which the next call
-    /// completes what was begun.
+    /// Compares everything with the snapshot and restores the differences. `full`: restores everything, then compares.
+    /// It completes or replaces an interrupted restore. Refuses a target in use, and a snapshot or an interrupted
+    /// restore of another target. After an I/O error, the next call completes the restore.
     pub fn rollback(&mut self, name: &str, full: bool) -> Result<RollbackReport, TargetError> {
         let mut manifest = self.manifest(name)?;
         let interrupted = self.interrupted_here()?;
         let report = self.go_back(name, &mut manifest, full)?;
         let note = interrupted.filter(|_| report.verified).map(|journal| match journal.name == name {
-            true => format!("an interrupted way back to {name} was completed"),
-            false => format!("a way back to {} had been interrupted before", journal.name),
+            true => format!("an interrupted restore of {name} was completed"),
+            false => format!("a restore of {} had been interrupted before", journal.name),
         });
         Ok(RollbackReport { note: note.or(report.note), ..report })
     }
@@ -200,7 +187,7 @@ impl Snapshots {
             }
             digests => (digests?, None),
         };
-        // Reading digests takes its time.
+        // Reading the digests takes time.
         self.medium.check_unused()?;
         let way = if full || without.is_some() { Way::Everything } else { Way::Comparison };
         let report = self.restore(name, &digests, way, Verify::Full)?;
@@ -208,14 +195,10 @@ impl Snapshots {
         Ok(RollbackReport { note: without.or(report.note), ..report })
     }
 
-    /// Mounts the target, lets `action` run on its mount point, unmounts it and restores what was altered: the trace runs
-    /// from before the mount to after the unmount. If the trace is not valid, what differs from the snapshot is searched
-    /// instead. A target that is not as the snapshot left it is refused; one that is still in use after the unmount is left as
-    /// it is, and the next call goes back.
-    ///
-    /// # Errors
-    /// As [`Self::rollback`]; [`TargetError::Refused`] when the target changed since the snapshot, and after an interrupted way
-    /// back; those of the mount, the trace and `action`, after which the target was restored unless it is still in use.
+    /// Mounts the target, runs `action` on its mount point, unmounts it and restores the changes. The trace runs from
+    /// before the mount until after the unmount; if it is not valid, the differences are found by comparison. Refuses a
+    /// target that changed since the snapshot. A target still in use after the unmount stays as it is, and the next
+    /// call restores it.
     pub fn run_and_rollback<T>(
         &mut self,
         name: &str,
@@ -230,13 +213,13 @@ impl Snapshots {
             return Err(TargetError::refused(
                 self.medium.path().display(),
                 format!("it changed since the snapshot {name}"),
-                format!("go back first: senesce snapshot restore TARGET {name}"),
+                format!("restore it first: senesce snapshot restore TARGET {name}"),
             ));
         }
         self.begin(name)?;
         let ran = self.run_traced(mount_options, action);
         if let Err(in_use) = self.medium.check_unused() {
-            // The journal stays: the next call goes back.
+            // The journal stays: the next call restores.
             return Err(ran.err().unwrap_or(in_use));
         }
         let (way, invalid) = match ran.as_ref().map(|(_, trace, _)| trace.valid()) {
@@ -291,7 +274,7 @@ impl Snapshots {
         act(Named { file: &file, path: &path })
     }
 
-    /// Restores under a journal, and proves it.
+    /// Restores under a journal, and verifies.
     fn restore(&self, name: &str, digests: &Digests, way: Way, verify: Verify) -> Result<RollbackReport, TargetError> {
         self.begin(name)?;
         let begin = Instant::now();
@@ -313,7 +296,7 @@ impl Snapshots {
                 proof::prove(&self.medium, snapshot, digests, written.as_deref(), verify)?;
             let missed = (method == "trace" && !differed.is_empty()).then(|| {
                 format!(
-                    "{} bytes that the trace did not tell of were found by the comparison",
+                    "{} bytes that the trace did not contain were found by the comparison",
                     verification.differing_bytes
                 )
             });
@@ -334,8 +317,8 @@ impl Snapshots {
         })
     }
 
-    /// The restore is over: the journal ends, and where the target is proven to be as the snapshot, its stamp is renewed, and
-    /// the snapshot is its own from now on.
+    /// Ends a restore: removes the journal. If the target is proven to equal the snapshot, renews its stamp and records
+    /// the target as the snapshot's own.
     fn settle(&self, name: &str, manifest: &mut Manifest, report: &RollbackReport) -> Result<(), TargetError> {
         if report.verified {
             manifest.stamp = self.medium.stamp()?;
@@ -351,7 +334,7 @@ impl Snapshots {
         }
     }
 
-    /// The digests of a snapshot; of one that was made without, from its bytes.
+    /// The digests of a snapshot; computed from its data if it was made without.
     fn digests(&self, name: &str, manifest: &mut Manifest) -> Result<Digests, TargetError> {
         let path = self.digests_path(name);
         if let Some(hash) = &manifest.digests {
@@ -363,14 +346,14 @@ impl Snapshots {
         Ok(digests)
     }
 
-    /// The description of a snapshot that this target may be brought back to.
+    /// The description of a snapshot that fits this target.
     fn manifest(&self, name: &str) -> Result<Manifest, TargetError> {
         manifest::check_name(name)?;
         folder::check(&self.folder, &self.medium)?;
         let path = self.manifest_path(name);
         if !path.exists() {
             return Err(TargetError::Usage(format!(
-                "there is no snapshot {name} of {}; there are: {}",
+                "snapshot {name} of {} not found; there are: {}",
                 self.medium.path().display(),
                 if self.names().is_empty() { "none".into() } else { self.names().join(", ") }
             )));

@@ -1,4 +1,4 @@
-//! The proof of a restore: the content is compared with the snapshot's digests, and what differs is restored.
+//! Verification of a restore: compares the content with the snapshot's digests and restores the differences.
 
 use super::digests::Digests;
 use super::medium::Medium;
@@ -8,42 +8,42 @@ use crate::sparse::{Named, Range, merge};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// How much is compared by itself; more is compared in part, unless all is asked for.
+/// Up to this size all data is compared; beyond it only a part, unless all is requested.
 const LIMIT_BYTES: u64 = 16 << 30;
 
-/// Of what the trace does not name, beyond the limit: one chunk in so many.
+/// One chunk in this number is compared beyond the limit, outside of the trace.
 const SAMPLE: u64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
-    /// Everything that is allocated, up to 16 GiB; beyond that what the command wrote and one percent of the rest.
+    /// Everything that is allocated, up to 16 GiB; beyond that the writes of the command and one percent of the rest.
     #[default]
     Auto,
     Full,
 }
 
-/// What was compared with the snapshot.
+/// Scope of the comparison with the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// Everything that is allocated in the target or in the snapshot; the rest reads as zero in both.
     All,
-    /// What the trace says was written, and one percent of the rest.
+    /// Writes according to the trace, and one percent of the rest.
     WrittenAndSample,
 }
 
-/// What a comparison with the snapshot found.
+/// Result of a comparison with the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
-    /// What was compared.
+    /// Scope of the comparison.
     pub scope: Scope,
-    /// How many bytes that was.
+    /// Bytes that were compared.
     pub compared_bytes: u64,
     /// Bytes, in chunks of 1 MiB, that differed and were restored from the snapshot.
     pub differing_bytes: u64,
-    /// Whether all that was compared is that of the snapshot now. `false`: the snapshot itself is damaged.
+    /// Whether all compared data now equals the snapshot. `false`: the snapshot itself is damaged.
     pub equal: bool,
-    /// Seconds that the comparison took.
+    /// Seconds of the comparison.
     pub seconds: f64,
 }
 
@@ -54,7 +54,8 @@ pub(super) struct Proof {
     pub restore_seconds: f64,
 }
 
-/// Compares with the digests and restores what differs. `written`: what a valid trace says was restored before.
+/// Compares with the digests and restores the differences. `written`: ranges of a valid trace that were restored
+/// before.
 pub(super) fn prove(
     medium: &Medium,
     snapshot: Named,
@@ -67,7 +68,7 @@ pub(super) fn prove(
     let (mut scope, mut chunks) = choose(digests, &used, written, verify);
     let mut differing = digests.differing(medium.named(), &chunks)?;
     if !differing.is_empty() && scope == Scope::WrittenAndSample {
-        // The trace missed something, so that it proves nothing.
+        // The trace missed a write, so it proves nothing.
         (scope, chunks) = (Scope::All, used);
         differing = digests.differing(medium.named(), &chunks)?;
     }
@@ -92,7 +93,7 @@ fn choose(digests: &Digests, used: &[u64], written: Option<&[Range]>, verify: Ve
     let Some(written) = written.filter(|_| verify == Verify::Auto && digests.bytes(used) > LIMIT_BYTES) else {
         return (Scope::All, used.to_vec());
     };
-    // Another sample every time, so that what one misses is found by the next.
+    // A new sample every time, so that later restores find what one sample misses.
     let salt = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let mut chunks = sample(used, salt);
     chunks.extend(digests.chunks_of(written));

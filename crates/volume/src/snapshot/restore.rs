@@ -1,4 +1,4 @@
-//! Bringing bytes back.
+//! Restores bytes.
 
 use super::medium::Medium;
 use crate::error::TargetError;
@@ -14,7 +14,7 @@ pub(super) fn ranges(medium: &Medium, snapshot: Named, ranges: &[Range]) -> Resu
     sync(medium)
 }
 
-/// Restores the whole, by sharing blocks where the host can: how it was done, and the ranges that hold data.
+/// Restores everything, by sharing blocks if the host can. Returns the method and the data ranges.
 pub(super) fn everything(medium: &Medium, snapshot: Named) -> Result<(&'static str, Vec<Range>), TargetError> {
     let whole = Range { start: 0, end: medium.size() };
     if !medium.is_device() && rustix::fs::ioctl_ficlone(medium.file(), snapshot.file).is_ok() {
@@ -26,7 +26,7 @@ pub(super) fn everything(medium: &Medium, snapshot: Named) -> Result<(&'static s
     Ok(("copy", data_ranges_between(snapshot.file, whole, snapshot.path)?))
 }
 
-/// Data are copied, and what lies between them in the snapshot becomes holes or zeroes.
+/// Copies data; the gaps in the snapshot become holes or zeros.
 fn restore_range(medium: &Medium, snapshot: Named, range: Range) -> Result<(), TargetError> {
     let mut at = range.start;
     for data in data_ranges_between(snapshot.file, range, snapshot.path)? {
@@ -54,7 +54,7 @@ fn clear(medium: &Medium, range: Range) -> Result<(), TargetError> {
     }
 }
 
-/// Writes back what was written, and lets a device forget what it has cached, so that reading shows what it holds.
+/// Writes everything back and drops a device's cache, so that reads show the medium.
 pub(super) fn sync(medium: &Medium) -> Result<(), TargetError> {
     medium.file().sync_all().map_err(TargetError::io("sync", medium.path()))?;
     match medium {
@@ -63,7 +63,7 @@ pub(super) fn sync(medium: &Medium) -> Result<(), TargetError> {
     }
 }
 
-/// Everything the trace altered, as ranges of bytes within the device.
+/// All changes in the trace, as byte ranges within the device.
 pub(super) fn altered_ranges(trace: ValidTrace<'_>, size: u64) -> Vec<Range> {
     let altering = trace.iter().filter(|request| request.operation.alters() && request.sectors > 0);
     let ranges = altering.map(|request| Range {

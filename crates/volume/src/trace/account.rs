@@ -1,4 +1,4 @@
-//! The second account of the same requests: the kernel's counters of the device (Documentation/block/stat.rst).
+//! Cross-check of a trace: the kernel's counters of the device (Documentation/block/stat.rst).
 
 use super::tally::Tally;
 use super::validity::Problem;
@@ -7,9 +7,9 @@ use crate::device_stat::DeviceStat;
 use crate::error::TargetError;
 use std::time::{Duration, Instant};
 
-/// How long the start and the end of a recording wait for a device that is busy.
+/// How long the start and the end of a recording wait for an idle device.
 const IDLE_LIMIT: Duration = Duration::from_secs(1);
-/// Between two looks at it.
+/// Polling interval.
 const IDLE_STEP: Duration = Duration::from_millis(2);
 
 /// One reading of a device's `stat`.
@@ -22,7 +22,7 @@ pub(crate) struct Sample {
 impl Sample {
     fn read(device: &BlockDevice) -> Result<Self, TargetError> {
         let text = device.attribute("stat").unwrap_or_default();
-        // What is missing there is named by the error of the other way.
+        // The error of the other path names the missing part.
         Self::parse(&text).map_or_else(|| Ok(Self { stat: DeviceStat::of(device)?, in_flight: 0 }), Ok)
     }
 
@@ -33,7 +33,7 @@ impl Sample {
     }
 }
 
-/// The readings right before and right after the recording is turned on or off.
+/// Readings right before and right after the recording is turned on or off.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Border {
     before: Sample,
@@ -41,7 +41,7 @@ pub(crate) struct Border {
 }
 
 impl Border {
-    /// Turns the recording on in a moment without requests, as far as there is one.
+    /// Turns the recording on while the device is idle, if possible.
     pub(crate) fn begin(
         device: &BlockDevice,
         switch_on: impl FnOnce() -> Result<(), TargetError>,
@@ -51,7 +51,8 @@ impl Border {
         Ok(Self { before, after: Sample::read(device)? })
     }
 
-    /// Turns it off likewise. What is recorded last is counted a moment later, therefore the second reading waits again.
+    /// Turns the recording off while the device is idle, if possible. The last events are counted a moment later, so
+    /// the second reading waits again.
     pub(crate) fn end(
         device: &BlockDevice,
         switch_off: impl FnOnce() -> Result<(), TargetError>,
@@ -61,13 +62,13 @@ impl Border {
         Ok(Self { before, after: quiet(device)? })
     }
 
-    /// Requests that may be on one side in the trace and on the other in the counters.
+    /// Requests that may be on different sides of the border in the trace and in the counters.
     fn in_flight(&self) -> u64 {
         self.before.in_flight + self.after.in_flight + self.after.stat.since(&self.before.stat).requests()
     }
 }
 
-/// A reading without requests in flight and equal to the one before it; after a second, any reading.
+/// A reading without requests in flight that equals the previous one; after a second, any reading.
 fn quiet(device: &BlockDevice) -> Result<Sample, TargetError> {
     let deadline = Instant::now() + IDLE_LIMIT;
     let mut last = Sample::read(device)?;
@@ -83,13 +84,13 @@ fn quiet(device: &BlockDevice) -> Result<Sample, TargetError> {
 
 #[derive(Debug)]
 pub(crate) struct Accounts {
-    /// Beginning and end of the recording.
+    /// Start and end of the recording.
     pub borders: [Border; 2],
     /// Completions that were recorded.
     pub tally: Tally,
     /// Issued requests whose completion was not recorded.
     pub unfinished: u64,
-    /// Flushes are counted for the whole disk, and those asked for by a partition cannot be told apart.
+    /// Flushes are counted for the whole disk, and those of a partition cannot be distinguished.
     pub is_partition: bool,
     pub max_request_bytes: u64,
 }
@@ -100,7 +101,7 @@ impl Accounts {
         end.after.stat.since(&start.before.stat)
     }
 
-    /// Where trace and counters differ by more than what was in flight when the recording began and ended.
+    /// Differences between trace and counters that exceed the requests in flight at both ends of the recording.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let [start, end] = &self.borders;
         let mut problems = self.disagreements(start, end);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_in_flight_may_be_unmatched() {
+    fn only_requests_in_flight_may_be_unmatched() {
         let mut both = accounts(STAT);
         (both.tally.unmatched, both.unfinished) = (1, 1);
         let none = 0;
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_does_not_know_its_flushes() {
+    fn partition_flushes_are_not_compared() {
         let mut partition = accounts("7 1 56 9 3 0 32 8 0 10 20 1 0 64 1 0 0");
         partition.is_partition = true;
         assert_eq!(partition.problems(), []);

@@ -1,4 +1,4 @@
-//! The text of blkparse(1) in its default form: `8,0 1 17 0.000123456 4242 D WS 2048 + 8 [fio]`.
+//! The default text format of blkparse(1): `8,0 1 17 0.000123456 4242 D WS 2048 + 8 [fio]`.
 
 use super::blktrace::{assemble, choose, with_problems};
 use super::packed::BlockTrace;
@@ -10,21 +10,15 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Reads such text. Lines of other actions (queue, merge, plug ...) are passed over; of the summary at the end only the events
-/// that blkparse skipped are of interest.
-///
-/// # Errors
-/// [`TargetError::Damaged`], mostly with the line, for what is not the default text of blkparse, for several recordings in one
-/// text, and when it has nothing of `device`; [`TargetError::Usage`] when it has several devices and none is chosen; those of
-/// read(2).
+/// Reads the text. Ignores lines of other actions (queue, merge, plug ...); from the summary it uses only the number of
+/// skipped events. [`TargetError::Damaged`] for other formats and for joined recordings, [`TargetError::Usage`] for
+/// several devices without a choice.
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     parse(&text_of(input::file_or_pipe(path), path)?, path, device)
 }
 
-/// The same of a regular file in which every request must be there and in its order, to be timed.
-///
-/// # Errors
-/// Also for what is no regular file, for issue times that go down, and for completions whose request was never issued.
+/// The same for timing: a regular file with every request in order. Also refuses decreasing issue times and completions
+/// without an issue.
 pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let text = text_of(input::regular(path), path)?;
     let found = read(&text, path, device)?;
@@ -36,14 +30,12 @@ pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockT
         _ => Err(TargetError::damaged(
             path,
             format!(
-                "{unmatched} requests are completed that were never issued in it: it is not complete, and cannot be timed; record \
-                 from a moment on in which the device is idle"
+                "{unmatched} requests are completed that were never issued in it: it is incomplete and cannot be timed; start the recording while the device is idle"
             ),
         )),
     }
 }
 
-/// The same from text in memory.
 pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let found = read(text, path, device)?;
     let (skipped, failed) = (found.skipped, found.failed);
@@ -53,17 +45,17 @@ pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Bloc
 
 fn text_of(bytes: io::Result<Vec<u8>>, path: &Path) -> Result<String, TargetError> {
     String::from_utf8(bytes.map_err(TargetError::io("read", path))?).map_err(|_| {
-        TargetError::damaged(path, "it is no text; import binary traces with `senesce runs import blktrace`")
+        TargetError::damaged(path, "it is not text; import binary traces with `senesce runs import blktrace`")
     })
 }
 
-/// Events with the numbers of their lines, from 1.
+/// Events with their line numbers, from 1.
 type Numbered = Vec<(usize, Event)>;
 
 #[derive(Default)]
 struct Found {
     events: Numbered,
-    /// Events that blkparse missed in the sequence, of all devices.
+    /// Events missing from blkparse's sequence, of all devices.
     skipped: u64,
     /// Requests that ended with an error.
     failed: u64,
@@ -72,7 +64,7 @@ struct Found {
 }
 
 impl Found {
-    /// The trace, and how many completions belong to no issue.
+    /// The trace, and the number of completions without an issue.
     fn assemble(self) -> (BlockTrace, u64) {
         assemble(self.events.into_iter().map(|(_, event)| event).collect(), &self.number)
     }
@@ -86,8 +78,7 @@ fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, Ta
         if in_summary {
             skipped = skipped_events(line).saturating_add(skipped);
             if words.first().is_some_and(|first| parse_device(first).is_some()) {
-                let problem =
-                    "an event behind the summary: texts of several recordings were joined; import each by itself";
+                let problem = "an event after the summary: several recordings were joined; import each separately";
                 return Err(TargetError::damaged(path, format!("line {}: {problem}", index + 1)));
             }
             continue;
@@ -99,7 +90,7 @@ fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, Ta
                 found.events.push((index + 1, event));
             }
             Line::Other => {}
-            // The summary begins with the first CPU; nothing after it is an event.
+            // The summary begins with the first CPU; no events follow it.
             Line::Summary => in_summary = true,
             Line::Wrong(problem) => {
                 return Err(TargetError::damaged(
@@ -121,7 +112,8 @@ fn has_failed(words: &[&str], event: &Event) -> bool {
     matches!(event, Event::Complete { .. }) && error.is_some_and(|error| error != 0)
 }
 
-/// Of a line such as `Skips: 2 forward (57 -   0.3%)`: events that were missing from the sequence (blkparse.c, `show_device_and_cpu_stats`).
+/// From a line such as `Skips: 2 forward (57 -   0.3%)`: events missing from the sequence (blkparse.c,
+/// `show_device_and_cpu_stats`).
 fn skipped_events(line: &str) -> u64 {
     let count = line.trim().strip_prefix("Skips:").and_then(|rest| rest.split_once('(')).and_then(|(_, rest)| {
         let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
@@ -130,7 +122,7 @@ fn skipped_events(line: &str) -> u64 {
     count.unwrap_or(0)
 }
 
-/// Issues must stand in the order of time.
+/// Issues must be in the order of time.
 fn check_order(events: &Numbered, path: &Path) -> Result<(), TargetError> {
     let issues = events.iter().filter(|(_, event)| matches!(event, Event::Issue(_)));
     let mut before = 0;
@@ -141,7 +133,7 @@ fn check_order(events: &Numbered, path: &Path) -> Result<(), TargetError> {
             return Err(TargetError::damaged(
                 path,
                 format!(
-                    "line {line}: issued at {} s, but a line before it at {} s: times run backwards; sort the lines by time",
+                    "line {line}: issued at {} s, but a line before it at {} s: times decrease; sort the lines by time",
                     seconds(now),
                     seconds(before)
                 ),
@@ -169,7 +161,7 @@ fn parse_line(words: &[&str]) -> Line {
         return Line::Other;
     }
     let Some(device) = parse_device(first) else {
-        return Line::Wrong(format!("'{first}' is no device number MAJOR,MINOR"));
+        return Line::Wrong(format!("'{first}' is not a device number MAJOR,MINOR"));
     };
     let [_, _, _, time, _, action, rwbs, place @ ..] = words else {
         // Notes and messages have fewer columns.
@@ -182,17 +174,17 @@ fn parse_line(words: &[&str]) -> Line {
     if !matches!(*action, "D" | "C" | "R") {
         return Line::Other;
     }
-    let Some(time_ns) = parse_time(time) else { return Line::Wrong(format!("'{time}' is no time in seconds")) };
+    let Some(time_ns) = parse_time(time) else { return Line::Wrong(format!("'{time}' is not a time in seconds")) };
     let (sector, sectors) = match place {
         [sector, "+", sectors, ..] => match (sector.parse(), sectors.parse()) {
             (Ok(sector), Ok(sectors)) => (sector, sectors),
             _ => return Line::Wrong(format!("'{sector} + {sectors}' is no place")),
         },
-        // A flush has no place; a driver's command shows its bytes there.
+        // A flush has no sector; a driver's command shows its bytes there.
         _ => (0, 0),
     };
     let Some(request) = Request::new(Operation::Other, sector, sectors).with_rwbs(rwbs) else {
-        return Line::Wrong(format!("'{rwbs}' is no kind of request"));
+        return Line::Wrong(format!("'{rwbs}' is not a kind of request"));
     };
     if request.is_nowhere() {
         return Line::Wrong(format!("no device has sector {sector}"));
@@ -289,7 +281,7 @@ CPU3 (8,0):
     }
 
     #[test]
-    fn what_blkparse_skipped_makes_a_trace_invalid() {
+    fn events_skipped_by_blkparse_invalidate_trace() {
         let trace = parse(&format!("{TEXT}Skips: 2 forward (57 -   0.3%)\n"), Path::new("t"), None).unwrap();
         assert_eq!(trace.problems(), [Problem::Lost { events: 57 }]);
         assert!(parse(&format!("{TEXT}Skips: 0 forward (0 -   0.0%)\n"), Path::new("t"), None).unwrap().is_valid());
@@ -298,14 +290,14 @@ CPU3 (8,0):
     }
 
     #[test]
-    fn a_text_begun_under_load_with_errors_or_joined_is_not_believed() {
+    fn busy_start_errors_and_joined_texts_invalidate_trace() {
         let early =
             parse(&format!("  8,0    3        1     0.000000000     0  C   R 8 + 8 [0]\n{TEXT}"), Path::new("t"), None);
         assert_eq!(early.unwrap().problems(), [Problem::Unissued { completions: 1 }]);
         let failed = TEXT.replace("223490 + 8 [0]", "223490 + 8 [65531]");
         assert_eq!(parse(&failed, Path::new("t"), None).unwrap().problems(), [Problem::Failed { requests: 1 }]);
         let error = parse(&format!("{TEXT}{TEXT}"), Path::new("t"), None).unwrap_err().to_string();
-        assert!(error.contains("line 12: an event behind the summary"), "{error}");
+        assert!(error.contains("line 12: an event after the summary"), "{error}");
         let late = TEXT.replace("  8,0    1        9     0.001500000     0  C   R 1000 + 16 [0]\n", "");
         let late = parse(&late, Path::new("t"), None).unwrap();
         assert_eq!(late.problems(), [Problem::Uncompleted { requests: 1 }]);
@@ -317,7 +309,7 @@ CPU3 (8,0):
     }
 
     #[test]
-    fn a_text_that_is_to_be_timed_is_complete_and_in_order() {
+    fn timed_text_must_be_complete_and_ordered() {
         assert_eq!(complete(TEXT).unwrap().len(), 3);
         let message = |text: &str| complete(text).unwrap_err().to_string();
         let backwards = "8,0 3 1 0.5 697 D R 8 + 8 [a]\n8,0 3 2 0.25 697 D R 16 + 8 [a]\n";
@@ -332,7 +324,7 @@ CPU3 (8,0):
         let message = |text: &str| parse(text, Path::new("t"), None).unwrap_err().to_string();
         assert!(message("hello world\n").contains("line 1"));
         assert!(message("8,0 3 1 0.1 697 D W x + 8 [a]\n").contains("no place"));
-        assert!(message("8,0 3 1 abc 697 D W 1 + 8 [a]\n").contains("no time"));
+        assert!(message("8,0 3 1 abc 697 D W 1 + 8 [a]\n").contains("is not a time"));
         assert!(message("8,0 3 1\n").contains("cut off"));
         assert!(message("").contains("no issued"));
     }
@@ -340,7 +332,8 @@ CPU3 (8,0):
     proptest! {
         #[test]
         fn an_export_is_read_back(list in requests()) {
-            // Kinds, places and order survive; times of more than the text's range and open requests at one place do not matter here.
+            // Kinds, sectors and order survive; times outside of the text's range and open requests at one sector do
+            // not matter here.
             let list: Vec<Request> = list.into_iter().enumerate().map(|(index, request)| Request {
                 issue_ns: index as u64 * 1000, latency_ns: None, sector: request.sector >> 9, ..request
             }).map(|request| if request.operation == Operation::Flush { Request { sector: 0, sectors: 0, fua: false, ..request } } else { request }).collect();
@@ -352,7 +345,7 @@ CPU3 (8,0):
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in "[ 0-9,.+DCRWF\\[\\]\n]{0,200}") {
+        fn arbitrary_text_never_panics(text in "[ 0-9,.+DCRWF\\[\\]\n]{0,200}") {
             let _ = parse(&text, Path::new("t"), None);
         }
     }

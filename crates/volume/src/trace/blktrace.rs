@@ -18,7 +18,7 @@ const HEAD: usize = 48;
 const REQUEUE: u32 = 6;
 const ISSUE: u32 = 7;
 const COMPLETE: u32 = 8;
-/// Set in the lower half of an action when the record carries a control group's number (Linux 4.14).
+/// Set in the lower half of an action if the record carries a control group's number (Linux 4.14).
 const WITH_CGROUP: u32 = 1 << 8;
 
 const READ: u32 = 1 << 0;
@@ -35,12 +35,8 @@ const FUA: u32 = 1 << 15;
 const MINOR_BITS: u32 = 20;
 
 /// Reads a trace: one file, a directory of `*.blktrace.N`, or the common name of such files without `.blktrace.N`.
-/// `device` (major, minor) chooses one when several were traced.
-///
-/// # Errors
-/// [`TargetError::Damaged`] for what is no blktrace file, is cut off or of the other byte order, and when it has nothing of
-/// `device`; [`TargetError::Usage`] when several devices were traced and none is chosen; those of listing and reading the
-/// files.
+/// `device` (major, minor) chooses one of several. [`TargetError::Damaged`] for other formats, cut-off files and the
+/// other byte order; [`TargetError::Usage`] for several devices without a choice.
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let mut devices: BTreeMap<u32, Found> = BTreeMap::new();
     for file in files(path)? {
@@ -62,7 +58,7 @@ pub(crate) struct Found {
     failed: u64,
 }
 
-/// Says what is known to be missing from a foreign trace, or to have failed in it.
+/// Records known losses and failures of a foreign trace.
 pub(crate) fn with_problems(mut trace: BlockTrace, lost: u64, unissued: u64, failed: u64) -> BlockTrace {
     let requests = uncompleted(&trace);
     let problems = [
@@ -75,7 +71,7 @@ pub(crate) fn with_problems(mut trace: BlockTrace, lost: u64, unissued: u64, fai
     trace
 }
 
-/// Reads, writes and discards without completion, where others have one: a recording may hold issues only.
+/// Reads, writes and discards without completion, unless none has one: a recording may hold issues only.
 fn uncompleted(trace: &BlockTrace) -> u64 {
     let moves_data = |one: &Request| matches!(one.operation, Operation::Read | Operation::Write | Operation::Discard);
     let (mut with, mut without) = (0, 0);
@@ -85,8 +81,8 @@ fn uncompleted(trace: &BlockTrace) -> u64 {
     if with > 0 { without } else { 0 }
 }
 
-/// Puts events in the order of time, from the first on, and pairs them. With the number of completions whose request was
-/// never issued.
+/// Sorts events by time, relative to the first, and pairs them. Also returns the number of completions whose request
+/// was never issued.
 pub(crate) fn assemble(mut events: Vec<Event>, device: &str) -> (BlockTrace, u64) {
     events.sort_by_key(Event::time_ns);
     let start_ns = events.first().map_or(0, Event::time_ns);
@@ -144,7 +140,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     }
 }
 
-/// Adds all issues, returns and completions of one file to those of their devices.
+/// Adds all issues, requeues and completions of one file to those of their devices.
 pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found>) -> Result<(), TargetError> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -162,7 +158,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found
         if request.is_nowhere() {
             return Err(TargetError::damaged(
                 path,
-                format!("a request of it lies at sector {}: no device has that", request.sector),
+                format!("a request of it lies at sector {}, which no device has", request.sector),
             ));
         }
         let found = devices.entry(u32_at(record, 36)).or_default();
@@ -184,7 +180,7 @@ fn check_magic(magic: u32, path: &Path, offset: usize) -> Result<(), TargetError
              (blkparse -i NAME -o FILE) and import that with `senesce runs import blkparse`",
         ));
     }
-    let what = if offset == 0 { "it is no blktrace file" } else { "it is damaged" };
+    let what = if offset == 0 { "it is not a blktrace file" } else { "it is damaged" };
     Err(TargetError::damaged(path, format!("{what}: no record begins at byte {offset}")))
 }
 
@@ -192,7 +188,7 @@ fn cut(path: &Path, offset: usize) -> TargetError {
     TargetError::damaged(path, format!("the trace is cut off inside the record at byte {offset}; copy it again"))
 }
 
-/// The request of a record at the record's time; `None`: it is a note.
+/// The request of a record at the record's time; `None` for a note.
 fn request(record: &[u8; HEAD]) -> Option<Request> {
     let action = u32_at(record, 28);
     let category = action >> 16;
@@ -304,7 +300,7 @@ mod tests {
     #[test]
     fn a_request_that_is_issued_again_counts_once() {
         let at = |time, action, category| record(time, 8, 512, action | category << 16, 8 << 20);
-        // BLK_TC_REQUEUE, BLK_TC_ISSUE and BLK_TC_COMPLETE beside the kind.
+        // BLK_TC_REQUEUE, BLK_TC_ISSUE and BLK_TC_COMPLETE with the kind of request.
         let records = [
             at(1, ISSUE, READ | 1 << 6),
             at(2, REQUEUE, READ | 1 << 5),
@@ -317,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_no_device_has_is_refused() {
+    fn sector_beyond_any_device_is_refused() {
         let error = imported(&[record(1, 1 << 55, 512, ISSUE | READ << 16, 8 << 20)]).unwrap_err();
         assert!(error.to_string().contains("sector 36028797018963968"), "{error}");
-        // A flush has no place, whatever its record says.
+        // A flush has no sector, whatever its record says.
         assert!(imported(&[record(1, u64::MAX, 0, ISSUE | FLUSH << 16, 8 << 20)]).is_ok());
     }
 
@@ -337,13 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn other_byte_order_foreign_and_cut_files_are_told_apart() {
+    fn other_byte_order_foreign_and_cut_files_have_distinct_errors() {
         let message = |bytes: &[u8]| parse(bytes, Path::new("t"), &mut BTreeMap::new()).unwrap_err().to_string();
         let good = record(1, 0, 512, ISSUE | READ << 16, 8 << 20);
         let mut big_endian = good.clone();
         big_endian[..4].copy_from_slice(&(MAGIC | 7).to_be_bytes());
         assert!(message(&big_endian).contains("other byte order"));
-        assert!(message(&[0u8; 60]).contains("no blktrace file"));
+        assert!(message(&[0u8; 60]).contains("not a blktrace file"));
         assert!(message(&good[..40]).contains("cut off"));
         let mut short_payload = good;
         short_payload[46] = 9;
@@ -352,7 +348,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), good: bool) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), good: bool) {
             let mut all = if good { record(5, 5, 512, ISSUE | READ << 16, 1) } else { Vec::new() };
             all.extend(bytes);
             let _ = parse(&all, Path::new("t"), &mut BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Block traces whose lines are columns, by a pattern that names the columns: `time:us,device,op,offset,size`.
+//! Block traces as text in columns, by a pattern that names the columns: `time:us,device,op,offset,size`.
 
 mod pattern;
 
@@ -21,18 +21,15 @@ const MOST_DEVICES: usize = 100_000;
 const MOST_REQUESTS: u64 = 200_000_000;
 const SECTOR_BYTES: u64 = 512;
 
-/// A trace, and what a reader must know of it.
+/// A trace with its caveats.
 #[derive(Debug)]
 pub struct Columns {
     pub trace: BlockTrace,
     pub caveats: Vec<String>,
 }
 
-/// Reads the requests of a device, or of the only one.
-///
-/// # Errors
-/// [`TargetError::Damaged`] with the line for what the pattern does not describe; [`TargetError::Usage`] for several devices of
-/// which none is chosen; those of read(2).
+/// Reads the requests of a device, or of the only one. [`TargetError::Damaged`] with the line that does not fit the
+/// pattern, [`TargetError::Usage`] for several devices without a choice.
 pub fn import(path: &Path, pattern: &str, device: Option<&str>) -> Result<Columns, TargetError> {
     let pattern = Pattern::parse(pattern).map_err(TargetError::Usage)?;
     let is_pipe = path.metadata().is_ok_and(|found| found.file_type().is_fifo());
@@ -40,12 +37,11 @@ pub fn import(path: &Path, pattern: &str, device: Option<&str>) -> Result<Column
     read(BufReader::new(file.map_err(TargetError::io("read", path))?), path, pattern, device)
 }
 
-/// The same from text in memory.
 pub fn parse(text: &[u8], path: &Path, pattern: &str, device: Option<&str>) -> Result<Columns, TargetError> {
     read(text, path, Pattern::parse(pattern).map_err(TargetError::Usage)?, device)
 }
 
-/// One request before its time is counted from the first.
+/// One request with its absolute time.
 struct Row {
     time_ns: u128,
     is_aligned: bool,
@@ -63,7 +59,7 @@ struct Counts {
 
 enum Line {
     Request(String, Row),
-    /// An action of a log that moves no data: the opening of a file.
+    /// An action of a log that moves no data, such as opening a file.
     Action,
 }
 
@@ -111,13 +107,13 @@ fn read(
         if !is_chosen {
             continue;
         }
-        // Several devices and none chosen: their names are read on, their requests are not kept.
+        // Several devices without a choice: collect their names for the error, but no requests.
         if wanted.is_none() && devices.len() > 1 {
             rows = Vec::new();
             continue;
         }
         if rows.len() as u64 == most {
-            return Err(at(format!("it has more than {most} requests, which is all that the memory takes")));
+            return Err(at(format!("it has more than {most} requests, which do not fit into memory")));
         }
         let request = &row.request;
         counts.unaligned += u64::from(!row.is_aligned);
@@ -191,7 +187,7 @@ fn request(pattern: &Pattern, line: &str) -> Result<Line, String> {
         true => (0, 0),
         false => (pattern.bytes(&cells, Field::Offset)?, pattern.bytes(&cells, Field::Size)?),
     };
-    let end = offset.checked_add(size).ok_or("no device reaches so far")?;
+    let end = offset.checked_add(size).ok_or("no device is that large")?;
     let (first, after) = (offset / SECTOR_BYTES, end.div_ceil(SECTOR_BYTES));
     let sectors = if size == 0 { 0 } else { after - first };
     let sectors = u32::try_from(sectors).map_err(|_| format!("size {size} bytes is more than a request can have"))?;

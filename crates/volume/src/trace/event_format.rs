@@ -1,9 +1,9 @@
-//! Where the fields of the recorded events lie, as the kernel's format files tell it.
+//! Offsets of the fields of recorded events, from the kernel's format files.
 
 use super::pairing::{Event, ZoneCommand};
 use super::request::ZoneAction;
 
-/// Where the fields of an event lie (`events/block/NAME/format`).
+/// From `events/block/NAME/format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventFormat {
     pub id: u16,
@@ -11,12 +11,12 @@ pub(crate) struct EventFormat {
     pub nr_sector: usize,
     pub rwbs: usize,
     pub rwbs_length: usize,
-    /// A negative errno; an event of a completion has it.
+    /// A negative errno; only in completion events.
     pub error: Option<usize>,
 }
 
 impl EventFormat {
-    /// Reads a format file. `None`: it has not the expected fields.
+    /// `None` if an expected field is missing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| field(text, name);
         let ((sector, _), (nr_sector, _), (rwbs, rwbs_length)) =
@@ -41,7 +41,7 @@ fn field(text: &str, name: &str) -> Option<(usize, usize)> {
     Some((number("offset:")?, number("size:")?))
 }
 
-/// Where a command lies that the NVMe driver made (`events/nvme/nvme_setup_cmd/format`).
+/// Offsets of a command made by the NVMe driver (`events/nvme/nvme_setup_cmd/format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CommandFormat {
     pub id: u16,
@@ -58,18 +58,19 @@ pub(crate) const ZONE_MANAGEMENT_SEND: u8 = 0x79;
 pub(crate) const ZONE_APPEND: u8 = 0x7D;
 
 impl CommandFormat {
-    /// Reads a format file. `None`: it has not the expected fields.
+    /// `None` if an expected field is missing.
     pub(crate) fn parse(text: &str, block_sectors: u64) -> Option<Self> {
         let ((opcode, _), (words, length)) = (field(text, "opcode")?, field(text, "cdw10")?);
         (length == 24).then_some(Self { id: number_of(text)?, opcode, words, block_sectors })
     }
 
-    /// The command in the data of an event. `None`: one of another kind, or cut off.
+    /// The command in the data of an event; `None` if it is of another kind or cut off.
     pub(crate) fn event(&self, data: &[u8], now_ns: u64) -> Option<Event> {
         let opcode = *data.get(self.opcode)?;
         let words = data.get(self.words..self.words + 24)?;
         let block = u64::from_le_bytes(words[..8].try_into().ok()?);
-        // struct nvme_zone_mgmt_send_cmd and enum nvme_zone_mgmt_action, ibid.: block, a double word, action, select all.
+        // struct nvme_zone_mgmt_send_cmd and enum nvme_zone_mgmt_action, ibid.: block, a double word, action, select
+        // all.
         let command = match (opcode, words[12]) {
             (ZONE_APPEND, _) => ZoneCommand::Append,
             (ZONE_MANAGEMENT_SEND, 1) => ZoneCommand::Action(ZoneAction::Close),

@@ -1,4 +1,4 @@
-//! The file form of a trace: a line of JSON, then 16 bytes per request, then the rare large ones, all in little endian and
+//! The file format of a trace: a line of JSON, 16 bytes per request, then the rare large ones, all little-endian,
 //! closed by a BLAKE3 hash.
 
 use super::packed::{BlockTrace, Large, Packed};
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 const MAGIC: &str = "senesce-block-trace-2";
-/// The form before, which was not compared with the device's counters.
+/// The previous format, without the device's counters.
 const UNWITNESSED: &str = "senesce-block-trace-1";
 const HASH: usize = 32;
 const LARGE: usize = 36;
@@ -39,8 +39,7 @@ impl Head {
         if self.format == UNWITNESSED {
             let lost = self.lost_events.filter(|count| *count > 0).map(|events| Problem::Lost { events });
             problems.extend(lost);
-            let reason =
-                "the trace file is of a form that does not carry the device's counters; record it again".into();
+            let reason = "the trace file has an old format without the device's counters; record it again".into();
             problems.push(Problem::Unwitnessed { reason });
         }
         problems
@@ -74,10 +73,8 @@ impl BlockTrace {
         bytes
     }
 
-    /// Reads a trace file back; `path` is for messages.
-    ///
-    /// # Errors
-    /// [`TargetError::Damaged`] for what is no block trace of senesce, or is cut off, or does not have its hash.
+    /// Reads a trace file; `path` is for messages. [`TargetError::Damaged`] if it is another file, cut off, or has a
+    /// wrong hash.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, TargetError> {
         let foreign =
             || TargetError::damaged(path, "it is not a senesce block trace (import others with `senesce runs import`)");
@@ -108,22 +105,18 @@ impl BlockTrace {
         Ok(trace)
     }
 
-    /// Writes a trace file, in the place of what has its name: a link itself, never what it leads to.
-    ///
-    /// # Errors
-    /// Where the file cannot be made, written or put into place; what was there stays then.
+    /// Writes a trace file atomically. Replaces a link itself, never its target.
     pub fn save(&self, path: &Path) -> Result<(), TargetError> {
         let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
         new.file().write_all(&self.to_bytes()).map_err(TargetError::io("write", path))?;
         new.replace().map_err(TargetError::io("put into place", path))
     }
 
-    /// Whether bytes begin as a trace file does.
+    /// Whether these bytes are the start of a trace file.
     pub fn is_saved(beginning: &[u8]) -> bool {
         beginning.starts_with(br#"{"format":"senesce-block-trace"#)
     }
 
-    /// Reads a trace file.
     pub fn load(path: &Path) -> Result<Self, TargetError> {
         Self::from_bytes(&input::regular(path).map_err(TargetError::io("read", path))?, path)
     }
@@ -150,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_its_place_is_replaced_and_not_written_through() {
+    fn saving_replaces_a_link_not_its_target() {
         let directory = tempfile::tempdir().unwrap();
         let (path, precious) = (directory.path().join("trace-1.blocks"), directory.path().join("precious"));
         std::fs::write(&precious, "precious").unwrap();
@@ -161,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_trace_is_kept_with_it() {
+    fn problems_are_stored_with_the_trace() {
         let mut trace = BlockTrace::new("sdx", 1 << 30);
         let device = DeviceStat { reads: 7, read_bytes: 7 << 12, ..DeviceStat::default() };
         let problems = vec![
@@ -176,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_form_before_is_read_but_not_valid() {
+    fn file_of_previous_format_is_read_but_invalid() {
         let mut bytes = br#"{"format":"senesce-block-trace-1","device":"sdx","device_bytes":0,"lost_events":0,"requests":0,"large":0}"#.to_vec();
         bytes.push(b'\n');
         let hash = blake3::hash(&bytes);
@@ -186,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_file_is_named_as_such() {
+    fn foreign_file_is_reported() {
         let error = BlockTrace::from_bytes(b"\x7fELF....", Path::new("t")).unwrap_err();
         assert!(error.to_string().contains("not a senesce block trace"), "{error}");
     }

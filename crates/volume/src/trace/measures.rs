@@ -1,4 +1,4 @@
-//! What a block trace says about layout and load.
+//! Measures of layout and load from a block trace.
 
 use super::packed::BlockTrace;
 use super::request::Operation;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 /// Sectors of 512 bytes in a block of 4 KiB.
 const BLOCK_SECTORS: f64 = 8.0;
 
-/// How contiguously the device was read (definition of the dynamic layout score: Conway et al., "File Systems Fated for
+/// Contiguity of the device's reads (definition of the dynamic layout score: Conway et al., "File Systems Fated for
 /// Senescence? Nonsense, Says Science!", FAST 2017, with the first request free).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DynamicLayout {
-    /// 1 - discontinuities / 4 KiB blocks read, over the reads in issue order: at most 1, and below 0 only where many
-    /// requests are smaller than a block. `None`: nothing was read.
+    /// 1 - discontinuities / 4 KiB blocks read, over the reads in issue order: at most 1, and below 0 only if many
+    /// requests are smaller than a block. `None`: no reads.
     pub score: Option<f64>,
-    /// Reads that do not begin where the read before them ended.
+    /// Reads that do not begin at the end of the previous read.
     pub discontinuities: u64,
-    /// Number of discontinuities by length: element k counts those of 2^k to 2^(k+1) - 1 blocks of 4 KiB (element 0 also
-    /// shorter ones).
+    /// Number of discontinuities by length: element k counts those of 2^k to 2^(k+1) - 1 blocks of 4 KiB (element 0
+    /// also shorter ones).
     pub log2_blocks: Vec<u64>,
     /// Sum of their lengths in bytes.
     pub seek_distance_bytes: u64,
-    /// 4 KiB blocks read (a part counts as a part).
+    /// 4 KiB blocks read, with fractions.
     pub blocks_read: f64,
 }
 
@@ -40,7 +40,7 @@ pub struct MovedBytes {
 /// Latencies from issue to completion, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Requests whose completion was seen.
+    /// Requests with a recorded completion.
     pub count: u64,
     /// Mean.
     pub mean_ns: f64,
@@ -54,18 +54,18 @@ pub struct LatencySummary {
     pub max_ns: u64,
 }
 
-/// Requests at the device at the same time.
+/// Concurrent requests at the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueDepth {
-    /// Mean over the time in which there was at least one.
+    /// Mean over the time with at least one request.
     pub mean_while_busy: f64,
-    /// Largest.
+    /// Maximum.
     pub max: u64,
-    /// Seconds with at least one.
+    /// Seconds with at least one request.
     pub busy_seconds: f64,
 }
 
-/// Everything that is computed from a trace alone.
+/// All measures of a trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Requests of all kinds.
@@ -78,14 +78,14 @@ pub struct Measures {
     pub discards: u64,
     /// Flushes.
     pub flushes: u64,
-    /// Requests of no such kind: writing zeroes, driver commands.
+    /// Other requests: writing zeros, driver commands.
     pub others: u64,
     /// Actions on zones: resets, openings, closings, finishes.
     #[serde(default)]
     pub zone_commands: u64,
     /// Bytes moved.
     pub bytes: MovedBytes,
-    /// Layout as the reads show it.
+    /// Layout of the reads.
     pub layout: DynamicLayout,
     /// Read and write requests by size: element k counts those of 2^k to 2^(k+1) - 1 sectors of 512 bytes.
     pub log2_request_sectors: Vec<u64>,
@@ -100,7 +100,7 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// Computes everything from a trace. Of one that is not valid only requests, bytes and sizes are counted: what was seen.
+    /// Computes all measures. An invalid trace has only counts, bytes and sizes of the recorded requests.
     pub fn of(trace: &BlockTrace) -> Self {
         let mut measures = Self { requests: trace.len() as u64, lost_events: trace.lost_events(), ..Self::default() };
         let (mut read_latencies, mut write_latencies) = (Vec::new(), Vec::new());
@@ -170,7 +170,7 @@ impl LatencySummary {
     fn of(mut latencies: Vec<u64>) -> Self {
         latencies.sort_unstable();
         let count = latencies.len();
-        // Nearest rank: the smallest value that is not below the given share of all.
+        // Nearest rank: the minimum value that is not below the given share of all.
         let rank =
             |share: f64| latencies.get(((share * count as f64).ceil() as usize).max(1) - 1).copied().unwrap_or(0);
         Self {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_counts_reads_only_and_gives_the_first_away() {
+    fn score_counts_reads_except_the_first() {
         use Operation::{Read, Write};
         let trace = trace(&[(Read, 1000, 8), (Write, 5, 8), (Read, 1008, 16), (Read, 1024 + 64, 8), (Read, 0, 8)]);
         let layout = DynamicLayout::of(trace.valid().unwrap());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_read_is_no_score() {
+    fn trace_without_reads_has_no_score() {
         let written = trace(&[(Operation::Write, 0, 8)]);
         assert_eq!(DynamicLayout::of(written.valid().unwrap()).score, None);
         assert_eq!(Measures::of(&trace(&[])).requests, 0);

@@ -1,5 +1,5 @@
-//! Block traces: the requests that a device was given, in issue order. One record type for what the kernel shows, what
-//! other tools recorded, what layout scores and what device models time.
+//! Block traces: the requests of a device in issue order. The kernel's events, imports, layout scores and device models
+//! share one record type.
 
 mod account;
 pub mod blkparse;

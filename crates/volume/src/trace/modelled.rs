@@ -1,17 +1,17 @@
-//! From a block trace to the requests that device models time.
+//! Converts a block trace into requests for device models.
 
 use super::request::Operation;
 use super::validity::ValidTrace;
 use senesce_devmodel::{self as devmodel, request::set_queue_depths};
 
 impl ValidTrace<'_> {
-    /// The requests in issue order with the queue depth that they met. Writing zeroes moves no data, as a discard; a command
-    /// without sectors is left out, as an action on a zone is: these models have no zones.
+    /// The requests in issue order with their queue depth. Writing zeros moves no data, like a discard. Commands
+    /// without sectors and zone actions are left out: these models have no zones.
     pub fn for_models(&self) -> Vec<devmodel::Request> {
         self.with_completions().0
     }
 
-    /// The same with the time at which each was complete; none where that was not seen.
+    /// The same with the completion times; `None` if a completion was not recorded.
     pub fn for_closed_loops(&self) -> Vec<devmodel::simulate::Recorded> {
         let (requests, completions) = self.with_completions();
         let recorded = |(request, completed_ns)| devmodel::simulate::Recorded { request, completed_ns };

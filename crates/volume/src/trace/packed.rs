@@ -5,20 +5,21 @@ use super::validity::Problem;
 use crate::device_stat::DeviceStat;
 use std::collections::BTreeMap;
 
-/// Set in [`Packed::latency_ns`]: no completion was seen.
+/// Set in [`Packed::latency_ns`]: no recorded completion.
 const NO_LATENCY: u32 = u32::MAX;
-/// In any field: the value is larger than the field and lies in [`BlockTrace::large`].
+/// In any field: the value exceeds the field and lies in [`BlockTrace::large`].
 const LARGE_TIME: u32 = u32::MAX - 1;
 const LARGE_SECTORS: u64 = 0xFFFF;
 const LARGE_SECTOR: u64 = (1 << 40) - 1;
 
-/// In the bits of the operation: a write that is an append.
+/// Operation bits: a write that is an append.
 const APPEND: u8 = 5;
-/// An action on a zone, which stands in the bits of the flags that it cannot have (ahead, fua, preflush).
+/// Operation bits: a zone action, stored in the flag bits that it cannot have (ahead, fua, preflush).
 const ZONE: u8 = 7;
 const ACTION_SHIFT: u8 = 5;
 
-/// One request: sector (40 bits), sectors (16), flags and operation (8), time since the issue before (32), latency (32).
+/// One request: sector (40 bits), sectors (16), flags and operation (8), time since the previous issue (32), latency
+/// (32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packed {
     place: u64,
@@ -26,7 +27,7 @@ pub(crate) struct Packed {
     latency_ns: u32,
 }
 
-/// The true values of the rare requests that do not fit.
+/// The values of the rare requests that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Large {
     pub sector: u64,
@@ -48,12 +49,12 @@ pub struct BlockTrace {
 }
 
 impl BlockTrace {
-    /// An empty trace of a device: its name and size in bytes (0: not known).
+    /// An empty trace of a device: its name and size in bytes (0: unknown).
     pub fn new(device: &str, device_bytes: u64) -> Self {
         Self { device: device.into(), device_bytes, ..Self::default() }
     }
 
-    /// A trace of these requests, which need not be in issue order.
+    /// A trace of these requests, in any order.
     pub fn from_requests(device: &str, device_bytes: u64, mut requests: Vec<Request>) -> Self {
         requests.sort_by_key(|request| request.issue_ns);
         let mut trace = Self::new(device, device_bytes);
@@ -67,22 +68,22 @@ impl BlockTrace {
         &self.device
     }
 
-    /// Its size in bytes; 0 when it is not known.
+    /// 0 if unknown.
     pub fn device_bytes(&self) -> u64 {
         self.device_bytes
     }
 
-    /// What the device completed meanwhile by its own counters. `None`: recorded elsewhere, or made up.
+    /// Completions by the device's own counters. `None` for imported or synthetic traces.
     pub fn device_stat(&self) -> Option<DeviceStat> {
         self.device_stat
     }
 
-    /// Why it is not valid: empty for a valid trace. See [`BlockTrace::valid`].
+    /// Empty for a valid trace. See [`BlockTrace::valid`].
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Events that are known to be lost: some the buffers could not take, some could not be read.
+    /// Events that are known to be lost or unreadable.
     pub fn lost_events(&self) -> u64 {
         let lost = |problem: &Problem| match problem {
             Problem::Lost { events } | Problem::Undecoded { events } => *events,
@@ -91,7 +92,6 @@ impl BlockTrace {
         self.problems.iter().map(lost).sum()
     }
 
-    /// Says what the device completed, and what is wrong with the trace.
     pub fn set_account(&mut self, device_stat: Option<DeviceStat>, problems: Vec<Problem>) {
         (self.device_stat, self.problems) = (device_stat, problems);
     }
@@ -104,7 +104,7 @@ impl BlockTrace {
         self.records.is_empty()
     }
 
-    /// Appends a request; its issue time must not be before that of the last one (else it counts as the same).
+    /// Appends a request; an issue time before the last one is raised to it.
     pub fn push(&mut self, request: &Request) {
         let delta_ns = request.issue_ns.saturating_sub(self.last_issue_ns);
         self.last_issue_ns = self.last_issue_ns.max(request.issue_ns);
@@ -123,7 +123,6 @@ impl BlockTrace {
         }
     }
 
-    /// Says how long the request at `index` took.
     pub(crate) fn set_latency(&mut self, index: usize, latency_ns: u64) {
         let Some(record) = self.records.get_mut(index) else { return };
         record.latency_ns = small(latency_ns).unwrap_or(LARGE_TIME);
@@ -132,7 +131,7 @@ impl BlockTrace {
         }
     }
 
-    /// Says where the append at `index` was written.
+    /// Sets the position where the append at `index` was written.
     pub(crate) fn set_place(&mut self, index: usize, sector: u64) {
         let Some(record) = self.records.get_mut(index) else { return };
         let (sectors, kind) = (record.place >> 8 & LARGE_SECTORS, record.place & 0xFF);
@@ -156,7 +155,7 @@ impl BlockTrace {
         self.records.push(packed);
     }
 
-    /// After packed records were taken over: the time that the next request's is counted from.
+    /// Restores the base of issue times after packed records were loaded.
     pub(crate) fn find_last_issue(&mut self) {
         self.last_issue_ns = self.iter().last().map_or(0, |request| request.issue_ns);
     }
@@ -274,7 +273,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_place_that_is_set_later_is_kept() {
+    fn append_position_set_later_is_kept() {
         for (sector, sectors) in [(8, 8), (1 << 41, 8), (8, 70_000), (1 << 41, 70_000)] {
             let append = Request { append: true, ..Request::new(Operation::Write, 0, sectors) };
             let mut trace = BlockTrace::from_requests("sdx", 0, vec![append, append]);

@@ -1,4 +1,4 @@
-//! Completions find their requests.
+//! Matches completions to requests.
 
 use super::packed::BlockTrace;
 use super::request::{Operation, Request, ZoneAction};
@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// What a command to a zoned drive is that the kernel's letters do not tell (all kernels before 6.19).
+/// Zone commands that the kernel's letters do not distinguish (all kernels before 6.19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ZoneCommand {
     Append,
@@ -17,16 +17,16 @@ pub(crate) enum ZoneCommand {
 /// Issue or completion of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The driver made a command for a zone out of the request that is issued next for this place.
+    /// The driver made a zone command of the request that is issued next for this sector.
     Made {
         now_ns: u64,
         sector: u64,
         command: ZoneCommand,
     },
     Issue(Request),
-    /// A zone append was issued: its sector is that of the zone, and the completion tells where it was written.
+    /// An issued zone append: its sector is that of the zone; the completion has the position.
     Append(Request),
-    /// The driver could not take a request (the rest of one): it will be issued again.
+    /// The driver could not take a request (or its rest): it will be issued again.
     Requeue {
         now_ns: u64,
         sector: u64,
@@ -42,13 +42,13 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The completion of all of a request, at the time that stands as its issue.
+    /// The completion of a whole request, at its issue time.
     pub(crate) fn completion(request: &Request) -> Self {
         let Request { issue_ns: now_ns, sector, sectors, operation, .. } = *request;
         Self::Complete { now_ns, sector, sectors, operation, group: Group::of_operation(operation) }
     }
 
-    /// The return of a request by its driver, at the time that stands as its issue.
+    /// The requeue of a request, at its issue time.
     pub(crate) fn requeue(request: &Request) -> Self {
         let Request { issue_ns: now_ns, sector, operation, .. } = *request;
         Self::Requeue { now_ns, sector, operation }
@@ -61,7 +61,7 @@ impl Event {
         }
     }
 
-    /// Whether it is a completion outside a partition; one without sectors may end a flush of any partition.
+    /// Whether it is a completion outside a partition. One without sectors may end a flush of any partition.
     pub(crate) fn is_elsewhere(&self, part: &Range<u64>) -> bool {
         match self {
             Self::Complete { sectors: 0, group: Group::Write, .. } => false,
@@ -70,7 +70,7 @@ impl Event {
         }
     }
 
-    /// Counts its time from `start_ns` and its place from `first_sector`.
+    /// Makes its time relative to `start_ns` and its sector to `first_sector`.
     pub(crate) fn relative_to(&mut self, start_ns: u64, first_sector: u64) {
         let (time_ns, sector) = match self {
             Self::Issue(request) | Self::Append(request) => (&mut request.issue_ns, &mut request.sector),
@@ -95,16 +95,16 @@ struct Open {
     requeued: bool,
 }
 
-/// Fills a trace from issues and completions that come in the order of time.
+/// Fills a trace from issues and completions in the order of time.
 #[derive(Debug)]
 pub(crate) struct Pairing {
     trace: BlockTrace,
-    /// By first sector still to be completed and kind.
+    /// By kind and first sector still to be completed.
     open: HashMap<Key, Open>,
-    /// More requests at the same place and of the same kind, in the order of issue.
+    /// Further requests with the same key, in the order of issue.
     also_open: HashMap<Key, VecDeque<Open>>,
     appends: Vec<Open>,
-    /// Commands for zones whose requests are issued next, by the sector of the zone.
+    /// Zone commands whose requests are issued next, by the sector of the zone.
     made: HashMap<u64, ZoneCommand>,
     tally: Tally,
 }
@@ -151,7 +151,7 @@ impl Pairing {
                 _ => {}
             }
         }
-        // A request that is issued again stays at its place in the order.
+        // A reissued request keeps its position in the order.
         if let Some(open) = self.open.get_mut(&key).filter(|open| open.requeued && open.end == request.end_sector()) {
             open.requeued = false;
             return;
@@ -190,14 +190,14 @@ impl Pairing {
     fn complete(&mut self, now_ns: u64, key: Key, sectors: u32, group: Group) {
         let (sector, operation) = key;
         if sectors == 0 && group == Group::Write {
-            // A write between flushes is completed once more after them, where it ended; a flush that was asked for without
-            // data is a write of nothing without a place (`blk_flush_complete_seq` in block/blk-flush.c).
+            // A write between flushes is completed once more after them, at its end; a flush without data is an empty
+            // write at sector 0 (`blk_flush_complete_seq` in block/blk-flush.c).
             self.tally.empty_writes += u64::from(sector == 0);
             return;
         }
         let is_append = group == Group::Append;
         let open = if is_append { None } else { self.take_open(key) };
-        // Kernels that do not tell appends complete them as what they issued.
+        // Kernels that do not mark appends complete them with the issued kind.
         let may_be_append = is_append || operation == Operation::Other && sectors > 0;
         let (open, group) = match open {
             None if may_be_append => (self.take_append(sector, sectors), Group::Append),
@@ -233,7 +233,7 @@ impl Pairing {
         Some(self.appends.remove(at))
     }
 
-    /// The trace, what was completed, and how many requests were not.
+    /// The trace, the completions, and the number of unfinished requests.
     pub(crate) fn finish(self) -> (BlockTrace, Tally, u64) {
         let unfinished =
             self.open.len() + self.also_open.values().map(VecDeque::len).sum::<usize>() + self.appends.len();
@@ -276,16 +276,16 @@ mod tests {
     }
 
     #[test]
-    fn two_requests_at_one_place_are_both_completed() {
+    fn two_requests_at_one_sector_are_both_completed() {
         let events = [issue(10, Read, 8), issue(20, Read, 8), complete(50, Read, 8, 16), complete(70, Read, 8, 16)];
         let (latencies, tally, unfinished) = paired(&events);
         assert_eq!(latencies, [Some(40), Some(50)]);
         assert_eq!((tally.requests[0], tally.unmatched, unfinished), (2, 0, 0));
     }
 
-    /// Searching all of them for each would take hours.
+    /// A linear search for each would take hours.
     #[test]
-    fn very_many_requests_at_one_place_are_completed_in_their_order() {
+    fn many_requests_at_one_sector_complete_in_order() {
         const COUNT: u64 = 400_000;
         let issues = (0..COUNT).map(|number| issue(number, Read, 8));
         let completions = (0..COUNT).map(|number| complete(COUNT + 2 * number, Read, 8, 16));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_is_completed_elsewhere_in_its_zone() {
+    fn append_completes_at_its_position_in_zone() {
         let append = Event::Append(Request { issue_ns: 1, ..Request::new(Write, 0, 16) });
         let done = Event::Complete { now_ns: 9, sector: 480, sectors: 16, operation: Write, group: Group::Append };
         let (latencies, tally, unfinished) = paired(&[append, done]);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_to_several_zones_find_their_own_and_tell_where_they_went() {
+    fn appends_to_several_zones_get_their_positions() {
         let append =
             |issue_ns, sector| Event::Append(Request { issue_ns, append: true, ..Request::new(Write, sector, 16) });
         let done =
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drivers_commands_tell_what_the_letters_do_not() {
+    fn driver_commands_identify_zone_commands() {
         let made = |now_ns, sector, command| Event::Made { now_ns, sector, command };
         let issue = |issue_ns, sector, sectors| {
             Event::Issue(Request { issue_ns, ..Request::new(Operation::Other, sector, sectors) })
@@ -345,7 +345,7 @@ mod tests {
             made(5, 1000, ZoneCommand::Append),
             issue(6, 1000, 16),
             done(9, 1032, 16, Group::Write),
-            // Zeroes, and a command of which nothing is told.
+            // Zeros, and a command of unknown kind.
             issue(10, 3000, 16),
             issue(11, 5000, 0),
             done(12, 3000, 16, Group::Write),
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn flushes_are_counted_as_the_kernel_counts_them() {
         let (_, tally, unfinished) = paired(&[
-            // fsync without a journal: a flush for a write of nothing.
+            // fsync without a journal: a flush for an empty write.
             Event::Issue(Request { issue_ns: 1, ..Request::new(Operation::Flush, 0, 0) }),
             complete(2, Operation::Flush, 0, 0),
             complete(3, Write, 0, 0),

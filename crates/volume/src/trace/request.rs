@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -14,19 +14,19 @@ pub enum Operation {
     Discard,
     /// Flushes the device's cache and moves no data.
     Flush,
-    /// Anything else with a place on the device: writing zeroes, commands of which the kernel does not tell the kind.
+    /// Any other operation with a sector: writing zeros, commands of unknown kind.
     Other,
     /// Changes the state of a zone.
     Zone(ZoneAction),
 }
 
-/// What is done to a zone (REQ_OP_ZONE_* in the kernel's include/linux/blk_types.h).
+/// Zone actions (REQ_OP_ZONE_* in the kernel's include/linux/blk_types.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ZoneAction {
-    /// Makes it empty.
+    /// Resets it to empty.
     Reset,
-    /// Makes all zones empty.
+    /// Resets all zones.
     ResetAll,
     /// Opens it explicitly.
     Open,
@@ -39,7 +39,7 @@ pub enum ZoneAction {
 impl ZoneAction {
     pub(crate) const ALL: [Self; 5] = [Self::Reset, Self::ResetAll, Self::Open, Self::Close, Self::Finish];
 
-    /// The kernel's letters behind Z.
+    /// The kernel's letters after Z.
     fn letters(self) -> &'static str {
         match self {
             Self::Reset => "R",
@@ -52,10 +52,10 @@ impl ZoneAction {
 }
 
 impl Operation {
-    /// Those that are no action on a zone.
+    /// All except zone actions.
     pub(crate) const ALL: [Operation; 5] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
 
-    /// Whether the content of the device may be another afterwards.
+    /// Whether it may change the content of the device.
     pub fn alters(self) -> bool {
         match self {
             Self::Write | Self::Discard | Self::Other => true,
@@ -65,41 +65,40 @@ impl Operation {
     }
 }
 
-/// A request as it was issued to the device, with its completion if that was seen.
+/// A request as issued to the device, with its completion if recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// When it was issued, in nanoseconds since the trace began.
+    /// Nanoseconds since the start of the trace.
     pub issue_ns: u64,
     /// From issue to completion in nanoseconds.
     pub latency_ns: Option<u64>,
-    /// First sector, in units of 512 bytes from the start of the traced device; of an append the one where it was written, as
-    /// far as its completion was seen.
+    /// First sector, in units of 512 bytes from the start of the traced device; for an append the position of the
+    /// write, if its completion was recorded.
     pub sector: u64,
     /// Length in units of 512 bytes.
     pub sectors: u32,
     pub operation: Operation,
     pub sync: bool,
-    /// It is the file system's metadata.
+    /// Metadata of the file system.
     pub meta: bool,
     pub ahead: bool,
-    /// It goes past the device's write cache (force unit access).
+    /// Bypasses the device's write cache (force unit access).
     pub fua: bool,
     /// The device's cache is flushed before it.
     pub preflush: bool,
-    /// It is a write for which the drive chose the place in the zone.
+    /// A write for which the drive chose the position in the zone.
     pub append: bool,
 }
 
-/// No device has this sector: its bytes could not be numbered.
+/// Limit of sectors whose bytes can be numbered in 64 bits.
 const SECTORS_MOST: u64 = 1 << 55;
 
 impl Request {
-    /// Whether no device has such a place. Requests without sectors have none.
+    /// Whether it is beyond every device. Requests without sectors are not.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.sectors > 0 && self.end_sector() > SECTORS_MOST
     }
 
-    /// A request of which only kind and place are known.
     pub fn new(operation: Operation, sector: u64, sectors: u32) -> Self {
         let (sync, meta, ahead, fua, preflush, append) = (false, false, false, false, false, false);
         Self { issue_ns: 0, latency_ns: None, sector, sectors, operation, sync, meta, ahead, fua, preflush, append }
@@ -113,27 +112,27 @@ impl Request {
         u64::from(self.sectors) * 512
     }
 
-    /// Takes kind and flags from the letters that the kernel's block events and blkparse use (`blk_fill_rwbs` in the
-    /// kernel's `kernel/trace/blktrace.c`, RWBS DESCRIPTION in blkparse(1)). `None`: not such letters.
+    /// Takes kind and flags from the letters of the kernel's block events and of blkparse (`blk_fill_rwbs` in the
+    /// kernel's `kernel/trace/blktrace.c`, RWBS DESCRIPTION in blkparse(1)). `None` for other letters.
     pub fn with_rwbs(self, rwbs: &str) -> Option<Self> {
         self.with_rwbs_bytes(rwbs.trim_end_matches('\0').as_bytes())
     }
 
     pub(crate) fn with_rwbs_bytes(mut self, rwbs: &[u8]) -> Option<Self> {
         let mut letters = rwbs;
-        // A first F is a flush before the operation when an operation follows it, else it is the operation.
+        // A first F is a flush before the operation if an operation follows it, else it is the operation.
         if let [b'F', b'R' | b'W' | b'D' | b'F' | b'N' | b'Z', ..] = letters {
             letters = &letters[1..];
             self.preflush = true;
         }
         (self.operation, letters) = match letters {
-            // Writing zeroes (since Linux 6.19); before, it has the letter N.
+            // Writing zeros (since Linux 6.19); before, it has the letter N.
             [b'W', b'Z', rest @ ..] => (Operation::Other, rest),
             [b'R', rest @ ..] => (Operation::Read, rest),
             [b'W', rest @ ..] => (Operation::Write, rest),
             [b'D', rest @ ..] => (Operation::Discard, rest),
             [b'F', rest @ ..] => (Operation::Flush, rest),
-            // blkparse's word for a flush without data is FN.
+            // blkparse prints FN for a flush without data.
             [b'N', rest @ ..] if self.preflush && self.sectors == 0 => (Operation::Flush, rest),
             // N: no letter of its own (writing zeroes, driver commands).
             [b'N', rest @ ..] => (Operation::Other, rest),
@@ -164,7 +163,6 @@ impl Request {
         Some(self)
     }
 
-    /// The letters for its kind and flags.
     pub fn rwbs(&self) -> String {
         let mut letters = String::new();
         if self.preflush {

@@ -1,4 +1,4 @@
-//! Pages of the kernel's trace ring buffer, as `trace_pipe_raw` gives them.
+//! Pages of the kernel's trace ring buffer from `trace_pipe_raw`.
 //!
 //! Layout: the kernel's `include/linux/ring_buffer.h` and tracefs' `events/header_page` and `events/header_event`.
 
@@ -7,14 +7,14 @@ use super::pairing::Event;
 use super::request::{Operation, Request};
 use super::tally::Group;
 
-/// In the commit word of a page: events were lost before it, and their number is stored behind its data.
+/// In the commit word of a page: events were lost before it, and their number follows its data.
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 const COMMIT_MASK: u64 = (1 << 30) - 1;
 
 /// Time stamp and commit word.
 const HEAD: usize = 16;
-/// The kernel's sector number of a request that has no place.
+/// The kernel's sector number of a request without a sector.
 const NO_PLACE: u64 = u64::MAX;
 
 const PADDING: u32 = 29;
@@ -36,9 +36,9 @@ pub(crate) struct PageCount {
     pub entries: u64,
     /// Events that were not understood, and pages that end inside an entry.
     pub undecoded: u64,
-    /// Events that the kernel says were lost before the page.
+    /// Events that were lost before the page, according to the kernel.
     pub missed: u64,
-    /// Completions that tell of an error.
+    /// Completions with an error.
     pub failed: u64,
 }
 
@@ -51,7 +51,7 @@ impl std::ops::AddAssign for PageCount {
     }
 }
 
-/// Appends the events of one page to `events`. Nothing is passed over: what cannot be read is counted.
+/// Appends the events of one page to `events`, and counts all unreadable ones.
 pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>) -> PageCount {
     let mut count = PageCount::default();
     let (Some(mut now_ns), Some(commit)) = (number(page, 0, 8), number(page, 8, 8)) else {
@@ -95,7 +95,7 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
     count
 }
 
-/// Reads a page of somebody else and checks that every entry is accounted for.
+/// Parses a foreign page and checks that every entry is counted.
 pub(crate) fn judge_page(bytes: &[u8]) {
     let issue = EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10, error: None };
     let complete = EventFormat { id: 2107, error: Some(28), ..issue };
@@ -110,11 +110,11 @@ pub(crate) fn judge_page(bytes: &[u8]) {
 enum Entry<'a> {
     /// The rest of the page is empty.
     End,
-    /// Time passes: an extension, or an event that was taken back.
+    /// Time passes: an extension, or a discarded event.
     Gap {
         delta_ns: u64,
     },
-    /// The time is set, but for its highest bits.
+    /// The time is set, except its highest bits.
     Stamp {
         lower_ns: u64,
     },
@@ -124,7 +124,7 @@ enum Entry<'a> {
     },
 }
 
-/// The next entry and what follows it. `None`: it does not end inside the page.
+/// The next entry and the bytes after it; `None` if it does not end inside the page.
 fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let head = number(bytes, 0, 4)? as u32;
     let (kind, delta_ns) = (head & 31, u64::from(head >> 5));
@@ -147,7 +147,7 @@ fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     }
 }
 
-/// An event, and whether it tells that a request failed. `None`: another event, or not understood.
+/// An event, and whether the request failed. `None`: another event, or not understood.
 fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<(Event, bool)> {
     let id = number(data, 0, 2)? as u16;
     if let Some(command) = formats.command.filter(|command| command.id == id) {
@@ -156,11 +156,11 @@ fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<(Event, bo
     let known = [formats.issue, formats.complete, formats.requeue];
     let format = known.into_iter().find(|format| format.id == id)?;
     let field = data.get(format.rwbs..format.rwbs + format.rwbs_length)?;
-    // The kernel ends the letters with a NUL and leaves what stood behind it.
+    // A NUL ends the letters; old bytes follow it.
     let rwbs = &field[..field.iter().position(|byte| *byte == 0)?];
     let sectors = number(data, format.nr_sector, 4)? as u32;
     let place = number(data, format.sector, 8)?;
-    // A request without a place is issued at sector 0 and completed at "-1".
+    // A request without a sector is issued at sector 0 and completed at "-1".
     let sector = if place == NO_PLACE { 0 } else { place };
     let request = Request::new(Operation::Other, sector, sectors).with_rwbs_bytes(rwbs)?;
     let group = Group::of(rwbs, &request, place == NO_PLACE);
@@ -178,8 +178,8 @@ fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<(Event, bo
     Some((event, has_failed(error, operation, group)))
 }
 
-/// A device that cannot discard, flush or write zeroes by command says so, and the block layer does it otherwise or does without.
-/// What a driver's own commands answer is nothing of the file system's.
+/// Ignores errors of unsupported discards, flushes and zeroing, for which the block layer has a fallback, and of driver
+/// commands, which are not the file system's.
 fn has_failed(error: i32, operation: Operation, group: Group) -> bool {
     let may_be_unknown = matches!(operation, Operation::Discard | Operation::Flush | Operation::Other);
     error != 0 && group != Group::Command && !(may_be_unknown && error == -libc::EOPNOTSUPP)
@@ -219,7 +219,7 @@ mod tests {
 
     /// The corpus of the fuzz target holds this page.
     #[test]
-    fn a_sound_page_is_judged() {
+    fn valid_page_is_parsed() {
         let parts = [(12, 5, event(2104, 800, 8, b"RA")), (TIME_EXTEND, 3, 2u32.to_ne_bytes().to_vec())];
         let bytes = page(1000, &parts);
         judge_page(&bytes);
@@ -240,7 +240,7 @@ mod tests {
         \tfield:u8 cdw10[24];\toffset:57;\tsize:24;\tsigned:0;\n";
 
     #[test]
-    fn commands_for_zones_are_told() {
+    fn zone_commands_are_decoded() {
         let format = CommandFormat::parse(SETUP, 8).unwrap();
         assert_eq!(format, CommandFormat { id: 2109, opcode: 48, words: 57, block_sectors: 8 });
         let command = |opcode: u8, action: [u8; 2]| {
@@ -329,14 +329,14 @@ mod tests {
         let unknown = [&b"D"[..], b"FF", b"N", b"WZ"];
         assert_eq!(unknown.map(|rwbs| failed(8, rwbs, -libc::EOPNOTSUPP)), [0; 4]);
         assert_eq!(failed(0, b"N", -libc::EIO), 0, "a driver's own command");
-        // An issue has no error there, but bytes.
+        // An issue has bytes there instead of an error.
         let mut issue = event(2104, 800, 8, b"R");
         issue[28..32].copy_from_slice(&4096u32.to_ne_bytes());
         assert_eq!(parse_page(&page(0, &[(12, 5, issue)]), &formats(), &mut Vec::new()).failed, 0);
     }
 
     #[test]
-    fn what_stood_behind_the_letters_does_not_matter() {
+    fn bytes_after_the_letters_are_ignored() {
         let mut events = Vec::new();
         let parts = [(12, 5, event(2104, 800, 8, b"RA\0\xC3\x28\xFF\xFE\x80\xF0\xCA"))];
         assert_eq!(parse_page(&page(0, &parts), &formats(), &mut events).undecoded, 0);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_counted() {
+    fn unreadable_events_are_counted() {
         let good = || (12, 5, event(2104, 8, 8, b"W"));
         let undecoded = |part: (u32, u64, Vec<u8>)| {
             let mut events = Vec::new();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_were_taken_back_are_none() {
+    fn discarded_events_are_ignored() {
         let mut taken_back = event(2104, 8, 8, b"W");
         taken_back[..4].copy_from_slice(&48u32.to_ne_bytes());
         let parts = [(PADDING, 7, taken_back), (12, 5, event(2104, 8, 8, b"W")), (PADDING, 0, vec![1; 40])];
@@ -397,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_page_makes_it_panic_or_run_forever(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_page_never_panics_or_hangs(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             parse_page(&bytes, &formats(), &mut Vec::new());
         }
     }

@@ -1,4 +1,4 @@
-//! Whether traces on this machine are complete: a trace of reads that are known.
+//! Self-test of block traces on this machine: traces a known number of reads.
 
 use super::request::Operation;
 use super::session::TraceSession;
@@ -12,18 +12,18 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 256;
-/// Neighbours are left out, so that no two reads become one request.
+/// Gaps prevent the merging of two reads into one request.
 const STRIDE: u64 = 3;
 
-/// Three accounts of the same reads.
+/// Three counts of the same reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfTest {
-    /// Blocks of 4 KiB that were read, one request each.
+    /// Number of reads, each of one 4 KiB block.
     pub asked: u64,
     pub traced: u64,
-    /// What the device counted; others may have looked at it meanwhile.
+    /// The device's counters; other programs may have read it too.
     pub device_stat: DeviceStat,
-    /// Why the trace is not valid, in words; empty when it is.
+    /// Why the trace is not valid; empty if it is.
     pub problems: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl SelfTest {
     }
 }
 
-/// Traces direct reads of a known number of blocks of a small loop device in memory, and compares.
+/// Traces direct reads of a small loop device in memory and compares the counts.
 pub fn self_test() -> Result<SelfTest, TargetError> {
     let name = std::path::Path::new("memory of the trace's self-test");
     let memory = rustix::fs::memfd_create("senesce-self-test", MemfdFlags::CLOEXEC);

@@ -1,4 +1,4 @@
-//! Recording the requests of one device.
+//! Records the requests of one device.
 
 use super::account::{Accounts, Border};
 use super::event_format::{ZONE_APPEND, ZONE_MANAGEMENT_SEND};
@@ -23,13 +23,12 @@ use std::time::Duration;
 /// Buffer per CPU: at 130 bytes for issue and completion it holds 60,000 requests between two readings.
 const BUFFER_KIB: u64 = 8192;
 
-/// Name of the thread that empties the buffers.
 const READER: &str = "block trace";
 
-/// How often the buffers are emptied: seldom, so that the traced command is disturbed little.
+/// How often the buffers are emptied: rarely, to keep the load on the traced command low.
 const READ_EVERY: Duration = Duration::from_millis(50);
 
-/// Between its time stamp and its place in the buffer an event needs less than this.
+/// An event needs less than this between its time stamp and its entry in the buffer.
 const SETTLING_NS: u64 = 10_000_000;
 
 /// A recording in progress. Dropped without [`TraceSession::stop`], it leaves nothing behind.
@@ -45,7 +44,7 @@ pub struct TraceSession {
     reader: Option<JoinHandle<std::io::Result<Collected>>>,
 }
 
-/// What the reading thread leaves.
+/// The result of the reading thread.
 #[derive(Debug)]
 struct Collected {
     trace: BlockTrace,
@@ -55,12 +54,9 @@ struct Collected {
 }
 
 impl TraceSession {
-    /// Begins to record the requests of exactly this device; of a partition only those inside it. Waits up to a second for
-    /// a moment in which the device is idle, from which its counters are compared.
-    ///
-    /// # Errors
-    /// [`TargetError::Missing`] for a device without a request queue (zram, dm, md), and without the right to trace; where the
-    /// counting of requests cannot be turned on or the device's counters not be read.
+    /// Starts to record the requests of exactly this device; for a partition only those inside it. Waits up to a second
+    /// until the device is idle, to compare its counters from then on. [`TargetError::Missing`] for a device without a
+    /// request queue (zram, dm, md), and without permission to trace.
     pub fn start(device: &BlockDevice) -> Result<Self, TargetError> {
         Self::start_with_buffer(device, BUFFER_KIB)
     }
@@ -103,17 +99,14 @@ impl TraceSession {
         Ok(Self { instance, device, _counting: counting, settings, start_ns, begin, stop, reader: Some(reader) })
     }
 
-    /// The moment that the times of its requests count from, in nanoseconds of CLOCK_MONOTONIC.
+    /// Base of the request times, in nanoseconds of CLOCK_MONOTONIC.
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Ends the recording in a moment in which the device is idle, waiting up to a second for it, and returns what was
-    /// recorded. What is known to be missing or differs from the device's counters stands in [`BlockTrace::problems`].
-    /// Write back what the traced command wrote before, else it comes after the recording.
-    ///
-    /// # Errors
-    /// Where the buffers or the counters cannot be read. What is missing from the trace is no error.
+    /// Ends the recording, after waiting up to a second for an idle device. Losses and differences to the device's
+    /// counters are in [`BlockTrace::problems`], not errors. Sync the command's writes before, else they come after the
+    /// recording.
     pub fn stop(mut self) -> Result<BlockTrace, TargetError> {
         let mut problems = Vec::new();
         let end = Border::end(&self.device, || {
@@ -158,8 +151,8 @@ fn has_request_queue(disk: &BlockDevice) -> bool {
     Path::new("/sys/block").join(disk.name()).join("mq").exists()
 }
 
-/// Events carry the disk's number in the kernel's form, major << 20 | minor (include/linux/kdev_t.h). Completions without
-/// sectors end flushes, whose partition the event does not tell.
+/// Events carry the disk's number in the kernel's form, major << 20 | minor (include/linux/kdev_t.h). Completions
+/// without sectors end flushes; their events do not name the partition.
 fn options(device: &BlockDevice, disk: &BlockDevice, first_sector: u64, buffer_kib: u64) -> InstanceOptions {
     let (major, minor) = disk.number();
     let whole = format!("dev == {}", u64::from(major) << 20 | u64::from(minor));
@@ -173,7 +166,7 @@ fn options(device: &BlockDevice, disk: &BlockDevice, first_sector: u64, buffer_k
     InstanceOptions { issue_filter, complete_filter, commands: zone_commands(disk), buffer_kib }
 }
 
-/// Which commands to the zones of an NVMe drive are recorded: those of which the block layer's events do not tell the kind.
+/// Which zone commands of an NVMe drive are recorded: those whose kind the block events do not show.
 fn zone_commands(disk: &BlockDevice) -> Option<CommandOptions> {
     let zoned = disk.queue("zoned").is_some_and(|model| model != "none");
     let block: u64 = disk.queue("logical_block_size")?.parse().ok()?;
@@ -183,14 +176,14 @@ fn zone_commands(disk: &BlockDevice) -> Option<CommandOptions> {
     })
 }
 
-/// Largest request that the kernel makes for the device.
+/// Maximum request size of the device.
 fn max_request_bytes(device: &BlockDevice) -> u64 {
     let kib = device.queue("max_sectors_kb").and_then(|text| text.parse().ok()).unwrap_or(1280u64);
     let discard = device.queue("discard_max_bytes").and_then(|text| text.parse().ok()).unwrap_or(0);
     (kib * 1024).max(discard)
 }
 
-/// The kernel's counting of requests (`queue/iostats`), which was off and is on while this lives.
+/// The kernel's request accounting (`queue/iostats`), turned on until this is dropped.
 #[derive(Debug)]
 struct Counting {
     _turned_on: Option<ChangedSetting>,
@@ -219,7 +212,7 @@ fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Probl
 /// Events that are known to be missing, and requests that failed.
 fn losses(count: &PageCount, counters: EventCounters) -> Vec<Problem> {
     let mut problems = Vec::new();
-    // Both tell of the same events.
+    // Both count the same events.
     let lost = counters.lost.max(count.missed);
     if lost > 0 {
         problems.push(Problem::Lost { events: lost });
@@ -236,12 +229,12 @@ fn losses(count: &PageCount, counters: EventCounters) -> Vec<Problem> {
     problems
 }
 
-/// What the reading thread needs and makes.
+/// State of the reading thread.
 #[derive(Debug)]
 struct Collector {
     formats: Formats,
     page_size: usize,
-    /// The sectors of the partition; `None`: the whole disk.
+    /// The sectors of the partition; `None` for the whole disk.
     part: Option<Range<u64>>,
     start_ns: u64,
     count: PageCount,
@@ -250,9 +243,10 @@ struct Collector {
 }
 
 impl Collector {
-    /// Reads the buffers of every CPU until told to stop, then what is left.
+    /// Reads the buffers of every CPU until `stop`, then the rest.
     fn collect(mut self, mut pipes: Vec<File>, stop: &AtomicBool) -> std::io::Result<Collected> {
-        // Where all processors are busy, its share of them would not suffice to empty the buffers in time. Who may trace mostly may.
+        // If all CPUs are busy, a fair share would not suffice to empty the buffers in time. Tracing needs root, which
+        // may usually raise the priority.
         let _ = senesce_sys::priority::set_thread_nice(-20);
         let mut page = vec![0u8; self.page_size];
         loop {
@@ -272,8 +266,8 @@ impl Collector {
         }
     }
 
-    /// Takes the events up to a moment before which no CPU can show another one, in the order of time. Times count from the
-    /// start of the recording, sectors from the start of the device.
+    /// Sorts the events up to a time after which no CPU can add an earlier one. Times become relative to the start of
+    /// the recording, sectors to the start of the device.
     fn settle(&mut self, until_ns: u64) {
         self.pending.sort_by_key(Event::time_ns);
         let count = self.pending.partition_point(|event| event.time_ns() < until_ns);
@@ -293,7 +287,7 @@ fn now_ns() -> u64 {
     senesce_sys::clock::monotonic().as_nanos() as u64
 }
 
-/// One page, padded with zeroes. `false`: the buffer is empty.
+/// One page, padded with zeros. `false`: the buffer is empty.
 fn read_page(pipe: &mut File, page: &mut [u8]) -> std::io::Result<bool> {
     loop {
         match pipe.read(page) {

@@ -1,4 +1,4 @@
-//! The requests of all devices of one file system, as if they were one device after the other.
+//! The requests of all devices of one file system, as if the devices were concatenated.
 
 use super::packed::BlockTrace;
 use super::request::Request;
@@ -12,12 +12,12 @@ use crate::error::TargetError;
 pub struct TraceSessions(Vec<TraceSession>);
 
 impl TraceSessions {
-    /// Begins to record every device.
     pub fn start(devices: &[BlockDevice]) -> Result<Self, TargetError> {
         devices.iter().map(TraceSession::start).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Ends the recordings. The sectors of a device begin behind those of the devices before it; times count from the first recording.
+    /// Ends the recordings. The sectors of a device follow those of the devices before it; times are relative to the
+    /// first recording.
     pub fn stop(self) -> Result<BlockTrace, TargetError> {
         let stopped = self.0.into_iter().map(|session| Ok((session.start_ns(), session.stop()?)));
         let mut traces: Vec<(u64, BlockTrace)> = stopped.collect::<Result<_, TargetError>>()?;
@@ -28,7 +28,7 @@ impl TraceSessions {
     }
 }
 
-/// One trace of several, each with the moment that its times count from.
+/// Joins traces, each with the base of its times.
 fn joined(traces: &[(u64, BlockTrace)]) -> BlockTrace {
     let first_ns = traces.iter().map(|(start_ns, _)| *start_ns).min().unwrap_or(0);
     let (mut requests, mut names, mut problems) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,21 +1,19 @@
-//! What was completed according to the events, counted as the kernel counts it in a device's `stat`.
+//! Counts completed events in the categories of the kernel's `stat` counters.
 
 use super::request::{Operation, Request};
 
-/// Where the kernel counts a request (`op_stat_group` in include/linux/blk_types.h).
+/// The kernel's counter for a request (`op_stat_group` in include/linux/blk_types.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Field `reads`.
     Read,
-    /// Field `writes`: also writing zeroes and secure erases.
+    /// Field `writes`: also writing zeros and secure erases.
     Write,
     /// Field `writes`: zone appends.
     Append,
-    /// Field `discards`.
     Discard,
-    /// Field `flushes`, of the whole disk alone.
+    /// Field `flushes`, of the whole disk only.
     Flush,
-    /// A driver's or a zone's command: the kernel's version and `queue/iostats_passthrough` decide where it counts.
+    /// A driver or zone command: its counter depends on the kernel version and on `queue/iostats_passthrough`.
     Command,
 }
 
@@ -41,18 +39,18 @@ impl Group {
     }
 }
 
-/// Requests and bytes whose completion was seen.
+/// Completed requests and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Reads, writes, discards and flushes that ended.
     pub requests: [u64; 4],
     /// Bytes of reads, writes and discards, also of parts of requests.
     pub bytes: [u64; 3],
-    /// Flushes that a file system asked for without data: the kernel counts each also as a write of nothing.
+    /// Flushes that a file system issued without data: the kernel also counts each as an empty write.
     pub empty_writes: u64,
     /// Writes that began at sector 0: older kernels report the end of the flushes around one like an empty write.
     pub writes_at_zero: u64,
-    /// Commands, and the bytes they moved.
+    /// Commands and their bytes.
     pub commands: u64,
     pub command_bytes: u64,
     /// Completions of requests that were issued before the recording began.

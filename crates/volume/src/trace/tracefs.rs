@@ -1,4 +1,5 @@
-//! A private instance of tracefs (Documentation/trace/ftrace.rst, section Instances) that records one device's requests.
+//! A private instance of tracefs (Documentation/trace/ftrace.rst, section Instances) that records one device's
+//! requests.
 
 use super::event_format::{CommandFormat, EventFormat};
 use super::ring_buffer::Formats;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The events of a request that are recorded. A driver that cannot take a request gives it back to be issued again.
+/// The recorded events of a request. A driver that cannot take a request requeues it.
 const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_requeue"];
 
 /// The event of a command that the NVMe driver makes, recorded for zoned drives.
@@ -31,15 +32,15 @@ const SETTINGS: [&str; 7] = [
     "set_event_notrace_pid",
 ];
 
-/// How long the removal of an instance may be held up.
+/// How long the removal of an instance may be delayed.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often it is tried to turn off what another tracer turns on.
+/// Attempts to turn off a setting that another tracer turns on.
 const TRIES: u32 = 5;
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// tracefs, mounted privately when the machine has it nowhere.
+/// tracefs, mounted privately if the machine has no mount of it.
 #[derive(Debug)]
 struct TraceFs {
     path: PathBuf,
@@ -76,7 +77,6 @@ impl Drop for TraceFs {
     }
 }
 
-/// What an instance records and how much it buffers.
 #[derive(Debug, Clone)]
 pub(crate) struct InstanceOptions {
     pub issue_filter: String,
@@ -97,9 +97,9 @@ pub(crate) struct CommandOptions {
 /// Events of all CPUs (`per_cpu/cpuN/stats`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct EventCounters {
-    /// Those that the buffers could not take.
+    /// Dropped because the buffers were full.
     pub lost: u64,
-    /// Those that were read or wait to be read.
+    /// Read or waiting to be read.
     pub recorded: u64,
 }
 
@@ -109,7 +109,6 @@ pub(crate) struct Instance {
     path: PathBuf,
     guardian: Guardian,
     _tracefs: TraceFs,
-    /// Where the fields of the events lie.
     pub formats: Formats,
     pub page_size: usize,
 }
@@ -121,7 +120,7 @@ impl Instance {
             issue: read_format(&tracefs.path, "block_rq_issue")?,
             complete: read_format(&tracefs.path, "block_rq_complete")?,
             requeue: read_format(&tracefs.path, "block_rq_requeue")?,
-            // A kernel without it may tell the commands by its letters; where it does not, they stay untold.
+            // A kernel without this event may show the commands by its letters; otherwise they stay unknown.
             command: options.commands.as_ref().and_then(|commands| {
                 let text = fs::read_to_string(tracefs.path.join(COMMAND).join("format")).ok()?;
                 CommandFormat::parse(&text, commands.block_sectors)
@@ -140,7 +139,7 @@ impl Instance {
     fn set_up(&mut self, options: &InstanceOptions) -> Result<(), TargetError> {
         self.write("tracing_on", "0")?;
         self.write("trace_clock", "mono")?;
-        // Full buffers drop new events and count them, so that what is kept has no hole in its middle.
+        // Full buffers drop new events and count them, so that the recorded events have no gap.
         self.write("options/overwrite", "0")?;
         self.write("buffer_size_kb", &options.buffer_kib.to_string())?;
         for event in EVENTS {
@@ -162,7 +161,7 @@ impl Instance {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
-    /// All settings that decide what is recorded, with their values.
+    /// All settings that decide which events are recorded, with their values.
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let events = EVENTS.map(|event| format!("events/block/{event}"));
         let command = self.formats.command.map(|_| COMMAND.to_string());
@@ -217,14 +216,14 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.record(false);
-        // Busy while anybody has a file of it open, also a process that is just being started and inherits ours for a moment.
+        // Busy while a process has a file of it open, also a starting child that briefly inherits ours.
         let deadline = Instant::now() + REMOVAL_LIMIT;
         while let Err(error) = fs::remove_dir(&self.path) {
             if error.kind() == ErrorKind::NotFound {
                 break;
             }
             if Instant::now() >= deadline {
-                // The guardian goes on trying, because it is not dismissed.
+                // The guardian keeps trying, because it is not dismissed.
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -233,8 +232,8 @@ impl Drop for Instance {
     }
 }
 
-/// Turns off the recording of process names, which an instance inherits when it is made and cannot change: it would hook every
-/// context switch of the machine.
+/// Turns off the recording of process names, which an instance inherits and cannot change: it would hook every context
+/// switch of the machine.
 fn without_process_names(tracefs: &Path) -> Option<ChangedSetting> {
     let path = tracefs.join("options/record-cmd");
     let is_on = || fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
@@ -242,7 +241,7 @@ fn without_process_names(tracefs: &Path) -> Option<ChangedSetting> {
         if !is_on() {
             return None;
         }
-        // Another tracer may set it back at any moment, senesce too at the end of its own trace.
+        // Another tracer may set it back at any moment, and so may senesce at the end of its own trace.
         match ChangedSetting::set(path.clone(), "0") {
             Ok(setting) => return Some(setting),
             Err(error) => tracing::debug!("{error}"),
@@ -256,7 +255,7 @@ fn read_format(tracefs: &Path, event: &str) -> Result<EventFormat, TargetError> 
     let path = tracefs.join("events/block").join(event).join("format");
     let text = fs::read_to_string(&path).map_err(|error| locked(&format!("the event block:{event} ({error})")))?;
     EventFormat::parse(&text)
-        .ok_or_else(|| TargetError::damaged(&path, "the event has not the fields of a block request"))
+        .ok_or_else(|| TargetError::damaged(&path, "the event lacks the fields of a block request"))
 }
 
 fn counter(text: &str, name: &str) -> u64 {
@@ -281,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recording_of_process_names_is_in_the_ledger_while_it_is_off() {
+    fn process_name_setting_is_recorded_while_off() {
         let tracefs = tempfile::tempdir().unwrap();
         let file = tracefs.path().join("options/record-cmd");
         fs::create_dir(tracefs.path().join("options")).unwrap();
@@ -292,6 +291,6 @@ mod tests {
         drop(off);
         assert_eq!((fs::read_to_string(&file).unwrap().as_str(), crate::setting::is_owed(&file)), ("1", false));
         fs::write(&file, "0\n").unwrap();
-        assert!(without_process_names(tracefs.path()).is_none(), "somebody turned it off");
+        assert!(without_process_names(tracefs.path()).is_none(), "another tracer turned it off");
     }
 }

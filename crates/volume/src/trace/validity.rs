@@ -1,4 +1,4 @@
-//! Why a trace is not to be believed, and the form of it that may be used.
+//! Validity of a trace, and the type that proves it.
 
 use super::packed::BlockTrace;
 use crate::error::TargetError;
@@ -10,35 +10,35 @@ use std::ops::Deref;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "problem", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Problem {
-    /// The kernel's buffers could not take events.
+    /// The kernel's buffers were full.
     Lost {
-        /// How many.
+        /// Number of events.
         events: u64,
     },
     /// Events could not be read.
     Undecoded {
-        /// How many.
+        /// Number of events.
         events: u64,
     },
-    /// Another number of events arrived than the kernel says were read.
+    /// The number of events differs from the kernel's count.
     Uncounted {
         /// Read according to the kernel.
         kernel: u64,
         /// Found in its pages.
         found: u64,
     },
-    /// Somebody changed the recording while it ran.
+    /// Another program changed the recording while it ran.
     Changed {
-        /// Which setting.
+        /// The setting.
         setting: String,
-        /// What was set.
+        /// The intended value.
         wanted: String,
-        /// What it was at the end.
+        /// The value at the end.
         found: String,
     },
     /// Trace and device differ.
     Disagrees {
-        /// In what: `reads`, `read_bytes` ...
+        /// The counter: `reads`, `read_bytes` ...
         quantity: String,
         /// Completed according to the trace.
         trace: u64,
@@ -47,36 +47,36 @@ pub enum Problem {
     },
     /// Requests were completed that were never issued.
     Unmatched {
-        /// How many.
+        /// Number of completions.
         completions: u64,
-        /// How many may have been in flight when the recording began.
+        /// Requests that may have been in flight when the recording began.
         in_flight: u64,
     },
     /// Requests were issued that were never completed.
     Unfinished {
-        /// How many.
+        /// Number of requests.
         requests: u64,
-        /// How many may have been in flight when the recording ended.
+        /// Requests that may have been in flight when the recording ended.
         in_flight: u64,
     },
-    /// Requests were completed whose issue a foreign recording does not have.
+    /// Requests were completed whose issue a foreign recording lacks.
     Unissued {
-        /// How many.
+        /// Number of completions.
         completions: u64,
     },
-    /// Requests were issued whose completion a foreign recording does not have.
+    /// Requests were issued whose completion a foreign recording lacks.
     Uncompleted {
-        /// How many.
+        /// Number of requests.
         requests: u64,
     },
     /// Requests ended with an error.
     Failed {
-        /// How many.
+        /// Number of requests.
         requests: u64,
     },
-    /// There is no second account to compare with.
+    /// The trace could not be cross-checked.
     Unwitnessed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -90,7 +90,7 @@ impl Display for Problem {
                 write!(out, "the kernel counted {kernel} events that were read, its pages held {found}")
             }
             Self::Changed { setting, wanted, found } => {
-                write!(out, "somebody changed {setting} of the recording from '{wanted}' to '{found}'")
+                write!(out, "another program changed {setting} of the recording from '{wanted}' to '{found}'")
             }
             Self::Disagrees { quantity, trace, device } => {
                 write!(out, "{quantity}: {trace} according to the trace, {device} according to the device's counters")
@@ -105,21 +105,19 @@ impl Display for Problem {
             ),
             Self::Unissued { completions } => write!(
                 out,
-                "{completions} requests are completed that were never issued in it: recorded from a moment on in which the device \
-                 was busy, or not complete"
+                "{completions} requests are completed that were never issued in it: the device was busy at the start, or the trace is incomplete"
             ),
             Self::Uncompleted { requests } => write!(
                 out,
-                "{requests} requests are issued that were never completed in it: recorded until a moment in which the device was \
-                 busy, or not complete"
+                "{requests} requests are issued that were never completed in it: the device was busy at the end, or the trace is incomplete"
             ),
             Self::Failed { requests } => write!(out, "{requests} requests ended with an error"),
-            Self::Unwitnessed { reason } => write!(out, "nothing to compare the trace with: {reason}"),
+            Self::Unwitnessed { reason } => write!(out, "the trace could not be cross-checked: {reason}"),
         }
     }
 }
 
-/// A trace in which no request is known to be missing. Scores, modelled times and restores are made of this alone.
+/// A trace without known losses. Scores, modelled times and restores accept no other.
 #[derive(Debug, Clone, Copy)]
 pub struct ValidTrace<'a>(&'a BlockTrace);
 
@@ -132,11 +130,7 @@ impl Deref for ValidTrace<'_> {
 }
 
 impl BlockTrace {
-    /// The trace for all uses that need every request.
-    ///
-    /// # Errors
-    ///
-    /// [`TargetError::InvalidTrace`] names all reasons why it is not valid.
+    /// [`TargetError::InvalidTrace`] names all reasons why the trace is not valid.
     pub fn valid(&self) -> Result<ValidTrace<'_>, TargetError> {
         match self.problems() {
             [] => Ok(ValidTrace(self)),
@@ -147,7 +141,6 @@ impl BlockTrace {
         }
     }
 
-    /// Whether no request is known to be missing.
     pub fn is_valid(&self) -> bool {
         self.problems().is_empty()
     }

@@ -1,5 +1,5 @@
-//! /proc and /sys, read only where they are what their names say. A mount over a part of them, a copy, or an empty directory in
-//! their place is not an answer.
+//! Reads /proc and /sys, and verifies that they are genuine. A mount over a part of them, a copy, or an empty directory
+//! is not an answer.
 
 use super::Silent;
 use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags};
@@ -14,7 +14,7 @@ use std::path::Path;
 const PROC_MAGIC: u64 = 0x9fa0;
 const SYSFS_MAGIC: u64 = 0x6265_6572;
 
-/// The inode of the root of both (PROC_ROOT_INO; fs/kernfs/dir.c): a directory inside of them has another.
+/// The inode of the root of both (PROC_ROOT_INO; fs/kernfs/dir.c); a directory inside of them has another.
 const ROOT_INODE: u64 = 1;
 
 /// The PID namespace of the machine (PROC_PID_INIT_INO of include/linux/proc_ns.h).
@@ -28,7 +28,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// /proc, of whatever PID namespace.
+    /// /proc of any PID namespace.
     pub(crate) fn proc() -> Result<Self, Silent> {
         Self::of("/proc", PROC_MAGIC)
     }
@@ -51,12 +51,12 @@ impl Tree {
         }
     }
 
-    /// Opens a file or directory below; EXDEV where something is mounted over it.
+    /// Opens a file or directory below; EXDEV if something is mounted over it.
     pub(crate) fn open(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         loop {
             match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
-                // A rename elsewhere made the kernel uncertain (openat2(2)).
+                // The kernel asks to retry after a concurrent rename (openat2(2)).
                 Err(rustix::io::Errno::AGAIN) => {}
                 opened => return Ok(File::from(opened?)),
             }
@@ -69,12 +69,12 @@ impl Tree {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The same of a file that is always there.
+    /// Reads a file that always exists.
     pub(crate) fn certain(&self, path: &str) -> Result<String, Silent> {
         self.read(path).map_err(|error| self.silent(path, &error))
     }
 
-    /// The names in a directory that is always there.
+    /// Lists a directory that always exists.
     pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, Silent> {
         let names = self.open(path).and_then(|folder| names(&folder));
         Ok(names
@@ -93,8 +93,8 @@ impl Tree {
         Silent(format!("{}/{path}: {why}", self.name))
     }
 
-    /// Of /proc: whether it shows all processes of the machine, and not those of a container only. It does if this process is in the
-    /// first PID namespace, as only the /proc of that shows it, or if its process 1 is.
+    /// Whether this /proc shows all processes of the machine, and not only those of a container. It does if this
+    /// process is in the first PID namespace, whose /proc is the only one to show it, or if its process 1 is.
     pub(crate) fn shows_whole_machine(&self) -> Result<(), Silent> {
         let is_first = |process: &str| {
             let folder = self.open(&format!("{process}/ns"))?;
@@ -104,20 +104,19 @@ impl Tree {
         match (is_first("self"), is_first("1")) {
             (Ok(true), _) | (_, Ok(true)) => Ok(()),
             (Ok(false), Ok(false)) => {
-                Err(Silent(format!("{}: it shows the processes of another PID namespace only", self.name)))
+                Err(Silent(format!("{}: it shows only the processes of another PID namespace", self.name)))
             }
             (Err(error), _) | (_, Err(error)) => Err(self.silent("PID/ns/pid", &error)),
         }
     }
 
-    /// Of /proc: the number of this process there, which is not that of getpid(2) in the /proc of another PID namespace.
+    /// The number of this process in this /proc; it differs from getpid(2) in the /proc of another PID namespace.
     pub(crate) fn own_process(&self) -> Option<u32> {
         let link = rustix::fs::readlinkat(&self.root, "self", Vec::new()).ok()?;
         link.to_str().ok()?.parse().ok()
     }
 }
 
-/// The entries of an open directory.
 pub(crate) fn names(folder: &File) -> io::Result<Vec<OsString>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -127,7 +126,6 @@ pub(crate) fn names(folder: &File) -> io::Result<Vec<OsString>> {
     Ok(found)
 }
 
-/// Whether a path leads into a file system of this type.
 pub(crate) fn is_of_type(path: &Path, magic: u64) -> bool {
     #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
     rustix::fs::statfs(path).is_ok_and(|found| found.f_type as u64 == magic)
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_system_in_their_place_does_not() {
+    fn other_file_system_is_not_an_answer() {
         assert!(Tree::of("/proc", SYSFS_MAGIC).is_err() && Tree::of("/tmp", PROC_MAGIC).is_err());
         assert!(Tree::of("/proc/self", PROC_MAGIC).is_err(), "not the root of /proc");
     }

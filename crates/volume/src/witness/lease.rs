@@ -1,17 +1,20 @@
-//! The kernel's count of who has a file open, as a write lease gives it. It needs neither /proc nor /sys, and sees what they do not
-//! show: mappings whose descriptor is closed, descriptors in sockets, other PID namespaces, users inside of the kernel.
+//! Checks with a write lease whether anything else has a file open. It needs neither /proc nor /sys, and covers
+//! more: mappings whose descriptor is closed, descriptors in sockets, other PID namespaces, users inside of
+//! the kernel.
 
 use super::Silent;
 use rustix::io::Errno;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-/// How long a user that is just ending may take: the kernel releases the file of a loop device a moment after the device.
+/// How long a user that is just ending may take: the kernel releases the file of a loop device a moment after the
+/// device.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
-/// File systems in which nothing but this kernel's open files reaches a file, by statfs(2) and include/uapi/linux/magic.h. Files of
-/// others, such as overlays, FUSE and NFS, are reached by other names or from other machines, which a lease does not see.
+/// File systems whose files are reached only through this kernel's open files, by statfs(2) and
+/// include/uapi/linux/magic.h. Files of others, such as overlays, FUSE and NFS, have other names or other clients,
+/// which a lease does not cover.
 const LOCAL: [u64; 13] = [
     0xEF53,      // ext2, ext3, ext4
     0x5846_5342, // xfs
@@ -28,7 +31,7 @@ const LOCAL: [u64; 13] = [
     0x7366_746E, // ntfs3
 ];
 
-/// Whether something else has the file open; `None`: nothing has.
+/// The user, if something else has the file open.
 pub(crate) fn other_user(file: &File) -> Result<Option<String>, Silent> {
     let begin = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Which loop devices have something attached, and what. Two witnesses list them, sysfs and the table of partitions in /proc; the
-//! devices themselves say what they have (LOOP_GET_STATUS64).
+//! Loop devices and their backing files or devices. Two witnesses list them, sysfs and /proc/partitions; each device
+//! reports its own backing (LOOP_GET_STATUS64).
 
 use super::Silent;
 use super::kernel_files::Tree;
@@ -19,13 +19,13 @@ pub(crate) const LOOP_MAJOR: u32 = 7;
 struct Attached {
     path: PathBuf,
     under: Under,
-    /// The name of its file in the mount namespace in which it was attached, as sysfs shows it.
+    /// The file's name in the mount namespace of the attach, from sysfs.
     file_name: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 enum Under {
-    /// A file, by the numbers of its file system and inode.
+    /// A file, by file system and inode numbers.
     File((u64, u64)),
     Device((u32, u32)),
     Nothing,
@@ -33,7 +33,7 @@ enum Under {
     Unknown(Silent),
 }
 
-/// All loop devices that have something attached, from every witness that answers.
+/// All attached loop devices, from every witness that answers.
 fn attached() -> Result<Vec<Attached>, Silent> {
     let found = match (in_sysfs(), in_partitions()) {
         (Err(sysfs), Err(partitions)) => return Err(sysfs.and(partitions)),
@@ -66,7 +66,7 @@ fn in_sysfs() -> Result<Listed, Silent> {
         let file_name = match sys.read(&path) {
             Ok(text) => PathBuf::from(text.strip_suffix('\n').unwrap_or(&text)),
             Err(error) if is_gone(&error) => {
-                // Nothing is attached, or the device has gone meanwhile. Otherwise its folder is not to be seen.
+                // Nothing is attached, or the device is gone. Otherwise its folder is not accessible.
                 match sys.open(&format!("block/{name}/dev")) {
                     Err(error) if !is_gone(&error) => return Err(sys.silent(&format!("block/{name}"), &error)),
                     _ => continue,
@@ -85,7 +85,7 @@ fn is_gone(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ENXIO))
 }
 
-/// proc_partitions(5): every device that has a size, so every loop device that has something attached.
+/// proc_partitions(5): every device that has a size, so every attached loop device.
 fn in_partitions() -> Result<Listed, Silent> {
     let text = Tree::proc()?.certain("partitions")?;
     if !text.starts_with("major") {
@@ -125,14 +125,14 @@ impl Under {
     }
 }
 
-/// What a loop device says by itself; `None`: nothing is attached.
+/// The device's own answer; `None` if nothing is attached.
 pub(crate) fn status(name: &str, number: (u32, u32)) -> Result<Option<Status>, Silent> {
     let nodes = [format!("/dev/{name}"), format!("/dev/block/{}:{}", number.0, number.1)];
     let mut why = format!("/dev/{name}: no such device node");
     for node in nodes {
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&node);
         match opened {
-            Ok(file) if !is_node(&file, number) => why = format!("{node}: it is the node of something else"),
+            Ok(file) if !is_node(&file, number) => why = format!("{node}: it is the node of another device"),
             Ok(file) => match calls::status(&file) {
                 Ok(status) => return Ok(Some(status)),
                 Err(rustix::io::Errno::NXIO) => return Ok(None),
@@ -161,7 +161,7 @@ pub(crate) fn over_file(known: &Known) -> Result<Vec<PathBuf>, Silent> {
                 known.numbers.contains(numbers) || name.as_ref().is_some_and(|name| known.hidden.contains(name));
             match (is_it, &known.unseen, name) {
                 (true, ..) | (false, None, _) => Ok(is_it),
-                // Under its name in a layer that is not visible from here.
+                // Attached under a name in a layer that is not accessible here.
                 (false, Some(_), Some(_)) if !known.hidden.is_empty() => Ok(false),
                 (false, Some(silent), _) => Err(silent.clone()),
             }
@@ -185,7 +185,7 @@ pub(crate) fn over_device(device: &BlockDevice) -> Result<Vec<PathBuf>, Silent> 
     })
 }
 
-/// Those for which the answer is yes. An answer that is missing matters only where none is yes.
+/// Those for which the answer is yes. A missing answer matters only without a yes.
 fn over(is_over: impl Fn(&Attached) -> Result<bool, Silent>) -> Result<Vec<PathBuf>, Silent> {
     let (mut found, mut unknown) = (Vec::new(), None);
     for one in attached()? {
@@ -207,7 +207,7 @@ pub(crate) enum Backing {
     Device(BlockDevice),
 }
 
-/// What a device lies on; `None`: it is not a loop device, or has nothing attached.
+/// The backing of a loop device; `None` for other devices or if nothing is attached.
 pub(crate) fn backing_of(device: &BlockDevice) -> Result<Option<Backing>, Silent> {
     if device.number().0 != LOOP_MAJOR {
         return Ok(None);
@@ -225,7 +225,7 @@ pub(crate) fn backing_of(device: &BlockDevice) -> Result<Option<Backing>, Silent
     }
 }
 
-/// The ranges of a loop device of `size` bytes for which its file has data; `None`: it is not a loop device over a file that can be
+/// The data ranges of the file below a loop device of `size` bytes; `None` for other devices, or if the file cannot be
 /// opened here.
 pub(crate) fn data_ranges(device: &BlockDevice, size: u64) -> Option<Vec<Range>> {
     let disk = device.disk();
@@ -241,7 +241,7 @@ pub(crate) fn data_ranges(device: &BlockDevice, size: u64) -> Option<Vec<Range>>
     Some(ranges.into_iter().map(|range| Range { start: range.start - begin, end: range.end - begin }).collect())
 }
 
-/// The name of the attached file, as sysfs shows it.
+/// The name of the attached file, from sysfs.
 pub(crate) fn file_name(device: &BlockDevice) -> Option<PathBuf> {
     let text = Tree::sys().ok()?.read(&format!("block/{}/loop/backing_file", device.name())).ok()?;
     Some(PathBuf::from(text.strip_suffix('\n').unwrap_or(&text)))

@@ -1,6 +1,6 @@
-//! Questions and witnesses. The guard asks: is it mounted, attached, swapped to, open in another process? Each question has several
-//! witnesses, and a witness may be silent: its source is missing, covered by a mount, or shows another namespace. One answer
-//! closes a question. A question without an answer is open, and refuses the write.
+//! Questions and witnesses. The guard asks: is it mounted, attached, swap space, open in another process? Each question
+//! has several witnesses, and a witness may be silent: its source is missing, covered by a mount, or shows another
+//! namespace. One answer closes a question. A question without an answer refuses the write.
 
 pub(crate) mod kernel_files;
 pub(crate) mod lease;
@@ -15,7 +15,7 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Silent(pub String);
 
-/// That the answer to a question is no, or that a witness does not know.
+/// The answer is no, or the witness does not know.
 pub(crate) type Testimony = Result<(), Silent>;
 
 impl fmt::Display for Silent {
@@ -25,7 +25,7 @@ impl fmt::Display for Silent {
 }
 
 impl Silent {
-    /// Both reasons, where neither of two witnesses answers.
+    /// Both reasons, if neither of two witnesses answers.
     pub(crate) fn and(self, other: Self) -> Self {
         match self == other {
             true => self,
@@ -33,7 +33,7 @@ impl Silent {
         }
     }
 
-    /// The refusal of a write because of an open question: `whether` it is swap space.
+    /// The refusal of a write because of an open question, for example `whether` it is swap space.
     pub(crate) fn refusal(&self, target: &Path, whether: &str) -> TargetError {
         TargetError::refused(
             target.display(),

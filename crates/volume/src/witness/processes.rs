@@ -1,5 +1,5 @@
-//! Other processes that have a file or device open or mapped for writing, as /proc shows them. Only the /proc of the whole machine
-//! answers no.
+//! Other processes that have a file or device open or mapped for writing, from /proc. Only the /proc of the whole
+//! machine can answer no.
 
 use super::Silent;
 use super::kernel_files::{Tree, names};
@@ -17,7 +17,7 @@ const FIRST: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
     Device((u32, u32)),
-    /// A file, by the numbers of its file system and its inode.
+    /// A file, by file system and inode numbers.
     File((u32, u32), u64),
 }
 
@@ -28,7 +28,7 @@ impl Opened {
     }
 }
 
-/// Another process that has one of these open for writing, such as a virtual machine whose disk it is.
+/// Another process that has one of these open for writing, such as a virtual machine.
 pub(crate) fn writer(wanted: &[Opened]) -> Result<Option<Holder>, Silent> {
     let proc = Tree::proc()?;
     let whole = proc.shows_whole_machine();
@@ -36,9 +36,9 @@ pub(crate) fn writer(wanted: &[Opened]) -> Result<Option<Holder>, Silent> {
     loop {
         match look(&proc, wanted) {
             Ok(None) => return whole.map(|()| None),
-            // Other users' processes stay closed to an ordinary user.
+            // An ordinary user cannot inspect other users' processes.
             Err(silent) if !rustix::process::geteuid().is_root() => return Err(silent),
-            // A process that is just being started may hold what it inherited, or not be inspected yet.
+            // A starting process may still hold inherited descriptors, or may not be readable yet.
             found if begin.elapsed() > START_LIMIT => return found,
             _ => std::thread::sleep(Duration::from_millis(20)),
         }
@@ -90,7 +90,7 @@ fn has_open(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&
     Ok(None)
 }
 
-/// A mapping outlives the descriptor that it was made by (proc_pid_maps(5)).
+/// A mapping outlives its descriptor (proc_pid_maps(5)).
 fn maps(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&'static str>> {
     let text = proc.read(&format!("{process}/maps"))?;
     let shared = text.lines().filter_map(shared_for_writing).collect::<Vec<&str>>();
@@ -107,21 +107,21 @@ fn maps(proc: &Tree, process: u32, wanted: &[Opened]) -> io::Result<Option<&'sta
     Ok(None)
 }
 
-/// The addresses of a mapping of a file through which that is written.
+/// The address range of a shared writable mapping of a file.
 fn shared_for_writing(line: &str) -> Option<&str> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (modes, inode) = (words.get(1)?.as_bytes(), words.get(4)?);
     (modes.get(1) == Some(&b'w') && modes.get(3) == Some(&b's') && *inode != "0").then(|| words[0])
 }
 
-/// `None`: it is neither a file nor a block device, or it was just closed.
+/// `None`: neither a file nor a block device, or closed meanwhile.
 fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<Opened>> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     let found = match rustix::fs::statx(folder, name, AtFlags::STATX_DONT_SYNC, wanted) {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
-        // What lies on a server that is gone is not on this machine.
+        // Files on a lost server are not on this machine.
         Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::STALE) => return Ok(None),
-        // A FUSE file system of another user, which refuses root: the process itself may be inspected.
+        // A FUSE file system of another user, which refuses root; the process itself may be inspected.
         Err(rustix::io::Errno::ACCESS) if rustix::fs::readlinkat(folder, name, Vec::new()).is_ok() => return Ok(None),
         found => found?,
     };
@@ -132,7 +132,7 @@ fn opened(folder: &File, name: &std::ffi::OsStr) -> io::Result<Option<Opened>> {
     })
 }
 
-/// proc_pid_fdinfo(5): the flags of open(2) in octal digits; the two lowest bits say for what.
+/// proc_pid_fdinfo(5): the flags of open(2) in octal digits; the two lowest bits are the access mode.
 fn is_writable(text: &str) -> bool {
     let flags = text.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
     flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != 0)

@@ -99,7 +99,7 @@ fn nilfs2_is_cold_although_copies_of_its_mount_exist() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_file_system_in_use_elsewhere_is_refused_with_who_uses_it() {
+fn file_system_in_use_elsewhere_is_refused_with_its_user() {
     let mut target = in_memory(FileSystem::Ext4).unwrap();
     write(&target);
     let elsewhere = Elsewhere::begin("--mount", target.mount_point());
@@ -114,7 +114,7 @@ fn a_file_system_in_use_elsewhere_is_refused_with_who_uses_it() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_in_memory_is_kept_although_its_file_system_lives_on() {
+fn memory_image_is_saved_while_file_system_stays_alive() {
     let directory = crate::common::temporary_directory();
     let path = directory.path().join("a.img");
     let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
@@ -132,7 +132,7 @@ fn an_image_in_memory_is_kept_although_its_file_system_lives_on() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_in_memory_is_whole_after_a_remount_that_was_refused() {
+fn memory_image_is_complete_after_refused_remount() {
     let directory = crate::common::temporary_directory();
     let path = directory.path().join("a.img");
     let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
@@ -151,7 +151,7 @@ fn an_image_in_memory_is_whole_after_a_remount_that_was_refused() {
 
 #[test]
 #[ignore = "needs loop devices, user namespaces"]
-fn a_copy_that_may_not_be_unmounted_is_refused_with_who_has_it() {
+fn busy_mount_copy_is_refused_with_its_holder() {
     let mut target = in_memory(FileSystem::Ext4).unwrap();
     write(&target);
     let elsewhere = Elsewhere::begin("-Urm", Path::new("/"));

@@ -45,7 +45,7 @@ fn reads(trace: &BlockTrace) -> usize {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn foreign_bytes_behind_the_letters_lose_no_request() {
+fn foreign_bytes_after_the_letters_lose_no_request() {
     let target = Loop::new();
     let _other = OtherTracer::start();
     for round in 0..10 {
@@ -60,7 +60,7 @@ fn foreign_bytes_behind_the_letters_lose_no_request() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn the_self_test_agrees_beside_another_tracer() {
+fn self_test_passes_next_to_another_tracer() {
     let _other = OtherTracer::start();
     let found = senesce_volume::trace::self_test().unwrap();
     assert!(found.agrees() && found.asked == 256, "{found:?}");
@@ -90,7 +90,7 @@ fn changed(trace: &BlockTrace, name: &str) -> bool {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_recording_that_somebody_changed_is_not_valid() {
+fn recording_changed_by_others_is_invalid() {
     let trace = disturbed(|instance| fs::write(instance.join("tracing_on"), "0").unwrap());
     assert!(changed(&trace, "tracing_on") && disagrees(&trace, "reads"), "{:?}", trace.problems());
     let trace = disturbed(|instance| fs::write(instance.join("events/block/block_rq_issue/enable"), "0").unwrap());
@@ -103,7 +103,7 @@ fn a_recording_that_somebody_changed_is_not_valid() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_change_that_was_taken_back_is_found_by_the_counters_of_the_device() {
+fn reverted_change_is_found_by_device_counters() {
     let (target, tracefs) = (Loop::new(), TraceFs::mount());
     let session = TraceSession::start(&target.device).unwrap();
     target.read_blocks(50);
@@ -122,7 +122,7 @@ fn a_change_that_was_taken_back_is_found_by_the_counters_of_the_device() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_device_that_does_not_count_is_made_to_count() {
+fn accounting_is_turned_on_for_the_trace() {
     let target = Loop::new();
     let before = target.device.set_queue("iostats", "0").unwrap();
     let session = TraceSession::start(&target.device).unwrap();

@@ -44,7 +44,7 @@ fn holes_of_an_image_are_zeroes_on_a_device() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn holes_are_zeroes_also_where_the_order_of_writes_is_given() {
+fn holes_are_zeroed_with_a_given_write_order() {
     let directory = temporary_directory();
     let (disk, device) = scene(directory.path());
     let backwards = |ranges: &[Range], _| Ok(ranges.iter().rev().copied().collect());

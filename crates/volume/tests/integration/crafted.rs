@@ -75,7 +75,7 @@ fn change_number(bytes: &mut Vec<u8>, random: &mut Pcg64) {
 }
 
 #[test]
-fn a_pack_that_says_more_than_there_is_space_for_is_refused_at_once() {
+fn pack_larger_than_free_space_is_refused_at_once() {
     let directory = temporary_directory();
     let (from, packed) = (directory.path().join("a.img"), directory.path().join("a.pack"));
     image(&from);
@@ -93,7 +93,7 @@ fn a_pack_that_says_more_than_there_is_space_for_is_refused_at_once() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_pack_or_of_a_snapshot_is_not_waited_for() {
+fn pipe_instead_of_pack_or_snapshot_does_not_block() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
     image(&path);
@@ -152,7 +152,7 @@ fn damaged_snapshots_alter_nothing_but_their_image() {
 
 /// A folder of snapshots may be one of the user's, with images in it.
 #[test]
-fn a_snapshot_takes_no_name_that_a_file_has() {
+fn snapshot_name_of_existing_file_is_refused() {
     let directory = temporary_directory();
     let (path, folder) = (directory.path().join("a.img"), directory.path().join("images"));
     image(&path);
@@ -172,7 +172,7 @@ fn a_snapshot_takes_no_name_that_a_file_has() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_folder_of_snapshots_is_a_mistake_of_usage() {
+fn file_instead_of_snapshot_folder_is_a_usage_error() {
     use senesce_core::failure::{Classify, ExitCode};
     let directory = temporary_directory();
     let (path, file) = (directory.path().join("a.img"), directory.path().join("letter"));
@@ -190,7 +190,7 @@ fn a_file_in_the_place_of_the_folder_of_snapshots_is_a_mistake_of_usage() {
 /// Of a drive that is not mounted, for example.
 #[test]
 #[ignore = "needs loop devices"]
-fn a_link_of_an_image_that_leads_nowhere_stays() {
+fn dangling_image_link_is_refused_and_stays() {
     let directory = temporary_directory();
     let link = directory.path().join("a.img");
     std::os::unix::fs::symlink(directory.path().join("unmounted/a.img"), &link).unwrap();
@@ -201,7 +201,7 @@ fn a_link_of_an_image_that_leads_nowhere_stays() {
 }
 
 #[test]
-fn a_planted_journal_shows_nothing_of_what_it_leads_to() {
+fn planted_journal_reveals_nothing() {
     let directory = temporary_directory();
     let (path, secret) = (directory.path().join("a.img"), directory.path().join("secret"));
     image(&path);
@@ -215,5 +215,5 @@ fn a_planted_journal_shows_nothing_of_what_it_leads_to() {
     assert!(refused().contains("symbolic link") && !refused().contains("hash"), "{}", refused());
     fs::remove_file(folder.join("journal")).unwrap();
     fs::hard_link(&secret, folder.join("journal")).unwrap();
-    assert!(refused().contains("names no snapshot") && !refused().contains("hash"), "{}", refused());
+    assert!(refused().contains("does not name a snapshot") && !refused().contains("hash"), "{}", refused());
 }

@@ -25,7 +25,7 @@ fn is_mounted(point: &Path) -> bool {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_a_lying_unmount_leaves_is_unmounted() {
+fn ineffective_unmount_command_is_completed() {
     let directory = temporary_directory();
     let target = opened(&directory.path().join("a.img"), "true");
     let point = target.mount_point().to_path_buf();
@@ -46,7 +46,7 @@ fn child_that_holds_a_custom_target() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_a_killed_process_mounted_is_unmounted_by_its_command() {
+fn mount_of_killed_process_is_unmounted_by_its_command() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
     let mut process = child("custom::child_that_holds_a_custom_target", &path).stdout(Stdio::piped()).spawn().unwrap();

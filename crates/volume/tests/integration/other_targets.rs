@@ -66,7 +66,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, TargetError>, said: &str) {
 }
 
 #[test]
-fn an_interrupted_way_back_is_not_completed_on_another_image() {
+fn interrupted_restore_is_not_completed_on_another_image() {
     let scene = Scene::new();
     fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
     fs::write(scene.path("store/journal"), "a1").unwrap();
@@ -102,7 +102,7 @@ fn a_moved_image_is_named_once() {
 }
 
 #[test]
-fn an_image_moves_together_with_the_folder_beside_it() {
+fn image_moves_together_with_its_snapshot_folder() {
     let directory = temporary_directory();
     let (before, after) = (directory.path().join("before"), directory.path().join("after"));
     fs::create_dir(&before).unwrap();
@@ -121,7 +121,7 @@ fn an_image_moves_together_with_the_folder_beside_it() {
 }
 
 #[test]
-fn snapshots_that_do_not_tell_their_target_stay_usable() {
+fn snapshots_without_target_identity_stay_usable() {
     let scene = Scene::new();
     scene.forget_the_target();
     fs::write(scene.path("a.img"), vec![9; SIZE]).unwrap();
@@ -170,7 +170,7 @@ impl Drop for Partitioned {
 
 #[test]
 #[ignore = "needs loop devices, partitions"]
-fn a_partition_is_not_brought_back_to_another_of_its_disk() {
+fn partition_is_not_restored_to_another_partition() {
     let directory = temporary_directory();
     let disk = Partitioned::new(directory.path());
     let fill = |number: u8| {

@@ -102,7 +102,7 @@ fn an_image_in_use_under_its_other_name_is_refused() {
 
 #[test]
 #[ignore = "needs root, loop devices, overlays"]
-fn an_image_in_use_in_a_layer_that_cannot_be_seen_is_refused() {
+fn image_in_use_in_inaccessible_layer_is_refused() {
     let mut overlay = Overlay::new();
     let above = overlay.image("merged/a.img");
     let device = attach(&overlay.path("upper/a.img"));
@@ -114,7 +114,7 @@ fn an_image_in_use_in_a_layer_that_cannot_be_seen_is_refused() {
 
 #[test]
 #[ignore = "needs root, overlays"]
-fn the_layers_of_an_overlay_are_no_targets() {
+fn overlay_layers_are_refused_as_targets() {
     let overlay = Overlay::new();
     let target = |name: &str| {
         fs::create_dir_all(overlay.path(name)).unwrap();

@@ -53,7 +53,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, TargetError>, said: &str) {
 }
 
 #[test]
-fn looking_at_snapshots_completes_nothing() {
+fn listing_snapshots_completes_no_restore() {
     let scene = Scene::new();
     fs::write(scene.folder().join("\u{1b}[31m.json"), "{}").unwrap();
     assert_eq!(scene.snapshots().names(), ["one"]);
@@ -67,7 +67,7 @@ fn looking_at_snapshots_completes_nothing() {
 }
 
 #[test]
-fn a_way_back_to_another_snapshot_ends_an_interrupted_one() {
+fn restore_of_another_snapshot_replaces_an_interrupted_one() {
     let scene = Scene::new();
     fs::remove_file(scene.folder().join("journal")).unwrap();
     scene.snapshots().create("nine", Method::Copy).unwrap();
@@ -80,13 +80,13 @@ fn a_way_back_to_another_snapshot_ends_an_interrupted_one() {
 }
 
 #[test]
-fn a_folder_of_snapshots_that_everybody_may_write_is_not_believed() {
+fn world_writable_snapshot_folder_is_refused() {
     let scene = Scene::new();
     for mode in [0o777, 0o1777, 0o703] {
         fs::set_permissions(scene.folder(), Permissions::from_mode(mode)).unwrap();
-        refused(scene.snapshots().rollback("one", false), "everybody may write there");
-        refused(scene.snapshots().create("two", Method::Copy), "everybody may write there");
-        refused(scene.snapshots().run_and_rollback("one", "", Verify::Auto, |_| Ok(())), "everybody");
+        refused(scene.snapshots().rollback("one", false), "all users may write there");
+        refused(scene.snapshots().create("two", Method::Copy), "all users may write there");
+        refused(scene.snapshots().run_and_rollback("one", "", Verify::Auto, |_| Ok(())), "all users");
     }
     assert_eq!(scene.snapshots().names(), ["one"]);
     assert!(scene.is_untouched());
@@ -94,7 +94,7 @@ fn a_folder_of_snapshots_that_everybody_may_write_is_not_believed() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_folder_of_snapshots_of_another_user_is_not_believed() {
+fn snapshot_folder_of_another_user_is_refused() {
     let scene = Scene::new();
     chown(scene.folder(), Some(STRANGER), None).unwrap();
     refused(scene.snapshots().rollback("one", false), "belongs to user 1234");
@@ -153,7 +153,7 @@ fn an_image_that_another_user_put_there_is_not_written() {
 
 #[test]
 #[ignore = "needs root"]
-fn an_image_that_took_the_name_of_one_of_ours_is_not_brought_back() {
+fn image_that_took_the_name_of_ours_is_not_restored() {
     let scene = Scene::new();
     fs::set_permissions(scene.directory.path(), Permissions::from_mode(0o1777)).unwrap();
     chown(scene.path("a.img"), Some(STRANGER), None).unwrap();
@@ -200,7 +200,7 @@ fn no_image_is_copied_through_a_link_that_another_user_made() {
 
 #[test]
 #[ignore = "needs root, loop devices"]
-fn no_image_is_made_or_written_behind_a_link_of_another_user() {
+fn image_behind_link_of_another_user_is_refused() {
     let directory = temporary_directory();
     let at = |name: &str| directory.path().join(name);
     let make = |path: &Path| open(&image_spec(path, "64M"), &OpenOptions::default()).map(drop);

@@ -28,7 +28,7 @@ fn failed<T: std::fmt::Debug>(result: Result<T, TargetError>, code: ExitCode, sa
 }
 
 #[test]
-fn what_is_no_regular_file_is_no_image() {
+fn only_regular_files_are_images() {
     let directory = temporary_directory();
     let pipe = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -43,7 +43,7 @@ fn what_is_no_regular_file_is_no_image() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_device_is_no_image_without_bytes() {
+fn device_is_not_an_empty_image() {
     let directory = temporary_directory();
     let file = tempfile::tempfile_in(directory.path()).unwrap();
     file.set_len(SIZE as u64).unwrap();
@@ -56,7 +56,7 @@ fn a_device_is_no_image_without_bytes() {
 }
 
 #[test]
-fn what_is_made_of_an_image_is_for_its_owner() {
+fn files_made_from_an_image_are_private() {
     let directory = temporary_directory();
     let path = |name: &str| directory.path().join(name);
     let image = path("a.img");
@@ -76,7 +76,7 @@ fn what_is_made_of_an_image_is_for_its_owner() {
 }
 
 #[test]
-fn what_is_replaced_keeps_its_mode_and_owner() {
+fn replaced_file_keeps_mode_and_owner() {
     let directory = temporary_directory();
     let (image, to) = (directory.path().join("a.img"), directory.path().join("copy"));
     fs::write(&image, vec![1; SIZE]).unwrap();
@@ -128,7 +128,7 @@ impl Drop for Writer {
 }
 
 #[test]
-fn what_another_process_writes_is_not_brought_back_and_not_replaced() {
+fn target_written_by_others_is_neither_restored_nor_replaced() {
     let directory = temporary_directory();
     let (image, to) = (directory.path().join("a.img"), directory.path().join("to.img"));
     fs::write(&image, vec![1; SIZE]).unwrap();

@@ -75,7 +75,7 @@ fn write_files(mount_point: &Path) {
 }
 
 #[test]
-fn a_stamp_that_lies_hides_nothing() {
+fn false_stamp_hides_no_difference() {
     let saved = Saved::new();
     let modified = saved.path.metadata().unwrap().modified().unwrap();
     saved.change();
@@ -98,7 +98,7 @@ fn everything_is_restored_when_asked_for() {
 }
 
 #[test]
-fn a_damaged_snapshot_is_not_taken_for_a_way_back() {
+fn damaged_snapshot_fails_verification() {
     let saved = Saved::new();
     let snapshot = File::options().write(true).open(saved.file("img")).unwrap();
     snapshot.write_all_at(b"damaged", 5 << 20).unwrap();
@@ -114,7 +114,7 @@ fn a_damaged_snapshot_is_not_taken_for_a_way_back() {
 }
 
 #[test]
-fn lost_digests_and_those_of_an_older_form_are_made_of_the_bytes() {
+fn missing_digests_are_computed_from_the_snapshot() {
     let saved = Saved::new();
     fs::remove_file(saved.file("blake3")).unwrap();
     saved.change();
@@ -137,7 +137,7 @@ fn lost_digests_and_those_of_an_older_form_are_made_of_the_bytes() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_trace_beside_another_tracer_restores_everything() {
+fn trace_next_to_another_tracer_restores_everything() {
     let (saved, _other) = (Saved::mountable(), OtherTracer::start());
     for round in 0..3 {
         let traced = saved.run(write_files);
@@ -150,7 +150,7 @@ fn a_trace_beside_another_tracer_restores_everything() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_invalid_trace_proves_nothing_and_restores_nothing() {
+fn invalid_trace_is_not_used_for_restore() {
     let (saved, tracefs) = (Saved::mountable(), TraceFs::mount());
     let traced = saved.run(|point| {
         let device = BlockDevice::below(point).unwrap();
@@ -166,7 +166,7 @@ fn an_invalid_trace_proves_nothing_and_restores_nothing() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_target_whose_way_back_failed_is_not_run_on() {
+fn target_with_failed_restore_is_refused() {
     let saved = Saved::mountable();
     File::options().write(true).open(saved.file("img")).unwrap().write_all_at(&[1; 4096], 1024).unwrap();
     let traced = saved.run(write_files);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::guardian::boots::outlives_a_boot;
 
-/// A ledger with the folder of a process that has ended, and one of this process.
+/// A ledger with a folder of an ended process and one of this process.
 fn ledger() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -19,10 +19,10 @@ fn tree(path: &Path) -> Owed {
 }
 
 #[test]
-fn what_the_dead_left_is_undone_in_reverse_and_the_living_are_spared() {
+fn sweep_undoes_ended_processes_in_reverse_and_spares_running_ones() {
     let (directory, dead, living) = ledger();
     let path = |name: &str| directory.path().join(name);
-    // A value in a tree is put back before the tree goes.
+    // A value in a tree is restored before the tree goes.
     Entry::write_in(&dead, 0, tree(&path("tree"))).unwrap();
     let file = path("tree/value");
     fs::write(&file, "ours").unwrap();
@@ -40,7 +40,7 @@ fn what_the_dead_left_is_undone_in_reverse_and_the_living_are_spared() {
 }
 
 #[test]
-fn what_a_process_left_that_was_just_killed_is_undone_by_the_first_sweep() {
+fn first_sweep_cleans_up_after_just_killed_process() {
     for round in 0..30 {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("owners")).unwrap();
@@ -55,7 +55,7 @@ fn what_a_process_left_that_was_just_killed_is_undone_by_the_first_sweep() {
 }
 
 #[test]
-fn a_torn_entry_is_dropped_and_what_cannot_be_undone_stays_written_down() {
+fn torn_entry_is_dropped_and_failed_clean_up_stays_recorded() {
     let (directory, dead, _) = ledger();
     fs::create_dir(&dead).unwrap();
     fs::write(dead.join("00000000"), "{\"kind\":\"tr").unwrap();
@@ -71,7 +71,7 @@ fn a_torn_entry_is_dropped_and_what_cannot_be_undone_stays_written_down() {
 }
 
 #[test]
-fn an_entry_of_a_newer_version_stays_and_a_path_that_cannot_be_written_is_an_error() {
+fn newer_entry_stays_and_unwritable_path_is_an_error() {
     use std::os::unix::ffi::OsStringExt;
     let (directory, dead, _) = ledger();
     fs::create_dir(&dead).unwrap();
@@ -84,7 +84,7 @@ fn an_entry_of_a_newer_version_stays_and_a_path_that_cannot_be_written_is_an_err
     assert!(!dead.join("00000001").exists());
 }
 
-/// A ledger of another boot with a setting and a tree, which were written before this boot or after it.
+/// A ledger of another boot with a setting and a tree, written before or after this boot.
 fn of_another_boot(parent: &Path, is_older: bool) -> (tempfile::TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir_in(parent).unwrap();
     let path = |name: &str| directory.path().join(name);
@@ -104,7 +104,7 @@ fn of_another_boot(parent: &Path, is_older: bool) -> (tempfile::TempDir, PathBuf
 }
 
 #[test]
-fn what_another_kernel_wrote_since_the_boot_stays() {
+fn entries_of_another_kernel_since_boot_stay() {
     for parent in [env!("CARGO_MANIFEST_DIR"), "/dev/shm"] {
         let (directory, ledger, tree) = of_another_boot(Path::new(parent), false);
         let found = sweep(&directory.path().join("owners"));
@@ -112,7 +112,7 @@ fn what_another_kernel_wrote_since_the_boot_stays() {
         assert!(found.len() == 2 && found.iter().all(untouched), "{found:?}");
         assert!(tree.exists() && fs::read_dir(ledger).unwrap().count() == 2);
     }
-    // In memory nothing is older than the boot, whatever its time says.
+    // In memory nothing is older than the boot, whatever its time stamp says.
     let (directory, _, tree) = of_another_boot(Path::new("/dev/shm"), true);
     sweep(&directory.path().join("owners"));
     assert!(tree.exists());

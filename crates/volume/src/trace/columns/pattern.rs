@@ -1,9 +1,9 @@
-//! Which column of a line is what.
+//! Patterns: the meaning of each column.
 
 use super::super::request::Operation;
 use senesce_core::text::visible_line;
 
-/// A column that is read once; the device may be in several.
+/// A column that is read once; the device may span several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     Time,
@@ -35,19 +35,19 @@ pub const FORMATS: [(&str, &str); 5] = [
 ];
 
 const FIO_IOLOG: &str = "fio-iolog";
-/// fio, iolog.c, `log_io_u`: versions 2 and 3. The first line tells which one it is.
+/// fio, iolog.c, `log_io_u`: versions 2 and 3. The first line names the version.
 const FIO_IOLOG_2: &str = "device op offset size";
 const FIO_IOLOG_3: &str = "time:us device op offset size";
 
-/// The columns of a line, the character between them, and their units.
+/// The columns of a line, the separator, and the units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     columns: Vec<Column>,
-    /// None: any blanks.
+    /// `None`: any blanks.
     separator: Option<char>,
     /// Nanoseconds or bytes, by field.
     units: [u64; FIELDS],
-    /// A log of fio that has not shown its version.
+    /// A log of fio whose version is not read yet.
     is_iolog: bool,
 }
 
@@ -92,8 +92,7 @@ impl Pattern {
             "-" if unit.is_none() => return Ok(Column::Other),
             _ => {
                 return Err(format!(
-                    "'{}' is no column; known are time:UNIT, device, op, offset[:UNIT], size[:UNIT], latency:UNIT and - \
-                     for any other",
+                    "'{}' is not a column; known are time:UNIT, device, op, offset[:UNIT], size[:UNIT], latency:UNIT and - for any other",
                     visible_line(word)
                 ));
             }
@@ -102,8 +101,8 @@ impl Pattern {
         let wanted = unit.or((units == sizes).then_some("bytes"));
         let wanted = wanted.ok_or_else(|| format!("{name} needs a unit: {name}:UNIT with one of {}", known()))?;
         let found = units.iter().find(|(unit, _)| *unit == wanted);
-        let (_, factor) =
-            found.ok_or_else(|| format!("'{}' is no unit of {name}; known are {}", visible_line(wanted), known()))?;
+        let (_, factor) = found
+            .ok_or_else(|| format!("'{}' is not a unit of {name}; known are {}", visible_line(wanted), known()))?;
         self.units[field as usize] = *factor;
         Ok(Column::One(field))
     }
@@ -112,7 +111,7 @@ impl Pattern {
         self.columns.contains(&Column::One(field))
     }
 
-    /// Whether the first line is a header and no request.
+    /// Whether the first line is a header.
     pub fn takes_header(&mut self, line: &str) -> Result<bool, String> {
         if self.is_iolog {
             let columns = match line {
@@ -149,10 +148,7 @@ impl Pattern {
         count.ok_or_else(|| format!("{} is '{}', which cannot be", name(field), visible_line(cell)))
     }
 
-    /// Nanoseconds of a time, without rounding.
-    ///
-    /// # Errors
-    /// For what is no number that is written with digits and at most one point.
+    /// Nanoseconds of a time, without rounding. Only digits and at most one point are accepted.
     pub fn time_ns(&self, cells: &Cells<'_>, field: Field) -> Result<u128, String> {
         let cell = cells.get(field)?;
         let unit = u128::from(self.units[field as usize]);
@@ -165,10 +161,10 @@ impl Pattern {
             let parts = if fraction.is_empty() { 0 } else { fraction.parse::<u128>().ok()? * unit };
             Some(whole.parse::<u128>().ok()? * unit + parts / 10u128.pow(fraction.len() as u32))
         };
-        read().ok_or_else(|| format!("{} is '{}', which is no time", name(field), visible_line(cell)))
+        read().ok_or_else(|| format!("{} is '{}', which is not a time", name(field), visible_line(cell)))
     }
 
-    /// Nanoseconds from issue to completion; none where the column is empty or absent.
+    /// Nanoseconds from issue to completion; `None` if the column is empty or absent.
     pub fn latency_ns(&self, cells: &Cells<'_>) -> Result<Option<u64>, String> {
         match cells.found[Field::Latency as usize] {
             None | Some("") => Ok(None),
@@ -197,12 +193,12 @@ pub struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// A cell that every request has.
+    /// A required cell.
     pub fn get(&self, field: Field) -> Result<&'a str, String> {
         self.found[field as usize].ok_or_else(|| format!("it ends before the column '{}'", name(field)))
     }
 
-    /// Its parts joined by points; control characters are written out.
+    /// Its parts joined by dots; control characters are escaped.
     pub fn device(&self) -> String {
         match self.device.is_empty() {
             true => "trace".into(),
@@ -211,7 +207,7 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The operation of a word; none for an action of a log that moves no data.
+/// The operation of a word; `None` for an action that moves no data.
 pub fn operation(word: &str) -> Result<Option<Operation>, String> {
     Ok(Some(match word.to_ascii_lowercase().as_str() {
         "r" | "read" | "rd" | "0" => Operation::Read,

@@ -1,4 +1,4 @@
-//! Lines as public traces have them.
+//! Lines in the formats of public traces.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn public_formats_are_read() {
 }
 
 #[test]
-fn a_line_that_is_no_request_is_refused_with_its_number() {
+fn invalid_line_is_refused_with_its_number() {
     for (line, word) in [
         ("128166372003061629,hm,0,Read,-1,32768,413", "offset is '-1'"),
         ("128166372003061629,hm,0,Read,0,NaN,413", "size is 'NaN'"),
@@ -44,7 +44,7 @@ fn a_line_that_is_no_request_is_refused_with_its_number() {
         ("1e9,hm,0,Read,0,512,413", "time is '1e9'"),
         ("1,hm,0,Read,0,512,-5", "latency is '-5'"),
         ("1,hm,0,Erase,0,512,5", "op is 'Erase'"),
-        ("1,hm,0,Read,18446744073709551615,512,5", "no device reaches"),
+        ("1,hm,0,Read,18446744073709551615,512,5", "no device is that large"),
         ("1,hm,0,Read,0,99999999999999,5", "more than a request"),
         ("1,hm,0,Read", "ends before the column 'offset'"),
         ("1,hm,0,\u{1b}[2J,0,512,5", "\\u001b[2J"),
@@ -57,7 +57,7 @@ fn a_line_that_is_no_request_is_refused_with_its_number() {
 }
 
 #[test]
-fn a_device_of_several_is_chosen() {
+fn one_of_several_devices_is_chosen() {
     let two = format!("{MSR}128166372003061630,hm,1,Read,512,512,9\n128166372003061631,hm,0,Read,0,512,9\n");
     assert!(read(&two, "msr", None).unwrap_err().contains("hm.0 (3 requests), hm.1 (1 requests)"));
     assert_eq!(read(&two, "msr", Some("hm.1")).unwrap().trace.len(), 1);
@@ -71,11 +71,11 @@ fn a_device_of_several_is_chosen() {
 fn a_pattern_names_known_columns_once_with_their_units() {
     for (pattern, word) in [
         ("time,op,offset,size", "needs a unit"),
-        ("time:h,op,offset,size", "no unit of time"),
+        ("time:h,op,offset,size", "not a unit of time"),
         ("op,offset", "no column 'size'"),
         ("op,op,offset,size", "twice"),
-        ("op,offset,length", "'length' is no column"),
-        ("", "no column"),
+        ("op,offset,length", "'length' is not a column"),
+        ("", "is not a column"),
     ] {
         assert!(Pattern::parse(pattern).unwrap_err().contains(word), "{pattern}");
     }
@@ -83,7 +83,7 @@ fn a_pattern_names_known_columns_once_with_their_units() {
 }
 
 #[test]
-fn parts_of_sectors_are_whole_sectors_with_a_caveat() {
+fn partial_sectors_are_rounded_with_a_caveat() {
     let found = read("R,100,512\n", "op,offset,size", None).unwrap();
     assert_eq!(found.trace.iter().map(|one| (one.sector, one.sectors)).collect::<Vec<_>>(), [(0, 2)]);
     assert!(found.caveats[0].contains("rounded to whole sectors"), "{:?}", found.caveats);

@@ -23,7 +23,7 @@ fn facts(path: &Path) -> (u64, String) {
 /// A device that was claimed while it was empty gets no file system once it holds something or is used.
 #[test]
 #[ignore = "needs loop devices"]
-fn a_device_is_looked_at_again_before_the_first_write() {
+fn device_is_checked_again_before_first_write() {
     let directory = temporary_directory();
     let path = image(directory.path(), "disk", &[]);
     let device = attach(&path);
@@ -69,7 +69,7 @@ fn in_memory(path: &Path) -> Result<senesce_volume::MountedTarget, TargetError> 
 /// The result of a run in memory does not replace a file that was not there when the guard looked.
 #[test]
 #[ignore = "needs loop devices"]
-fn a_file_that_took_the_name_of_an_image_in_memory_is_kept() {
+fn file_that_took_the_name_of_a_memory_image_is_kept() {
     let directory = temporary_directory();
     let path = directory.path().join("a.img");
     let target = in_memory(&path).unwrap();
@@ -114,7 +114,7 @@ fn an_image_is_used_by_its_descriptor() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_directory_gets_no_marker_where_files_are() {
+fn link_instead_of_directory_gets_no_marker() {
     let directory = temporary_directory();
     let (full, link) = (directory.path().join("full"), directory.path().join("link"));
     fs::create_dir(&full).unwrap();

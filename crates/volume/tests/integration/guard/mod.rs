@@ -240,7 +240,7 @@ fn images() {
 
 #[test]
 #[ignore = "needs swap files"]
-fn a_swap_file_is_refused_whatever_is_said() {
+fn swap_file_is_refused_despite_erase() {
     // Swap files cannot lie in memory.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("swap file");

@@ -45,7 +45,7 @@ fn situation(name: &'static str, target: PathBuf, answer: Answer, said: &'static
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_another_process_writes_is_refused() {
+fn target_open_for_writing_elsewhere_is_refused() {
     let directory = temporary_directory();
     let device = attach(&image(directory.path(), "device", &[]));
     let target = device.path().to_path_buf();
@@ -65,7 +65,7 @@ fn what_another_process_writes_is_refused() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn mounts_that_cannot_be_seen_are_found_by_the_kernel() {
+fn exclusive_open_finds_invisible_mounts() {
     let directory = temporary_directory();
     let make = |name: &str| {
         let device = attach(&image(directory.path(), name, &[]));

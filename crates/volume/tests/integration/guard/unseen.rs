@@ -116,7 +116,7 @@ fn data_between_the_samples_of_a_loop_device_are_found() {
 }
 
 #[test]
-fn a_word_that_names_something_else_is_refused_also_where_nothing_is_lost() {
+fn erase_of_another_target_is_refused_even_if_empty() {
     let directory = temporary_directory();
     let at = |name: &str| -> PathBuf { directory.path().join(name) };
     let empty = image(directory.path(), "empty", &[]);

@@ -300,7 +300,7 @@ fn table(sources: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 #[ignore = "needs root, loop devices"]
-fn a_lost_witness_gives_nothing_away() {
+fn lost_witness_never_allows_a_write() {
     let few: Vec<_> = SOURCES.into_iter().filter(|(source, _)| FEW.contains(source)).collect();
     assert_eq!(table(&few).len(), FEW.len());
 }
