@@ -1,4 +1,4 @@
-//! Which directory scheme fits a volume: the occupancy law turned into advice.
+//! Advice on directory schemes from the occupancy law.
 
 use crate::error::{StoreError, io};
 use crate::occupancy::{self, DirectoryFormat, FreeSpace, Limit, Prediction};
@@ -14,22 +14,20 @@ use std::path::Path;
 pub struct Volume {
     /// File system.
     pub file_system: String,
-    /// Size in bytes.
     pub size: u64,
-    /// What it offers.
     #[serde(rename = "room")]
     pub free: FreeSpace,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub source: String,
 }
 
-/// The names of the file systems whose default layout is known.
+/// File systems with a known default layout.
 pub fn file_systems() -> impl Iterator<Item = &'static str> {
     FileSystem::ALL.into_iter().filter(|known| known.entry().offered.is_some()).map(FileSystem::name)
 }
 
 impl Volume {
-    /// What `mkfs` with its defaults would make of `size` bytes. `None`: that is not known of the file system.
+    /// The layout that `mkfs` creates by default on `size` bytes. `None`: unknown for this file system.
     pub fn planned(file_system: &str, size: Bytes) -> Option<Self> {
         let known: FileSystem = file_system.parse().ok()?;
         let entry = known.entry();
@@ -45,8 +43,8 @@ impl Volume {
         Some(Self { file_system: file_system.into(), size: size.0, free, source: entry.offered_source.into() })
     }
 
-    /// The smallest volume of 2^n bytes on which `count` objects fit under some scheme. `None`: the file system is not known
-    /// here, or no volume is large enough.
+    /// The smallest volume of 2^n bytes that holds `count` objects under some scheme. `None`: unknown file system, or no volume
+    /// is large enough.
     pub fn least(file_system: &str, count: u64, object_bytes: u64) -> Option<Self> {
         let mut volumes = (20..63).filter_map(|power| Self::planned(file_system, Bytes(1 << power)));
         let volume = volumes.find(|volume| recommend(volume.clone(), count, object_bytes).recommended.is_some())?;
@@ -54,23 +52,24 @@ impl Volume {
         Some(Self { source, ..volume })
     }
 
-    /// What the file system mounted at `path` offers now.
+    /// Current free space of the file system mounted at `path`.
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
-        let found = rustix::fs::statvfs(path).map_err(io("ask for the space of", path))?;
+        let found = rustix::fs::statvfs(path).map_err(io("determine the space of", path))?;
         let (file_system, free) = free_space_of(path, &found)?;
         let source = format!("statvfs of {}", path.display());
         Ok(Self { file_system: file_system.into(), size: found.f_blocks * found.f_frsize, free, source })
     }
 }
 
-/// Bytes that the last chunks of metadata of Btrfs leave unused, kept twice: an eighth of small volumes (measured on 256 MiB and 2 GiB).
+/// Bytes that the last metadata chunks of Btrfs leave unused, stored twice: an eighth of small volumes (measured on 256 MiB and 2
+/// GiB).
 fn unused_by_chunks(size: u64) -> u64 {
     (size / 8).min((512 << 20) + size / 32) + (24 << 20)
 }
 
-/// What the file system mounted at `path` is, and offers now.
+/// Name and current free space of the file system mounted at `path`.
 pub(crate) fn free_space_of(path: &Path, found: &StatVfs) -> Result<(&'static str, FreeSpace), StoreError> {
-    let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?.f_type as u64;
+    let kind = rustix::fs::statfs(path).map_err(io("determine the file system of", path))?.f_type as u64;
     let known = FileSystem::by_statfs_magic(kind);
     let free = FreeSpace {
         inodes: (found.f_files > 0).then_some(found.f_favail),
@@ -83,54 +82,50 @@ pub(crate) fn free_space_of(path: &Path, found: &StatVfs) -> Result<(&'static st
     Ok((known.map_or(if kind == TMPFS_MAGIC { "tmpfs" } else { "unknown" }, FileSystem::name), free))
 }
 
-/// What one scheme comes to.
+/// Evaluation of one scheme.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// The scheme.
     pub scheme: Scheme,
-    /// Whether the wanted number of objects fits.
+    /// Whether the requested number of objects fits.
     pub fits: bool,
-    /// Directories that the wanted objects make.
     pub directories: u64,
-    /// Inodes that they need.
+    /// For the requested objects.
     pub inodes_needed: u64,
-    /// Bytes that they need.
+    /// For the requested objects.
     pub bytes_needed: u64,
-    /// Objects in one of the lowest directories.
+    /// Objects per lowest-level directory.
     pub entries_per_directory: f64,
-    /// How many objects fit, and what ends them.
+    /// Maximum number of objects, and the limit.
     pub most: Prediction,
-    /// Why it is not to be chosen although it fits.
+    /// Why it should not be chosen although it fits.
     pub concern: Option<String>,
 }
 
-/// Advice on all schemes and the choice.
+/// Evaluation of all schemes, and the choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recommendation {
-    /// The volume.
     pub volume: Volume,
-    /// Objects to be stored.
     pub count: u64,
     /// Bytes of each.
     pub object_bytes: u64,
-    /// The schemes, fewest directories first.
+    /// Fewest directories first.
     pub schemes: Vec<Advice>,
-    /// The scheme to choose; `None` when no loose scheme fits.
+    /// `None` if no loose scheme fits.
     pub recommended: Option<Scheme>,
-    /// Bytes that the same objects need in pack files, which take no inodes worth counting.
+    /// Bytes of the same objects in pack files, which need few inodes.
     pub packed_bytes: u64,
-    /// Whether they fit that way.
+    /// Whether they fit in pack files.
     pub packed_fits: bool,
 }
 
-/// More entries in one directory make listing it, and on some file systems changing it, slow.
+/// With more entries, listing a directory is slow, and on some file systems changing it.
 const COMFORTABLE_ENTRIES: f64 = 10_000.0;
 
-/// Bytes of a packed object beside its own: record header and index entry.
+/// Overhead of a packed object: record header and index entry.
 const PACK_OVERHEAD: u64 = 84;
 
-/// Looks at every scheme that a store may want. Chosen is the one with the fewest directories of those that fit and keep
-/// directories at a comfortable size; if none is comfortable, of those that fit.
+/// Evaluates all relevant schemes. Chooses the one with the fewest directories of those that fit with directories of moderate
+/// size, otherwise of those that fit.
 pub fn recommend(volume: Volume, count: u64, object_bytes: u64) -> Recommendation {
     let pairs = [(0, 0), (1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (1, 4)];
     let schemes = pairs.iter().filter_map(|(digits, depth)| Scheme::new(*digits, *depth).ok());
@@ -172,7 +167,7 @@ fn advise(volume: &Volume, scheme: Scheme, count: u64, object_bytes: u64) -> Adv
 }
 
 impl Advice {
-    /// `fits`, or what runs out first.
+    /// `fits`, or the resource that runs out first.
     pub fn text(&self) -> String {
         match (self.fits, &self.concern, self.most.ended_by) {
             (true, None, _) => "fits".into(),
@@ -189,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_partition_takes_gits_scheme_and_not_two_levels() {
+    fn published_partition_gets_gits_scheme() {
         let volume = Volume::planned("ext4", Bytes::mib(100)).unwrap();
         let inodes = volume.free.inodes.unwrap();
         assert!((25_500..25_700).contains(&inodes), "{inodes}");
@@ -200,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn many_objects_get_more_directories_and_too_many_none() {
+    fn many_objects_get_more_directories_and_too_many_no_scheme() {
         let volume = || Volume::planned("xfs", Bytes::gib(100)).unwrap();
         assert_eq!(recommend(volume(), 1_000_000, 4096).recommended.unwrap().to_string(), "2x1");
         assert_eq!(recommend(volume(), 9_000_000, 4096).recommended.unwrap().to_string(), "3x1");
@@ -220,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn a_planned_xfs_offers_what_mkfs_leaves() {
+    fn planned_xfs_matches_mkfs() {
         // mkfs.xfs 6.1 on 600 MiB: 128,514 blocks are free.
         let planned = Volume::planned("xfs", Bytes::mib(600)).unwrap().free.bytes as f64 / (128_514.0 * 4096.0);
         assert!((planned - 1.0).abs() < 0.01, "{planned}");
     }
 
     #[test]
-    fn small_volumes_offer_what_measured_fills_took() {
+    fn small_volumes_match_measured_fills() {
         // mkfs.ext4 of 100 MiB, filled by a user with objects of 4 KiB.
         for (scheme, files) in [("0x0", 20_439.0), ("1x1", 20_431.0), ("2x1", 20_323.0)] {
             let volume = Volume::planned("ext4", Bytes::mib(100)).unwrap();
@@ -237,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_smaller_than_one_object_takes_none() {
+    fn volume_smaller_than_one_object_holds_none() {
         let found = recommend(Volume::planned("ext4", Bytes(1024)).unwrap(), 1, 4096);
         assert_eq!(found.recommended, None);
         assert_eq!(found.schemes[0].most.files, 0);

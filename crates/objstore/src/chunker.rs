@@ -1,4 +1,4 @@
-//! Where a stream of bytes is cut into chunks.
+//! Splits streams into chunks.
 
 pub mod fast_cdc;
 pub mod fixed;
@@ -12,23 +12,23 @@ pub use fixed::Fixed;
 pub use rolling_sum::RollingSum;
 pub use spec::{ChunkerError, ChunkerSpec};
 
-/// Cuts a stream. State may reach over cuts, so one value serves one stream.
+/// Splits one stream; state may persist across cuts.
 pub trait Chunker: Send {
-    /// The length of the next chunk, or `None` when more bytes are needed to know.
+    /// Returns the length of the next chunk, or `None` if more bytes are needed.
     ///
-    /// `pending` holds the bytes since the last cut and, between two cuts, only ever grows. With `at_end` no more bytes
-    /// follow, and any pending bytes are a chunk. Never returns `Some(0)`.
+    /// `pending` holds the bytes since the last cut and only grows between two cuts. With `at_end` no more bytes follow, and any
+    /// pending bytes are a chunk. Never returns `Some(0)`.
     fn cut(&mut self, pending: &[u8], at_end: bool) -> Option<usize>;
 
-    /// How the chunker cuts zeros, between two cuts: the next `length` bytes are zeros, and this many chunks of this many bytes come
-    /// first. `None` when that needs [`cut`](Self::cut).
+    /// Called between two cuts if the next `length` bytes are zeros: returns how many chunks of which size come first. `None`:
+    /// use [`cut`](Self::cut).
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZeroChunks {
     pub bytes: usize,
-    /// How many, at least 1.
+    /// At least 1.
     pub count: u64,
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cuts runs of bytes, taking the short way through zeros where there is one.
+    /// Splits runs of bytes, using the shortcut for zeros if there is one.
     fn lengths_by_runs(spec: &ChunkerSpec, data: &[u8]) -> Vec<usize> {
         let mut chunker = spec.build();
         let (mut lengths, mut rest) = (Vec::new(), data);
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn zeros_are_cut_as_any_bytes(
+        fn zeros_are_cut_like_other_bytes(
             parts in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..3000), 0usize..40_000), 1..5),
             kind in 0usize..6,
         ) {

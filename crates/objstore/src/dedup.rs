@@ -1,4 +1,4 @@
-//! How much of a version history a chunker finds again.
+//! Measures the deduplication of a version history by a chunker.
 
 use crate::chunker::ChunkerSpec;
 use crate::object_id::{HashAlgorithm, ObjectId};
@@ -6,7 +6,7 @@ use senesce_sys::clock::thread_cpu_time;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// Counts over all versions seen so far.
+/// Counts over all versions so far.
 #[derive(Debug)]
 pub struct Deduplicator {
     spec: ChunkerSpec,
@@ -14,18 +14,18 @@ pub struct Deduplicator {
     totals: Totals,
 }
 
-/// What a chunker made of a history.
+/// Result of a chunker on a history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Bytes of all files of all versions.
     pub bytes: u64,
-    /// Bytes of the chunks that are kept.
+    /// Bytes of unique chunks.
     pub unique_bytes: u64,
     /// Chunks in all versions.
     pub chunks: u64,
-    /// Chunks that are kept.
+    /// Number of unique chunks.
     pub unique_chunks: u64,
-    /// CPU time of cutting alone.
+    /// CPU time of chunking only.
     pub cutting_seconds: f64,
 }
 
@@ -57,7 +57,7 @@ impl Deduplicator {
 }
 
 impl Totals {
-    /// Bytes of all versions over bytes kept.
+    /// Bytes of all versions over unique bytes.
     pub fn ratio(&self) -> f64 {
         self.bytes as f64 / self.unique_bytes.max(1) as f64
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_copy_costs_nothing_and_an_inserted_byte_little() {
+    fn copy_costs_nothing_and_an_inserted_byte_little() {
         let mut data = vec![0; 300_000];
         crate::chunker::study::XorShift::study().fill(&mut data);
         for (spec, most_kept) in [("fastcdc:4K", 1.1), ("fixed:4K", 2.01)] {

@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of stores.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
@@ -8,39 +8,36 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// The directory is no store and not empty.
+    /// The directory is neither a store nor empty.
     #[error("{0} is not empty and not an object store; choose a new or empty directory for the store")]
     Foreign(PathBuf),
-    #[error("{path} is not an object store ({problem}); `senesce objects commit STORE DIR` makes one")]
+    #[error("{path} is not an object store ({problem}); create one with `senesce objects commit STORE DIR`")]
     NotAStore { path: PathBuf, problem: String },
     #[error(
-        "the store {path} has format {found}, this program knows format {known}; commit its files into a new store"
+        "the store {path} has format {found}, but this program supports format {known}; commit its files into a new store"
     )]
     OtherFormat { path: PathBuf, found: u32, known: u32 },
     #[error("the store {path} is damaged: {problem}; restore it from a copy, or commit into a new store")]
     Damaged { path: PathBuf, problem: String },
-    #[error("the store {path} uses {found}, not {wanted}; leave the option out, or make another store")]
+    #[error("the store {path} uses {found}, not {wanted}; omit the option, or create another store")]
     OtherSettings { path: PathBuf, found: String, wanted: String },
     #[error("another process is committing to {0}; wait for it to end")]
     InUse(PathBuf),
-    #[error("{0} is not a directory that can be read; name the directory to commit")]
+    #[error("{0} is not a readable directory; name the directory to commit")]
     NoSource(PathBuf),
-    /// The directory to check out into holds things.
+    /// The destination directory is not empty.
     #[error("{0} is not empty; check out into a new or empty directory")]
     DestinationNotEmpty(PathBuf),
     #[error("{path} has no snapshot {number}; it has {known}")]
     NoSnapshot { path: PathBuf, number: u64, known: String },
-    /// What a command of another program must not leave behind could not be written down.
+    /// The cleanup of another program's command could not be registered.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
-    /// What should be a directory is none.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The run was asked to stop.
-    #[error("interrupted; the store holds the snapshots made before, nothing of this one")]
+    #[error("interrupted; the store keeps all earlier snapshots, and nothing of this one")]
     Interrupted,
 }
 
@@ -53,7 +50,7 @@ impl StoreError {
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(28) => "free some space or some inodes there (`senesce objects advise` tells how many a store needs)",
+        Some(28) => "free some space or some inodes there (`senesce objects advise` shows how many a store needs)",
         Some(13) => "check the permissions",
         Some(24) => "raise the limit of open files (ulimit -n)",
         _ => "",
@@ -78,7 +75,7 @@ impl Classify for StoreError {
     }
 }
 
-/// Turns an I/O error into ours: `file.read(..).map_err(io("read", path))`.
+/// For `map_err`: `file.read(..).map_err(io("read", path))`.
 pub(crate) fn io<E: Into<io::Error>>(operation: &'static str, path: &Path) -> impl FnOnce(E) -> StoreError + use<E> {
     let path = path.to_path_buf();
     move |source| {

@@ -1,5 +1,4 @@
-//! Fills a file system with objects under a directory scheme until it is full, as `filesystem_limit_micro.py` of the DMV
-//! study did.
+//! Fills a file system with objects under a directory scheme, as `filesystem_limit_micro.py` of the DMV study.
 
 use crate::error::{StoreError, io};
 use crate::occupancy::{FreeSpace, Limit};
@@ -18,48 +17,48 @@ use std::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// Time of open, write and close of the file alone, without the directories made before.
+    /// Time of open, write and close of the file, without creating directories.
     pub write_ns: u64,
-    /// Time of the whole object: the directories made for it, and the file.
+    /// Time of the whole object: directories and file.
     pub put_ns: u64,
     pub entries: u64,
-    /// Directories so far, the root of the objects included.
+    /// Directories so far, including the root of the objects.
     pub directories: u64,
     /// Bytes free afterwards for an unprivileged user (statvfs).
     pub bytes_free: u64,
     pub inodes_free: u64,
 }
 
-/// How a fill ended.
+/// Result of a fill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Full {
-    /// Objects written whole.
+    /// Complete objects.
     pub files: u64,
-    /// Directories made, the root of the objects included.
+    /// Directories created, including the root of the objects.
     pub directories: u64,
     /// Bytes not free at the end.
     pub bytes_used: u64,
     /// Bytes of the file system.
     pub bytes_total: u64,
-    /// Inodes not free at the end; 0 where the file system does not count them.
+    /// Inodes not free at the end; 0 if the file system does not count them.
     pub inodes_used: u64,
     /// Inodes of the file system.
     pub inodes_total: u64,
-    /// What ran out. `None`: the number of objects that was asked for was reached.
+    /// Exhausted resource. `None`: the requested number of objects was reached.
     pub ended_by: Option<Limit>,
     /// The call that failed: `mkdir`, `open` or `write`.
     pub failed_call: String,
-    /// What the file system offered before the first object.
+    /// Free space before the first object.
     #[serde(rename = "room")]
     pub free: FreeSpace,
     /// Wall-clock time.
     pub seconds: f64,
 }
 
-/// Writes objects of `object_bytes` below `root`/objects until the file system is full or `most` are written; `seen` is told of
-/// every one and may end the fill with `false`.
+/// Writes objects of `object_bytes` below `root`/objects until the file system is full or `most` are written; calls `seen` for
+/// each, which returns `false` to stop.
 ///
-/// The names are the SHA-1 of 200 random bytes, the content is random; nothing is synced, as in the study.
+/// Names are the SHA-1 of 200 random bytes, the content is random; nothing is synced, as in the study.
 pub fn fill(
     root: &ClaimedDirectory,
     scheme: Scheme,
@@ -152,7 +151,7 @@ impl Filler {
         Ok(Put::Written { write_ns, entries: *entries })
     }
 
-    /// Makes the missing directories of `name`, outermost first; `false` when the file system is full.
+    /// Creates the missing directories of `name`, outermost first; `false` if the file system is full.
     fn make_levels(&mut self, name: &str) -> Result<bool, StoreError> {
         let mut path = String::new();
         for part in self.scheme.split(name).0 {
@@ -199,7 +198,7 @@ struct Space {
 }
 
 fn space(path: &Path) -> Result<Space, StoreError> {
-    let found = rustix::fs::statvfs(path).map_err(io("ask for the space of", path))?;
+    let found = rustix::fs::statvfs(path).map_err(io("determine the space of", path))?;
     let (_, free) = crate::advise::free_space_of(path, &found)?;
     Ok(Space { free, bytes_total: found.f_blocks * found.f_frsize, inodes_total: found.f_files })
 }

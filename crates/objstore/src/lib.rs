@@ -1,5 +1,5 @@
-//! Content-addressed object stores on file systems: chunkers, directory schemes, loose and packed stores, and the law
-//! that says when a scheme runs a file system out of inodes.
+//! Content-addressed object stores: chunkers, directory schemes, loose and packed stores, and the occupancy law, which predicts
+//! when a scheme runs a file system out of inodes.
 
 pub mod advise;
 pub mod chunker;

@@ -5,11 +5,11 @@ use sha1::{Digest, Sha1};
 use std::fmt;
 use std::str::FromStr;
 
-/// The hash that names objects.
+/// Hash that names objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HashAlgorithm {
-    /// SHA-1, 20 bytes, as in git and the DMV study. Not safe against content made to collide.
+    /// SHA-1, 20 bytes, as in git and the DMV study. Not collision-resistant.
     Sha1,
     /// BLAKE3, 32 bytes.
     Blake3,
@@ -46,7 +46,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// A name of at most 32 bytes; more are cut off.
+    /// At most 32 bytes; the rest is ignored.
     pub(crate) fn new(name: &[u8]) -> Self {
         let length = name.len().min(32);
         let mut bytes = [0; 32];
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_known_hashes() {
+    fn names_match_known_hashes() {
         assert_eq!(HashAlgorithm::Sha1.name(b"").hex(), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
         assert!(HashAlgorithm::Blake3.name(b"").hex().starts_with("af1349b9f5f9a1a6"));
         let id = HashAlgorithm::Blake3.name(b"x");

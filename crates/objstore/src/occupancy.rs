@@ -1,35 +1,35 @@
-//! How many objects a file system takes under a directory scheme.
+//! Predicts how many objects a file system holds under a directory scheme.
 //!
-//! Names are uniform, so `f` objects touch `N (1 - (1 - 1/N)^f)` of `N` possible directories (the occupancy of balls in
-//! urns). Every directory costs an inode as every object does; whichever of inodes and bytes runs out first ends the fill.
+//! Names are uniform, so `f` objects touch `N (1 - (1 - 1/N)^f)` of `N` possible directories (the occupancy of balls in urns).
+//! Every directory and every object costs an inode; either inodes or bytes run out first.
 
 use crate::scheme::Scheme;
 pub use senesce_volume::file_system::DirectoryFormat;
 use serde::{Deserialize, Serialize};
 
-/// What a file system offers to objects, before the first is written.
+/// Free space for objects, before the first is written.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FreeSpace {
-    /// Inodes free for objects and directories; `None` where the file system makes inodes as needed.
+    /// Free inodes; `None` if the file system creates inodes on demand.
     pub inodes: Option<u64>,
     /// Bytes free for data.
     pub bytes: u64,
-    /// Size of a block: the unit in which files and directories grow.
+    /// Block size, the unit in which files and directories grow.
     pub block_bytes: u64,
-    /// Bytes taken from the free bytes by every new inode (0 where inodes are set aside by mkfs).
+    /// Bytes of free space used by every new inode (0 if mkfs allocates inodes).
     pub inode_bytes: u64,
-    /// How directories take bytes.
+    /// Space used by directories.
     #[serde(default)]
     pub directories: DirectoryFormat,
 }
 
-/// What ends a fill.
+/// Resource that limits a fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// No inode was free.
+    /// No free inode.
     Inodes,
-    /// No block was free.
+    /// No free block.
     Bytes,
 }
 
@@ -43,19 +43,19 @@ impl Limit {
     }
 }
 
-/// What a fill comes to.
+/// Result of a fill.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// Objects when full.
     pub files: u64,
-    /// Directories when full, with the root of the objects.
+    /// Directories when full, including the root of the objects.
     pub directories: u64,
-    /// What ends it.
+    /// Limiting resource.
     pub ended_by: Limit,
 }
 
-/// Expected directories of level `level` that `files` objects touch. With `expm1` and `ln_1p`, because `1 - 1/N` rounds to
-/// 1 in plain doubles from 16^14 on.
+/// Expected directories of level `level` that `files` objects touch. Uses `expm1` and `ln_1p`, because `1 - 1/N` rounds to 1 in
+/// doubles from 16^14 on.
 pub fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
     let possible = scheme.directories_at(level);
     if possible <= 1.0 {
@@ -64,18 +64,17 @@ pub fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
     -possible * (files * (-1.0 / possible).ln_1p()).exp_m1()
 }
 
-/// Expected directories under the objects' root that `files` objects make.
+/// Expected directories below the objects' root for `files` objects.
 pub fn directories(scheme: Scheme, files: f64) -> f64 {
     (1..=scheme.depth()).map(|level| directories_at(scheme, level, files)).sum()
 }
 
-/// Inodes that `files` objects need, with their directories and the objects' root.
+/// Inodes for `files` objects, including directories and the objects' root.
 pub fn inodes_needed(scheme: Scheme, files: f64) -> f64 {
     files + 1.0 + directories(scheme, files)
 }
 
-/// Bytes that `files` objects of `object_bytes` need: their blocks, their inodes where those come from the free bytes, and
-/// the blocks of the directories.
+/// Bytes for `files` objects of `object_bytes`: their blocks, their inodes if those use free space, and blocks of directories.
 pub fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, files: f64) -> f64 {
     let block = free.block_bytes as f64;
     let data = files * object_bytes.div_ceil(free.block_bytes) as f64 * block;
@@ -99,25 +98,26 @@ pub fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, files: 
     data + directory_blocks * block + inodes_needed(scheme, files) * free.inode_bytes as f64
 }
 
-/// Blocks of one directory with `entries` names of `digits` bytes. An estimate: entries of 8 bytes + name, leaf blocks three
-/// quarters full (what splitting in halves leaves on average), one index block once there is more than one leaf.
+/// Estimated blocks of one directory with `entries` names of `digits` bytes: entries of 8 bytes + name, leaf blocks three
+/// quarters full (the average after splitting in halves), one index block if there is more than one leaf.
 fn directory_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     let entry = f64::from((8 + digits).next_multiple_of(4));
     let usable = block - 36.0; // `.`, `..` and the checksum tail
     if entries * entry <= usable { 1.0 } else { 1.0 + entries * entry / (0.75 * usable) }
 }
 
-/// Bytes of Btrfs items, kept twice, for an entry of a directory beyond its inode's, and for a character of its name, which stands in
+/// Bytes of Btrfs items, stored twice, for a directory entry beyond its inode, and per character of its name, which occurs in
 /// three items of which one is hashed (measured: 1,318 bytes for a file with a name of 38 characters, 1,030 for a directory).
 const ENTRY_ITEMS: f64 = 310.0;
 const NAME_ITEMS: f64 = 6.7;
 
-/// Bytes for entries in an XFS inode of 512 bytes that keeps space for security labels, as kernels with such a module make them
-/// (fs/xfs/libxfs/xfs_attr_leaf.c: xfs_default_attroffset, 4 + 12 * 16). Without, it is 336.
+/// Bytes for entries in an XFS inode of 512 bytes that reserves space for security labels, as kernels with such a module do
+/// (fs/xfs/libxfs/xfs_attr_leaf.c: xfs_default_attroffset, 4 + 12 * 16). Otherwise 336.
 const XFS_INLINE_BYTES: f64 = 196.0;
 
-/// Blocks of an XFS directory of format 3 (fs/xfs/libxfs/xfs_da_format.h): entries in the inode as long as they fit; then one block
-/// with its leaf entries; then blocks of data that are filled one after the other, and hashed leaves, which are three quarters full.
+/// Blocks of an XFS directory of format 3 (fs/xfs/libxfs/xfs_da_format.h). Entries are in the inode while they fit. Then one
+/// block holds them with their leaf entries. Then there are sequentially filled data blocks and hashed leaves, which are three
+/// quarters full.
 fn xfs_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     let digits = f64::from(digits);
     if 6.0 + entries * (digits + 8.0) <= XFS_INLINE_BYTES {
@@ -131,12 +131,11 @@ fn xfs_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     }
     let data = (entries / ((block - 64.0) / entry).floor()).ceil();
     let leaf = entries * 8.0 / (block - 64.0);
-    // One leaf, or many with a node above them and a block that tells where there is space.
+    // One leaf, or several with a node above them and a block for free space.
     data + if leaf <= 1.0 { 1.0 } else { leaf / 0.75 + 2.0 }
 }
 
-/// Mean of `blocks` over a number of entries that is Poisson distributed around `mean`, as it is under uniform names; of a large
-/// mean, at the mean.
+/// Mean of `blocks` over a Poisson distributed number of entries, as with uniform names; for a large mean, the value at the mean.
 fn expected(mean: f64, blocks: impl Fn(f64) -> f64) -> f64 {
     if mean > 500.0 {
         return blocks(mean);
@@ -150,7 +149,7 @@ fn expected(mean: f64, blocks: impl Fn(f64) -> f64) -> f64 {
     sum
 }
 
-/// Objects of `object_bytes` that fit, and what ends the fill.
+/// Maximum number of objects of `object_bytes`, and the limiting resource.
 pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Prediction {
     let by_inodes = free.inodes.map(|inodes| greatest(|files| inodes_needed(scheme, files) <= inodes as f64));
     let by_bytes = greatest(|files| bytes_needed(scheme, free, object_bytes, files) <= free.bytes as f64);
@@ -162,7 +161,7 @@ pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Predictio
     Prediction { files, directories, ended_by }
 }
 
-/// The greatest whole number for which `fits` holds, `fits` being true up to some point; 0 if it never is.
+/// The largest integer for which `fits` holds, `fits` being true up to some point; 0 if it never is.
 fn greatest(fits: impl Fn(f64) -> bool) -> u64 {
     let (mut low, mut high) = (0u64, 1u64);
     while high < 1 << 52 && fits(high as f64) {
@@ -176,14 +175,14 @@ fn greatest(fits: impl Fn(f64) -> bool) -> u64 {
     low
 }
 
-/// The formula of the study's thesis: every directory that could exist is counted as existing, so that
-/// `files = inodes - (sum of 16^(h k))`. Negative for most schemes, which is its error.
+/// The formula of the study's thesis, which assumes that every possible directory exists: `files = inodes - (sum of 16^(h k))`.
+/// It is wrong: negative for most schemes.
 pub fn naive_files(scheme: Scheme, inodes: u64) -> f64 {
     inodes as f64 - (1..=scheme.depth()).map(|level| scheme.directories_at(level)).sum::<f64>()
 }
 
-/// Entries beyond which an ext4 directory without the feature `large_dir` is full: two levels of index blocks with 8-byte
-/// entries (fs/ext4/namei.c), leaves three quarters full.
+/// Number of entries at which an ext4 directory without `large_dir` is full: two levels of index blocks with 8-byte entries
+/// (fs/ext4/namei.c), leaves three quarters full.
 pub fn ext4_directory_limit(block_bytes: u64, name_bytes: u64) -> u64 {
     let leaves = ((block_bytes - 32) / 8) * ((block_bytes - 16) / 8);
     let per_leaf = (block_bytes - 12) as f64 * 0.75 / (8 + name_bytes).next_multiple_of(4) as f64;
@@ -196,7 +195,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// 12 inodes are not for objects: 10 reserved by ext4, lost+found and the study's own directory.
+    /// 12 inodes are unavailable: 10 reserved by ext4, lost+found and the study's own directory.
     const PUBLISHED_SPACE: FreeSpace = FreeSpace {
         inodes: Some(25_688 - 12),
         bytes: u64::MAX >> 8,
@@ -206,7 +205,7 @@ mod tests {
     };
 
     #[test]
-    fn the_law_fits_every_published_run() {
+    fn law_matches_every_published_run() {
         let mut errors = Vec::new();
         for line in include_str!("../data/dmv/dirlayout.csv").lines().filter(|line| line.starts_with("murphy")) {
             let fields: Vec<&str> = line.split(',').collect();
@@ -220,9 +219,9 @@ mod tests {
         assert!(errors.iter().sum::<f64>() / 130.0 < 0.0007);
     }
 
-    /// Linux 6.18 and mkfs.btrfs 6.2 on 256 MiB: metadata of 26.22 and 33.22 MiB were used, kept twice.
+    /// Linux 6.18 and mkfs.btrfs 6.2 on 256 MiB: metadata of 26.22 and 33.22 MiB were used, stored twice.
     #[test]
-    fn items_of_btrfs_take_what_was_measured() {
+    fn btrfs_items_match_measurements() {
         let free = FreeSpace {
             inodes: None,
             bytes: u64::MAX >> 8,
@@ -239,7 +238,7 @@ mod tests {
 
     /// Linux 6.18 and mkfs.xfs 6.1 on 600 MiB: 128,514 blocks free; objects of 4 KiB until it was full.
     #[test]
-    fn the_law_fits_xfs() {
+    fn law_matches_xfs() {
         let free = FreeSpace {
             inodes: Some(307_196),
             bytes: 128_514 * 4096,
@@ -257,24 +256,24 @@ mod tests {
     }
 
     #[test]
-    fn directories_of_xfs_grow_out_of_their_inodes() {
+    fn xfs_directories_outgrow_their_inodes() {
         // Counted on that file system: directories with up to four names of 36 bytes had no block, those with five had one.
         assert_eq!((xfs_blocks(4.0, 36, 4096.0), xfs_blocks(5.0, 36, 4096.0)), (0.0, 1.0));
         assert!(xfs_blocks(100.0, 36, 4096.0) > 1.0);
-        // A mean of uniform names, and one too large to be summed up.
+        // A mean of uniform names, and one too large for the sum.
         assert!((expected(3.0, |entries| entries) - 3.0).abs() < 1e-9);
         assert_eq!(expected(1e6, |entries| entries), 1e6);
     }
 
     #[test]
-    fn the_naive_formula_fails_where_the_study_says_it_holds() {
+    fn naive_formula_contradicts_the_study() {
         let scheme = "2x2".parse().unwrap();
         assert_eq!(naive_files(scheme, 25_688), 25_688.0 - 256.0 - 65_536.0);
     }
 
-    /// Simulates the urns themselves.
+    /// Simulates the urns.
     #[test]
-    fn the_law_agrees_with_thrown_balls() {
+    fn law_matches_simulated_urns() {
         use rand::RngExt;
         let mut random = senesce_core::Seed(1).stream("objstore/occupancy-test");
         let scheme: Scheme = "1x4".parse().unwrap();
@@ -291,7 +290,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_prediction_fits_and_one_more_does_not(digits in 1u32..7, depth in 1u32..6, inodes in 20u64..1 << 30) {
+        fn predicted_objects_fit_and_one_more_does_not(digits in 1u32..7, depth in 1u32..6, inodes in 20u64..1 << 30) {
             let scheme = Scheme::new(digits, depth).unwrap();
             let free = FreeSpace { inodes: Some(inodes), ..PUBLISHED_SPACE };
             let files = predict(scheme, &free, 4096).files as f64;

@@ -1,11 +1,11 @@
-//! Directory schemes: how the hexadecimal name of an object becomes a path.
+//! Directory schemes: map the hexadecimal name of an object to a path.
 
 use senesce_core::failure::{Classify, ExitCode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// `digits` hexadecimal digits per level of directories, `depth` levels: git's is 2x1, flat is 0x0.
+/// `digits` hexadecimal digits per directory level, `depth` levels: git's is 2x1, flat is 0x0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Scheme {
@@ -15,7 +15,7 @@ pub struct Scheme {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
-    #[error("'{0}' is not a directory scheme: write DIGITSxDEPTH, for example 2x1, or 0x0 for none")]
+    #[error("'{0}' is not a directory scheme: use DIGITSxDEPTH, for example 2x1, or 0x0 for none")]
     Form(String),
     #[error("directory scheme {0}x{1}: digits and depth are both zero (flat) or both at least 1")]
     HalfZero(u32, u32),
@@ -29,14 +29,14 @@ impl Classify for SchemeError {
     }
 }
 
-/// Hexadecimal digits of a SHA-1 name, the shortest a store uses.
+/// Hexadecimal digits of a SHA-1 name, the shortest in a store.
 const NAME_DIGITS: u64 = 40;
 
 impl Scheme {
     pub const FLAT: Self = Self { digits: 0, depth: 0 };
     pub const GIT: Self = Self { digits: 2, depth: 1 };
 
-    /// A scheme of `digits` x `depth`, together at most 40 digits.
+    /// `digits` x `depth` is at most 40.
     pub fn new(digits: u32, depth: u32) -> Result<Self, SchemeError> {
         if (digits == 0) != (depth == 0) {
             return Err(SchemeError::HalfZero(digits, depth));
@@ -55,13 +55,13 @@ impl Scheme {
         self.depth
     }
 
-    /// Directories of level `level` (1 to depth) when all exist: 16^(digits x level).
+    /// Number of possible directories of level `level` (1 to depth): 16^(digits x level).
     pub fn directories_at(self, level: u32) -> f64 {
         16f64.powi((self.digits * level) as i32)
     }
 
-    /// The directories above an object named `hex`, outermost first, and its file name. A name that the directories use
-    /// up leaves the file name `_`.
+    /// The directories of an object named `hex`, outermost first, and its file name. If the directories use up the name, the file
+    /// name is `_`.
     pub fn split(self, hex: &str) -> (impl Iterator<Item = &str>, &str) {
         let used = (self.digits * self.depth) as usize;
         let (directories, rest) = hex.split_at(used.min(hex.len()));

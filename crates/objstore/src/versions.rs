@@ -1,18 +1,19 @@
-//! A version history to deduplicate: a generated one that is like a project's, or directories that the user has.
+//! Version histories for deduplication: a generated one that resembles a project's, or directories of the user.
 
 use crate::error::{StoreError, io};
 use rand::{Rng, RngExt};
 use senesce_core::Seed;
 use std::path::{Path, PathBuf};
 
-/// The files of one version: path and content, in order.
+/// Files of one version: path and content, in order.
 pub type Version = Vec<(String, Vec<u8>)>;
 
-/// A project that is edited.
+/// An edited project.
 ///
-/// Text files have about log-normal sizes around 6 KiB; from version to version a tenth of them is edited by hunks of lines
-/// inserted, deleted and replaced, a few come and go. Beside them lie three large files that change as such files do: a log
-/// that grows, a database with pages overwritten in place, an archive with members replaced by ones of another size.
+/// Text files have approximately log-normal sizes around 6 KiB. From version to version a tenth of them is edited by inserting,
+/// deleting and replacing lines; a few files are added or removed. In addition there are three large files that change in typical
+/// ways: a growing log, a database with pages overwritten in place, and an archive whose members are replaced by ones of another
+/// size.
 #[derive(Debug)]
 pub struct Project {
     random: rand_pcg::Pcg64,
@@ -25,7 +26,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// A project of `files` text files and three large files of about `large_bytes` each.
+    /// `files` text files and three large files of about `large_bytes` each.
     pub fn new(seed: Seed, files: usize, large_bytes: usize) -> Self {
         let mut random = seed.stream("objstore/versions");
         let words = (0..2000).map(|_| word(&mut random)).collect();
@@ -99,7 +100,7 @@ impl Project {
         let count = self.random.random_range(0..12);
         let mut line = "    ".repeat(self.random.random_range(0..4));
         for _ in 0..count {
-            // Squaring favours the first words, as languages favour few.
+            // Squaring favours the first words, as in natural languages.
             let pick = self.random.random::<f64>().powi(2);
             line.push_str(&self.words[(pick * self.words.len() as f64) as usize]);
             line.push(' ');
@@ -127,7 +128,7 @@ fn bytes(random: &mut impl Rng, count: usize) -> Vec<u8> {
     data
 }
 
-/// The regular files below a directory, in the order of their paths.
+/// Sorted paths of the regular files below a directory.
 pub fn files_below(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_share_most_of_their_content_and_are_the_same_for_a_seed() {
+    fn versions_share_content_and_are_reproducible() {
         let mut project = Project::new(Seed(1), 100, 100_000);
         let first = project.version();
         project.edit();

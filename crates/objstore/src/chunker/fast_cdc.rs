@@ -3,7 +3,7 @@
 use super::{Chunker, ZeroChunks};
 use fastcdc::v2020;
 
-/// FastCDC with the usual ratio of limits: at least a quarter, at most four times the wanted mean.
+/// FastCDC with the usual limits: a quarter to four times the requested mean.
 #[derive(Debug, Clone)]
 pub struct FastCdc {
     minimum: usize,
@@ -11,18 +11,18 @@ pub struct FastCdc {
     maximum: usize,
     mask_small: u64,
     mask_large: u64,
-    /// Bytes of a chunk of zeros, once one was cut.
+    /// Length of a chunk of zeros, once one was cut.
     zero_chunk: Option<usize>,
 }
 
 impl FastCdc {
-    /// Chunks of about `average` bytes; the caller keeps `average` within [`FastCdc::AVERAGES`].
+    /// Chunks of about `average` bytes, within [`FastCdc::AVERAGES`].
     pub fn new(average: usize) -> Self {
         let (mask_small, mask_large) = v2020::select_masks(average, v2020::Normalization::Level1);
         Self { minimum: average / 4, average, maximum: average * 4, mask_small, mask_large, zero_chunk: None }
     }
 
-    /// The wanted means the algorithm is defined for.
+    /// Means for which the algorithm is defined.
     pub const AVERAGES: std::ops::RangeInclusive<usize> = 1024..=1 << 22;
 }
 
@@ -45,7 +45,7 @@ impl Chunker for FastCdc {
         Some(length)
     }
 
-    /// A chunk depends on its own bytes and on those up to the maximum behind its start, and on nothing before.
+    /// A chunk depends only on its own bytes and on those up to the maximum length.
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
         let beyond = length.checked_sub(self.maximum as u64)?;
         let bytes = match self.zero_chunk {

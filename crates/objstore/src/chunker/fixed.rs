@@ -1,5 +1,3 @@
-//! Chunks of one size.
-
 use super::{Chunker, ZeroChunks};
 
 /// Cuts every `size` bytes.
@@ -9,7 +7,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Chunks of `size` bytes (at least 1).
+    /// `size`: at least 1.
     pub fn new(size: usize) -> Self {
         Self { size: size.max(1) }
     }

@@ -1,12 +1,12 @@
-//! What the rolling sum must do on random bytes.
+//! Expected chunk sizes of the rolling sum on random bytes.
 //!
-//! The sum of `w` uniform bytes is close to Normal(127.5 w, 5461.25 w). A cut needs a multiple of the divisor, so the
-//! mean distance of cuts is one over the probability that the sum is one. When the divisor is large against the deviation
-//! only the multiple nearest to 127.5 w can be reached, which is why the measured surface has flat tops.
+//! The sum of `w` uniform bytes is close to Normal(127.5 w, 5461.25 w). A cut needs a multiple of the divisor, so the mean
+//! distance of cuts is the inverse of the probability of a multiple. If the divisor is large compared with the deviation, only
+//! the multiple nearest to 127.5 w is reachable, which explains the plateaus of the measured surface.
 
 use std::f64::consts::TAU;
 
-/// Mean chunk size in bytes without the first, longer chunk; infinite when no multiple is within reach.
+/// Mean chunk size in bytes without the first, longer chunk; infinite if no multiple is reachable.
 pub fn mean_without_reset(window: u64, divisor: u64) -> f64 {
     let (centre, variance) = (127.5 * window as f64, 5461.25 * window as f64);
     let reach = 10.0 * variance.sqrt();
@@ -17,8 +17,8 @@ pub fn mean_without_reset(window: u64, divisor: u64) -> f64 {
     if probability > 0.0 { 1.0 / probability } else { f64::INFINITY }
 }
 
-/// Expected mean size, in bytes, of a trial of `chunks` chunks: the first chunk cannot end before the window is full, and with the
-/// reset no chunk can.
+/// Expected mean size, in bytes, of a trial of `chunks` chunks: the first chunk cannot end before the window is full, and with
+/// the reset no chunk can.
 pub fn expected_mean(window: u64, divisor: u64, reset: bool, chunks: u64) -> f64 {
     let waits = if reset { window as f64 } else { window as f64 / chunks as f64 };
     mean_without_reset(window, divisor) + waits
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_law_fits_the_published_cells() {
+    fn law_matches_published_values() {
         let published = include_str!("../../data/dmv/rolling_hash.csv");
         let mut errors: Vec<f64> = published
             .lines()

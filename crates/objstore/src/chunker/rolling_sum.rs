@@ -1,27 +1,27 @@
-//! The rolling-sum chunker of the DMV study (M. Murphy, master's thesis 2017): the plain sum of the last `window` bytes,
-//! a cut after every byte where it is divisible by `divisor`.
+//! The rolling-sum chunker of the DMV study (M. Murphy, master's thesis 2017): the sum of the last `window` bytes, with a cut
+//! after every byte at which it is divisible by `divisor`.
 
 use super::{Chunker, ZeroChunks};
 
 #[derive(Debug, Clone)]
 pub struct RollingSum {
-    /// The last `window` bytes, a ring that starts as zeros.
+    /// The last `window` bytes, a ring buffer initialised with zeros.
     ring: Vec<u8>,
-    /// Where the next byte goes.
+    /// Position of the next byte.
     head: usize,
-    /// Whether the ring has been filled once since the start (or since the reset).
+    /// Whether the ring has been filled since the start (or the reset).
     filled: bool,
     sum: u32,
     divisor: Divisibility,
     reset: bool,
     longest: usize,
-    /// Bytes of `pending` that an earlier call has looked at.
+    /// Bytes of `pending` that were already scanned.
     scanned: usize,
 }
 
 impl RollingSum {
-    /// A chunker over `window` bytes (1 to 2^24, so that the sum fits 32 bits) and `divisor` > 0. With `reset` the window
-    /// is emptied after every cut, as versions of the study before March 2017 did by mistake.
+    /// `window`: 1 to 2^24, so that the sum fits 32 bits; `divisor` > 0. `reset` empties the window after every cut, as a bug in
+    /// versions of the study before March 2017 did.
     pub fn new(window: usize, divisor: u32, reset: bool) -> Self {
         Self {
             ring: vec![0; window],
@@ -35,15 +35,14 @@ impl RollingSum {
         }
     }
 
-    /// The same chunker with forced cuts after `longest` bytes, for stores that must bound their buffers. The study has
-    /// no such limit.
+    /// Forces cuts after `longest` bytes, for stores with bounded buffers. The study has no such limit.
     pub fn limited(mut self, longest: usize) -> Self {
         self.longest = longest.max(1);
         self
     }
 
-    /// Reads `data` up to and including the next flagged byte and returns how many bytes that are; `None` when there is
-    /// no flag in `data`, which is then consumed whole.
+    /// Reads `data` up to and including the next cut and returns the number of bytes; `None` without a cut, with all of
+    /// `data` consumed.
     pub fn next_flag(&mut self, data: &[u8]) -> Option<usize> {
         let mut consumed = 0;
         while consumed < data.len() {
@@ -70,7 +69,7 @@ impl RollingSum {
         None
     }
 
-    /// The first index of a run that may carry a flag: before the window is full only the byte that fills it can.
+    /// First index of a run that may have a cut: before the window is full, only the byte that fills it can.
     fn first_candidate(&self, run: usize) -> usize {
         if self.filled {
             0
@@ -102,10 +101,10 @@ impl Chunker for RollingSum {
         cut
     }
 
-    /// Over zeros the sum is 0, which every number divides: a cut as soon as the window is full, and with it every byte from then
-    /// on, or every window with the reset.
+    /// The sum of zeros is 0, which is always divisible: a cut as soon as the window is full, then at every byte, or at every
+    /// window with the reset.
     fn zeros(&mut self, length: u64) -> Option<ZeroChunks> {
-        // The sum of a full window is 0 if all of it is.
+        // The sum of a full window is 0 if all of its bytes are.
         let between = self.scanned == 0 && self.sum == 0;
         let bytes = match (self.filled, self.head) {
             (true, _) => 1,
@@ -116,9 +115,8 @@ impl Chunker for RollingSum {
     }
 }
 
-/// A test for divisibility without a division: for a power of two a mask; otherwise, with `d = odd * 2^k`, `n` is
-/// divisible when `n * odd^-1` rotated right by `k` is at most `(2^32 - 1) / d` (Granlund and Montgomery, PLDI 1994,
-/// section 9).
+/// Divisibility test without division: a mask for a power of two. Otherwise, with `d = odd * 2^k`, `n` is divisible if `n *
+/// odd^-1` rotated right by `k` is at most `(2^32 - 1) / d` (Granlund and Montgomery, PLDI 1994, section 9).
 #[derive(Debug, Clone, Copy)]
 enum Divisibility {
     Mask(u32),
@@ -133,13 +131,13 @@ impl Divisibility {
         }
         let shift = divisor.trailing_zeros();
         let odd = divisor >> shift;
-        // Newton's iteration doubles the number of correct low bits; `odd` itself is right in three.
+        // Newton's iteration doubles the number of correct low bits; `odd` itself is correct in three.
         let inverse = (0..4).fold(odd, |x, _| x.wrapping_mul(2u32.wrapping_sub(odd.wrapping_mul(x))));
         Self::Inverse { inverse, shift, limit: u32::MAX / divisor }
     }
 
-    /// Rolls `sum` over `incoming` and returns the index of the first flag at or after `first`, with the sum after the
-    /// flagged (or the last) byte.
+    /// Rolls `sum` over `incoming` and returns the index of the first cut at or after `first`, with the sum after that (or the
+    /// last) byte.
     fn scan(self, sum: u32, incoming: &[u8], old: &[u8], first: usize) -> (Option<usize>, u32) {
         match self {
             Self::Mask(mask) => scan(sum, incoming, old, first, |sum| sum & mask == 0),
@@ -169,7 +167,7 @@ fn scan(
     let mut new_steps = incoming.chunks_exact(STEP);
     let mut old_steps = old.chunks_exact(STEP);
     for (new, gone) in (&mut new_steps).zip(&mut old_steps) {
-        // Differences first, in vectors: the serial chain is then one addition per byte.
+        // Vectorised differences first: the serial chain is then one addition per byte.
         let deltas: [i32; STEP] = std::array::from_fn(|step| i32::from(new[step]) - i32::from(gone[step]));
         for (step, delta) in deltas.iter().enumerate() {
             sum = sum.wrapping_add(*delta as u32);
@@ -195,7 +193,7 @@ mod tests {
     use crate::chunker::lengths;
     use proptest::prelude::*;
 
-    /// The definition, word for word.
+    /// Direct implementation of the definition.
     fn reference(data: &[u8], window: usize, divisor: u32, reset: bool) -> Vec<usize> {
         let mut lengths = Vec::new();
         let (mut start, mut window_start) = (0, 0);
@@ -219,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_where_the_definition_says(
+        fn cuts_match_the_definition(
             data in prop::collection::vec(any::<u8>(), 0..3000),
             window in 1usize..200,
             divisor in 1u32..300,
@@ -230,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_of_a_stream_do_not_matter(
+        fn cuts_do_not_depend_on_buffer_boundaries(
             data in prop::collection::vec(any::<u8>(), 1..3000),
             window in 1usize..100,
             divisor in 1u32..300,

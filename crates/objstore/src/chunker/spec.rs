@@ -1,4 +1,4 @@
-//! Chunkers as users name them: `rolling-sum:WINDOW:DIVISOR[:reset]`, `fastcdc:AVERAGE`, `fixed:SIZE`.
+//! Text form of chunkers: `rolling-sum:WINDOW:DIVISOR[:reset]`, `fastcdc:AVERAGE`, `fixed:SIZE`.
 
 use super::{Chunker, FastCdc, Fixed, RollingSum};
 use senesce_core::failure::{Classify, ExitCode};
@@ -7,27 +7,23 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which chunker with which numbers.
+/// Chunker with parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ChunkerSpec {
     /// The DMV study's.
     RollingSum {
-        /// Window in bytes.
         window: usize,
-        /// Divisor of the sum.
         divisor: u32,
-        /// Whether the window is emptied after every cut.
+        /// Empty the window after every cut.
         reset: bool,
     },
     /// FastCDC 2020.
     FastCdc {
-        /// Wanted mean in bytes.
+        /// Requested mean in bytes.
         average: usize,
     },
-    /// One size.
     Fixed {
-        /// Size in bytes.
         size: usize,
     },
 }
@@ -47,11 +43,11 @@ impl Classify for ChunkerError {
     }
 }
 
-/// The longest chunk of a store, and so its longest object. A rolling sum, whose chunks have no limit of their own, is cut there.
+/// Maximum length of a chunk in a store, and so of an object. A rolling sum, whose chunks are otherwise unlimited, is cut there.
 pub const LONGEST_STORED: usize = 16 << 20;
 
 impl ChunkerSpec {
-    /// A fresh chunker for one stream of a store.
+    /// A new chunker for one stream of a store.
     pub fn build(&self) -> Box<dyn Chunker> {
         match *self {
             Self::RollingSum { window, divisor, reset } => {
@@ -62,7 +58,7 @@ impl ChunkerSpec {
         }
     }
 
-    /// The algorithm's name alone.
+    /// Name of the algorithm.
     pub fn algorithm(&self) -> &'static str {
         match self {
             Self::RollingSum { .. } => "rolling-sum",
@@ -105,7 +101,7 @@ impl FromStr for ChunkerSpec {
             }),
             ["fastcdc", average] => Ok(Self::FastCdc { average: size(average, FastCdc::AVERAGES)? }),
             ["fixed", bytes] => Ok(Self::Fixed { size: size(bytes, 1..=LONGEST_STORED)? }),
-            _ => Err(error("no such form".into())),
+            _ => Err(error("unknown form".into())),
         }
     }
 }
@@ -129,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_a_round_trip_and_nonsense_is_refused() {
+    fn names_round_trip_and_invalid_ones_are_refused() {
         for text in ["rolling-sum:4096:1024", "rolling-sum:128:3:reset", "fastcdc:16384", "fixed:4096"] {
             assert_eq!(text.parse::<ChunkerSpec>().unwrap().to_string(), text);
         }

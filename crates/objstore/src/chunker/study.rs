@@ -18,7 +18,6 @@ impl XorShift {
         Self { x: 255, y: 20, z: 110, w: 0 }
     }
 
-    /// The next 32 bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         let t = self.x ^ (self.x << 11);
@@ -39,8 +38,8 @@ impl XorShift {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// Chunk sizes in order. The study took the index of the flagged byte as the size of the first chunk, so that one is
-    /// a byte short.
+    /// Chunk sizes in order. The study used the index of the last byte as the size of the first chunk, so that one is a byte
+    /// short.
     pub sizes: Vec<u64>,
     /// Bytes of the stream that were read.
     pub bytes: u64,
@@ -61,7 +60,7 @@ impl Trial {
     }
 }
 
-/// The study's numbers of a trial: 100 chunks, given up after 2^30 bytes.
+/// Parameters of the study's trial: 100 chunks, aborted after 2^30 bytes.
 pub const CHUNKS: usize = 100;
 pub const GIVE_UP_BYTES: u64 = 1 << 30;
 
@@ -87,7 +86,7 @@ pub fn rolling_sum_trial(window: usize, divisor: u32, reset: bool, chunks: usize
     trial
 }
 
-/// Runs any chunker on the study's stream; here every chunk has its true size.
+/// Runs any chunker on the study's stream, with the true size of every chunk.
 pub fn trial(spec: &ChunkerSpec, chunks: usize, give_up_bytes: u64) -> Trial {
     let mut chunker: Box<dyn Chunker> = match *spec {
         ChunkerSpec::RollingSum { window, divisor, reset } => {
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stream_is_the_studys() {
+    fn stream_matches_the_study() {
         let mut bytes = [0; 10];
         XorShift::study().fill(&mut bytes);
         assert_eq!(bytes, [7, 179, 173, 173, 109, 225, 168, 201, 120, 240]);
@@ -128,7 +127,7 @@ mod tests {
 
     /// All 160 published cells; 300.85 is a tie that prints as 300.8 or 300.9, depending on the rounding rule.
     #[test]
-    fn published_cells_come_out_to_the_printed_digit() {
+    fn published_cells_match_to_the_printed_digit() {
         let published = include_str!("../../data/dmv/rolling_hash.csv");
         let mut ties = 0;
         let mut cells = 0;

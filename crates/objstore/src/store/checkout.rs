@@ -1,4 +1,4 @@
-//! Writes a snapshot back as files.
+//! Restores a snapshot as files.
 
 use super::snapshot::{Entry, EntryKind, unescape};
 use super::writing::SparseWriter;
@@ -16,47 +16,44 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A file that could not be had back.
+/// A file that could not be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Its path in the snapshot.
     pub path: String,
-    /// Why.
+    /// Reason.
     pub problem: String,
 }
 
-/// What a checkout did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CheckoutReport {
-    /// The snapshot.
     pub snapshot: u64,
     /// Files written.
     pub files: u64,
-    /// Bytes of these files, holes included.
+    /// Bytes of these files, including holes.
     pub bytes: u64,
-    /// Files that could not be had back; nothing of them was left at the destination.
+    /// Files that could not be restored; nothing of them is left at the destination.
     pub lost: Vec<Lost>,
-    /// Files and directories whose setuid, setgid or sticky bits were left out.
+    /// Files and directories whose setuid, setgid or sticky bits were omitted.
     pub stripped: u64,
-    /// What is wrong with the snapshot itself; entries on damaged lines are lost without a name.
+    /// Problems of the snapshot itself; entries on damaged lines are lost without a name.
     pub snapshot_problems: Vec<String>,
     /// Wall-clock time. The files are in the page cache, not synced.
     pub elapsed_seconds: f64,
-    /// Time that it lost to a stop, if that is too much: then its seconds do not count.
+    /// Set if too much time was lost to a stop: the elapsed seconds are invalid then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_lost: Option<senesce_core::heartbeat::Lost>,
 }
 
-/// What a checkout restores beside content, owner (as root), permissions and times.
+/// Attributes restored in addition to content, owner (as root), permissions and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckoutOptions {
-    /// Setuid, setgid and sticky bits too. A store of somebody else's could make programs that run as root.
+    /// Setuid, setgid and sticky bits. An untrusted store could create programs that run as root.
     pub special_bits: bool,
 }
 
-/// Checks out a snapshot (the latest without a number) into `destination`, which must be new or empty; a new one is its
-/// owner's alone, as what was committed may have been. Whatever is whole is written, whatever is not is listed. No name and no
-/// link of the snapshot leads out of the destination, and no file becomes longer than the snapshot says.
+/// Checks out a snapshot (default: the latest) into `destination`, which must be new or empty; a new one gets mode 0700, because
+/// the committed directory may have been private. Writes everything intact and lists the rest. No name or link of the snapshot
+/// leads out of the destination, and no file becomes longer than the snapshot states.
 pub fn checkout(
     store: &Store,
     number: Option<u64>,
@@ -101,7 +98,7 @@ pub fn checkout(
         }
     }
     lost.extend(links);
-    // Times and modes of directories last, deepest first: writing into them has changed the times.
+    // Times and modes of directories last, deepest first, because writing into them changes the times.
     for entry in directories.iter().rev() {
         lost.extend(writer.finish_directory(entry));
     }
@@ -138,7 +135,7 @@ impl Writer<'_> {
         }
         let path = place(entry)?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            // The directory's own line in the snapshot may have been damaged.
+            // The directory's own line in the snapshot may be damaged.
             self.beneath.create_dir_all(parent).map_err(|error| lost(entry, errno_message(&error)))?;
         }
         let file = self.beneath.create_new(&path).map_err(|error| lost(entry, errno_message(&error)))?;
@@ -180,7 +177,7 @@ impl Writer<'_> {
     }
 
     fn finish_directory(&self, entry: &Entry) -> Option<Lost> {
-        // One that could not be made was told already.
+        // Failures to create it were already reported.
         let path = entry.safe_path()?;
         self.beneath.set_directory(&path, &self.attributes(entry)).err().map(|error| not_set(entry, &error))
     }

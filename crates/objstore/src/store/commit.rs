@@ -1,5 +1,3 @@
-//! Commits a directory.
-
 use super::loose::LooseWriter;
 use super::pack::Pack;
 use super::sink::Sink;
@@ -20,67 +18,61 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Copy)]
 pub struct CommitOptions {
-    /// How new objects are laid down.
+    /// Layout of new objects.
     pub layout: Layout,
     /// Threads that read, hash and write (at least 1).
     pub threads: usize,
-    /// Objects whose write takes longer are listed.
+    /// Objects with a longer write time are listed.
     pub log_slower_than: Option<Duration>,
 }
 
-/// An object whose write took long.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SlowObject {
-    /// The object.
     pub object: ObjectId,
-    /// Its bytes.
     pub bytes: u64,
-    /// Time of its write.
+    /// When, since the start of the commit.
     pub write_ms: f64,
     /// When, since the commit began.
     pub at_seconds: f64,
 }
 
-/// What a commit did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CommitReport {
-    /// Number of the snapshot.
     pub snapshot: u64,
-    /// Files in it.
     pub files: u64,
-    /// Objects its files consist of, each counted once.
+    /// Objects of its files, each counted once.
     pub objects: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Objects that the store did not have.
+    /// Objects that were new to the store.
     pub new_objects: u64,
     /// Their bytes.
     pub new_bytes: u64,
-    /// Objects among the new ones that the store had, but damaged.
+    /// Objects among the new ones that the store had in damaged form.
     pub damaged_objects: u64,
-    /// Packs with damage, under the names that they are kept by: their whole objects were copied into new packs.
+    /// Damaged packs, with their new names: their intact objects were copied into new packs.
     pub damaged_packs: Vec<PathBuf>,
-    /// Why damaged packs stay where they are.
+    /// Why damaged packs were left in place.
     pub not_salvaged: Option<String>,
     /// Wall-clock time until everything was durable.
     pub elapsed_seconds: f64,
-    /// Time that it lost to a stop, if that is too much: then its seconds do not count.
+    /// Set if too much time was lost to a stop: the elapsed seconds are invalid then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_lost: Option<senesce_core::heartbeat::Lost>,
-    /// Part of it spent after the last object was written: syncing, renaming, writing the snapshot.
+    /// Part after the last object was written: syncing, renaming, writing the snapshot.
     pub finish_seconds: f64,
-    /// Objects slower than the limit that was asked for.
+    /// Objects slower than the requested limit.
     pub slow_objects: Vec<SlowObject>,
-    /// Files that changed at every attempt to read them; they are in the snapshot as they were read.
+    /// Files that changed at every attempt to read them; the snapshot contains them as read.
     pub changed: Vec<String>,
-    /// Files that were gone when their turn came; they are not in the snapshot.
+    /// Files that disappeared before they were read; they are not in the snapshot.
     pub vanished: Vec<String>,
-    /// Sockets, pipes and devices, which a store does not hold.
+    /// Sockets, pipes and devices, which are not stored.
     pub left_out: Vec<String>,
 }
 
-/// Commits `source` as the next snapshot. When it returns, everything is durable; when it does not, nothing of it is seen. Objects
-/// that the store has are compared with the source, and damaged ones are stored again.
+/// Commits `source` as the next snapshot, atomically and durably. Compares existing objects with the source, and stores damaged
+/// ones again.
 pub fn commit(
     store: &mut Store,
     source: &Path,
@@ -118,7 +110,7 @@ impl Job<'_> {
         let last = store.snapshot_numbers()?.last().copied().unwrap_or(0);
         let number = last.checked_add(1).ok_or_else(|| StoreError::NotAStore {
             path: store.path().into(),
-            problem: format!("its snapshot {last} has no next number"),
+            problem: format!("its snapshot {last} has the maximum number"),
         })?;
         self.progress.phase("list", 0, "entries");
         let (items, others) = walk(self.source, store.path(), self.interrupt)?;
@@ -152,7 +144,7 @@ impl Job<'_> {
         if self.interrupt.requested() { Err(StoreError::Interrupted) } else { Ok(()) }
     }
 
-    /// Puts what the threads wrote in place and makes it durable.
+    /// Publishes the objects of all threads and makes them durable.
     fn publish(&self, store: &Store, sinks: Vec<Sink<'_>>) -> Result<Vec<PathBuf>, StoreError> {
         let (mut writers, mut packs) = (Vec::new(), Vec::new());
         for sink in sinks {
@@ -172,7 +164,8 @@ impl Job<'_> {
         Ok(packs)
     }
 
-    /// Adds the new packs to the open store, and salvages damaged ones. The snapshot is durable: what fails is reported only.
+    /// Adds the new packs to the open store, and salvages damaged ones. The snapshot is already durable, so failures are only
+    /// reported.
     fn take_in(
         &self,
         store: &mut Store,

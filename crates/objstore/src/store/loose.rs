@@ -1,12 +1,12 @@
 //! Loose objects, staged in batches.
 //!
-//! Durable one by one, every object would cost an fsync. Instead a batch is staged without names, `syncfs` makes all its data
-//! durable at once, and only then do the objects get their names: after a power failure an object that has its name has
-//! its bytes. A last `syncfs` before the snapshot is written makes the names durable too.
+//! One fsync per object would be slow. Instead, a batch is staged without names, `syncfs` makes all its data durable at once, and
+//! then the objects get their names: after a power failure an object with a name is complete. A last `syncfs` before the snapshot
+//! makes the names durable too.
 //!
-//! Staged objects are unnamed files (`O_TMPFILE`, named by `linkat`), which costs one directory operation instead of three
-//! and leaves nothing behind when the process is killed. Where the file system has no unnamed files or the limit of open
-//! files is low, they are files in `staging`, renamed into place.
+//! Staged objects are unnamed files (`O_TMPFILE`, named by `linkat`), which cost one directory operation instead of three and
+//! disappear if the process is killed. If the file system does not support them, or the limit of open files is low, they are
+//! files in `staging`, renamed into place.
 
 use super::FOLDER_MODE;
 use super::staging::Placed;
@@ -26,23 +26,23 @@ use std::path::{Path, PathBuf};
 /// Objects and bytes after which a writer syncs and publishes.
 const BATCH_OBJECTS: usize = 65_536;
 const BATCH_BYTES: u64 = 256 << 20;
-/// Fewer open files than this would mean syncing too often.
+/// A lower limit of open files would require syncing too often.
 const LEAST_UNNAMED_BATCH: usize = 2048;
 
-/// An object that has no name in the store yet.
+/// An object without a name in the store.
 #[derive(Debug)]
 struct Staged {
     id: ObjectId,
     /// The unnamed file; `None` for one in `staging`.
     file: Option<OwnedFd>,
-    /// It takes the place of a damaged one.
+    /// Replaces a damaged object.
     replaces: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     Whole,
-    /// Other bytes have its name.
+    /// The stored bytes differ.
     Damaged,
     Absent,
 }
@@ -57,9 +57,9 @@ pub(super) struct LooseWriter<'a> {
     scheme: Scheme,
     staged: Vec<Staged>,
     staged_bytes: u64,
-    /// How many unnamed files may be open; 0 to stage by name.
+    /// Maximum number of unnamed files; 0 to stage by name.
     unnamed_batch: usize,
-    /// Whether there may be objects from before this commit.
+    /// Whether objects from earlier commits may exist.
     look_for_old: bool,
     placed: &'a Placed,
 }
@@ -92,7 +92,7 @@ impl<'a> LooseWriter<'a> {
         })
     }
 
-    /// Whether the object is in place already, from an earlier commit.
+    /// Whether an earlier commit stored the object.
     pub fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
         if !self.look_for_old {
             return Held::Absent;
@@ -116,7 +116,7 @@ impl<'a> LooseWriter<'a> {
         self.staged.is_empty()
     }
 
-    /// Stages an object, which `replaces` a damaged one of its name.
+    /// Stages an object; `replaces`: a damaged one of its name exists.
     pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
         let file = match self.unnamed()? {
             Some(file) => {
@@ -142,7 +142,7 @@ impl<'a> LooseWriter<'a> {
         Ok(())
     }
 
-    /// A new unnamed file, or `None` where there are none.
+    /// A new unnamed file, or `None` if unsupported.
     fn unnamed(&mut self) -> Result<Option<OwnedFd>, StoreError> {
         if self.unnamed_batch == 0 {
             return Ok(None);
@@ -167,12 +167,12 @@ impl<'a> LooseWriter<'a> {
         Ok(())
     }
 
-    /// Makes everything durable that the file system holds so far.
+    /// Makes all data of the file system durable (syncfs).
     pub fn sync(&self) -> Result<(), StoreError> {
         rustix::fs::syncfs(&self.objects_fd).map_err(io("sync the file system of", &self.objects))
     }
 
-    /// Names the staged objects; they must be durable.
+    /// Names the staged objects, which must be durable.
     pub fn publish(&mut self) -> Result<(), StoreError> {
         for (number, staged) in std::mem::take(&mut self.staged).iter().enumerate() {
             let hex = staged.id.hex();
@@ -184,14 +184,14 @@ impl<'a> LooseWriter<'a> {
             };
             let outcome = folder.and_then(|folder| self.name(staged, number, &folder, name));
             outcome.map_err(|errno| io("put in place", &self.objects.join(&path))(errno))?;
-            // One that replaces another was named by an earlier snapshot.
+            // An object that replaces another belongs to an earlier snapshot.
             Placed::add(&self.placed.objects, (!staged.replaces).then_some(staged.id));
         }
         self.staged_bytes = 0;
         Ok(())
     }
 
-    /// A folder below `objects`. A store may come from somebody else: no link in it leads what is written elsewhere.
+    /// A folder below `objects`, without following links, because the store may be untrusted.
     fn folder(&self, path: &str) -> rustix::io::Result<OwnedFd> {
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
@@ -228,7 +228,7 @@ impl<'a> LooseWriter<'a> {
     }
 }
 
-/// Whether a regular file holds these bytes and no more.
+/// Whether a regular file holds exactly these bytes.
 fn is_content(mut file: File, data: &[u8]) -> bool {
     let mut found = Vec::with_capacity(data.len() + 1);
     file.metadata().is_ok_and(|facts| facts.is_file() && facts.len() == data.len() as u64)
@@ -236,8 +236,8 @@ fn is_content(mut file: File, data: &[u8]) -> bool {
         && found == data
 }
 
-/// Linking by descriptor alone needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE), which root lacks in many
-/// containers; through /proc nobody needs it.
+/// Linking by descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE), which root lacks in many containers;
+/// linking through /proc does not.
 fn link(file: &OwnedFd, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     use std::os::fd::AsRawFd;
     let by_path = || {
@@ -257,10 +257,10 @@ fn by_descriptor_or(
     }
 }
 
-/// Objects are never written again, and are read by their owner alone.
+/// Objects are immutable and private.
 const MODE: Mode = Mode::from_raw_mode(0o400);
 
-/// Raises this process' limit of open files to what it may have, and returns it.
+/// Raises this process's limit of open files to the maximum, and returns it.
 fn raise_open_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -273,14 +273,14 @@ fn open_directory(path: &Path) -> Result<OwnedFd, StoreError> {
         .map_err(io("open directory", path))
 }
 
-/// A file below `objects`: an object by its path, or something else.
+/// A file below `objects`.
 pub(super) enum Found {
     Object(ObjectId, PathBuf),
-    /// A file that is no object of this scheme.
+    /// Not an object of this scheme.
     Other(PathBuf),
 }
 
-/// All files below `objects`.
+/// Lists all files below `objects`.
 pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Result<Vec<Found>, StoreError> {
     let mut found = Vec::new();
     let mut folders = vec![objects.to_path_buf()];
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_not_link_by_descriptor_links_by_path_and_hears_what_that_says() {
+    fn linking_falls_back_to_the_path_and_reports_its_error() {
         for refused in [Errno::NOENT, Errno::PERM] {
             assert_eq!(by_descriptor_or(Err(refused), || Ok(())), Ok(()), "root without a capability too");
             assert_eq!(by_descriptor_or(Err(refused), || Err(Errno::EXIST)), Err(Errno::EXIST));
@@ -344,7 +344,8 @@ mod tests {
             fs::write(&path, damaged).unwrap();
             assert_eq!(writer.holds(&id, b"whole"), Held::Damaged, "{damaged}");
         }
-        // A thread without the right to link by descriptor, as everybody but root has none (kernels before 6.10 then say ENOENT).
+        // A thread without the capability to link by descriptor, like every non-root thread (kernels before 6.10 return ENOENT
+        // then).
         let unprivileged = |writer: &mut LooseWriter<'_>| {
             rustix::thread::set_capabilities(
                 None,

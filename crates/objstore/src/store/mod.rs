@@ -3,13 +3,15 @@
 //! ```text
 //! store.json           hash, chunker, directory scheme, their checksum
 //! objects/             loose objects by the scheme
-//! packs/NAME.pack      packed objects; NAME.pack.damaged is a damaged pack whose whole objects were copied to another
-//! snapshots/000001     what was committed, in order
-//! staging/             objects not yet in place; emptied by the next commit
+//! packs/NAME.pack      packed objects; NAME.pack.damaged is a damaged pack whose intact objects were copied
+//! snapshots/000001     committed snapshots, in order
+//! staging/             unpublished objects; emptied by the next commit
 //! lock                 held by the process that commits
 //! ```
-//! All of it is made for its owner alone: it holds files without their permissions. Objects and snapshots are only ever added. A snapshot is renamed into place after everything it names is durable, so
-//! neither a killed process nor a power failure leaves a snapshot with objects missing.
+//!
+//! Everything is private to its owner, because it contains files without their permissions. Objects and snapshots are only added.
+//! A snapshot is renamed into place after all its objects are durable, so neither a killed process nor a power failure leaves a
+//! snapshot with missing objects.
 
 pub mod checkout;
 pub mod commit;
@@ -48,7 +50,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Opens the store at `path`, or makes it where there is none. A choice that an existing store does not follow is an error.
+/// Opens the store at `path`, or creates it if it does not exist. Fails if an existing store does not match the choice.
 pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreError> {
     if !path.join(settings::FILE).exists() {
         return Store::create(path, choice.over(StoreSettings::default()));
@@ -62,13 +64,13 @@ pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreEr
     Ok(store)
 }
 
-/// How a commit lays its new objects down. One store may hold both.
+/// Layout of new objects of a commit. One store may hold both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
     /// One file each, by the store's scheme.
     Loose,
-    /// One after the other in pack files.
+    /// In pack files.
     Pack,
 }
 
@@ -82,7 +84,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let settings = settings::read(path)?;
         let (index, more_copies) = (HashMap::new(), HashMap::new());
@@ -94,7 +95,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes a store in a new or empty directory, or where an earlier attempt was killed.
+    /// Creates a store in a new or empty directory, or where an earlier attempt was killed.
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
         make_directory(path)?;
         for name in names(path)? {
@@ -124,7 +125,7 @@ impl Store {
         &self.packs
     }
 
-    /// An object's bytes, checked against its name; otherwise why it cannot be had.
+    /// An object's bytes, checked against its name; otherwise the reason.
     pub fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
         let checked = |data: Vec<u8>| match self.settings.hash.name(&data) == *id {
             true => Ok(data),
@@ -141,25 +142,25 @@ impl Store {
         }
         let path = self.loose_path(id);
         let data = read_loose(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
+            ErrorKind::NotFound => format!("it is in no pack, and {} does not exist", path.display()),
             _ => format!("{}: {}", path.display(), errno_message(&error)),
         });
         data.and_then(checked).map_err(|found| problem.unwrap_or(found))
     }
 
-    /// The copies of an object in packs: pack and place.
+    /// Copies of an object in packs: pack and position.
     fn copies(&self, id: &ObjectId) -> impl Iterator<Item = (usize, pack::Entry)> {
         let more = self.more_copies.get(id).into_iter().flatten();
         self.index.get(id).into_iter().chain(more).copied()
     }
 
-    /// Numbers of its snapshots, ascending.
+    /// Ascending.
     pub fn snapshot_numbers(&self) -> Result<Vec<u64>, StoreError> {
         let names = names(&self.path.join("snapshots"))?;
         Ok(names.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
     }
 
-    /// A snapshot; the latest without a number.
+    /// Default: the latest.
     pub fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
         let numbers = self.snapshot_numbers()?;
         let wanted = number.or(numbers.last().copied()).unwrap_or(0);
@@ -192,13 +193,13 @@ impl Store {
         self.packs.push(pack);
     }
 
-    /// Takes the writers' lock and removes what an interrupted commit left in `staging`.
+    /// Takes the writers' lock and empties `staging` after an interrupted commit.
     fn lock(&self) -> Result<Locked, StoreError> {
         if let Some(folder) = FOLDERS.iter().map(|name| self.path.join(name)).find(|path| {
-            // The next commit makes it.
+            // The next commit creates it.
             !(is_directory(path) || path.ends_with("staging") && path.symlink_metadata().is_err())
         }) {
-            let problem = format!("{} is no directory of its own", folder.display());
+            let problem = format!("{} is not a directory", folder.display());
             return Err(StoreError::NotAStore { path: self.path.clone(), problem });
         }
         let path = self.path.join("lock");
@@ -213,11 +214,11 @@ impl Store {
     }
 }
 
-/// For the owner alone, whatever the umask.
+/// Private to the owner, whatever the umask.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Makes a directory for its owner alone, and those above it as usual; one that is there stays as it is.
+/// Creates a directory with mode 0700, and its parents with default modes; keeps an existing one.
 fn make_directory(path: &Path) -> Result<(), StoreError> {
     if let Some(found) = output::obstacle(path) {
         return Err(output::OutputError::NoDirectory(found).into());
@@ -238,15 +239,15 @@ fn create_new(path: &Path) -> std::io::Result<File> {
     File::options().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
-/// What a store consists of, beside its files.
+/// Folders of a store.
 const FOLDERS: [&str; 4] = ["objects", "packs", "snapshots", "staging"];
 
-/// A directory itself, and no link to one: nothing is written through it.
+/// Does not follow links: nothing is written through them.
 fn is_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_dir())
 }
 
-/// The paths of a directory's entries, sorted.
+/// Sorted paths of a directory's entries.
 fn names(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let entries = fs::read_dir(folder).map_err(io("list", folder))?;
     let mut paths: Vec<PathBuf> =
@@ -255,9 +256,9 @@ fn names(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(paths)
 }
 
-/// Writes a file so that a reader, also after a power failure, sees all of it or none.
+/// Writes a file atomically, also with respect to power failures.
 fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    // What an earlier attempt left, or somebody put there: a link would be written through.
+    // Removes remains of an earlier attempt, or a planted file: a link would be written through.
     match fs::remove_file(temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("remove", temporary)(error)),
         _ => {}
@@ -273,17 +274,17 @@ fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(io("sync directory", path))
 }
 
-/// Writes back everything that the file system of `path` has dirty (syncfs(2)).
+/// Writes back all dirty data of the file system of `path` (syncfs(2)).
 pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
     let folder = File::open(path).map_err(io("open", path))?;
     rustix::fs::syncfs(&folder).map_err(io("sync the file system of", path))
 }
 
-/// The bytes of an object's file, which may be sparse: none is longer than a chunk.
+/// Bytes of an object's file, which may be sparse: at most a chunk.
 pub(super) fn read_loose(path: &Path) -> std::io::Result<Vec<u8>> {
     match input::open_regular(path)?.metadata()?.len() {
         length if length > LONGEST_STORED as u64 => {
-            Err(std::io::Error::other(format!("it has {length} bytes, more than a chunk has")))
+            Err(std::io::Error::other(format!("it has {length} bytes, more than a chunk can have")))
         }
         _ => input::regular(path),
     }

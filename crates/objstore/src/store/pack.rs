@@ -1,4 +1,4 @@
-//! Pack files: objects one after the other, then an index.
+//! Pack files: objects in sequence, then an index.
 //!
 //! ```text
 //! "SNSPACK1"                                  8 bytes
@@ -7,8 +7,9 @@
 //! index entry: name 32, offset u64, length u32, 44 bytes each, offset being that of the object itself
 //! trailer: entries u64, BLAKE3 of the index 32, "SNSINDX1"
 //! ```
-//! Numbers are little-endian. A pack is written once from front to end and renamed into place after fsync, so every pack
-//! has its index; when the index is damaged nevertheless, the records are found again by their own headers.
+//!
+//! Numbers are little-endian. A pack is written once from start to end and renamed into place after fsync, so every pack has its
+//! index. If the index is damaged, the records are found by their headers.
 
 use crate::chunker::spec::LONGEST_STORED;
 use crate::error::{StoreError, io};
@@ -29,7 +30,7 @@ const RECORD_HEADER: usize = 40;
 const ENTRY: usize = 44;
 const TRAILER: usize = 48;
 
-/// Bytes after which a pack is closed and another begun.
+/// Size at which a pack is closed and another one started.
 pub const FULL_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,6 @@ pub struct Entry {
     pub id: ObjectId,
     /// Offset of its first byte.
     pub offset: u64,
-    /// Its bytes.
     pub length: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct PackWriter {
 }
 
 impl PackWriter {
-    /// Begins a pack at `path`, which must not exist.
+    /// Creates a pack at `path`, which must not exist.
     pub fn create(path: PathBuf) -> Result<Self, StoreError> {
         let file = super::create_new(&path).map_err(io("create pack", &path))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -58,7 +58,6 @@ impl PackWriter {
         Ok(Self { path, file, offset: MAGIC.len() as u64, entries: Vec::new() })
     }
 
-    /// Appends an object.
     pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
         let entry = Entry { id, offset: self.offset + RECORD_HEADER as u64, length: data.len() as u32 };
         let header = header_of(&entry);
@@ -72,12 +71,11 @@ impl PackWriter {
         self.offset
     }
 
-    /// Whether it holds no object yet.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Writes the index, makes the pack durable and renames it into `folder` under a name made of its index.
+    /// Writes the index, makes the pack durable and renames it into `folder` under a name derived from its index.
     pub fn finish(mut self, folder: &Path) -> Result<PathBuf, StoreError> {
         let index = encode_index(&self.entries);
         let sum = blake3::hash(&index);
@@ -116,13 +114,13 @@ fn encode_index(entries: &[Entry]) -> Vec<u8> {
 pub struct Pack {
     pub path: PathBuf,
     pub entries: Vec<Entry>,
-    /// What is wrong with the pack itself; its entries are then those that could be found again.
+    /// Problem of the pack itself; its entries are then those that could be recovered.
     pub problem: Option<String>,
     file: File,
 }
 
 impl Pack {
-    /// Opens a pack and reads its index, or searches the records when the index is damaged.
+    /// Opens a pack and reads its index; recovers the records if the index is damaged.
     pub fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
         let file = open_regular(path).map_err(io("open pack", path))?;
         let bytes = file.metadata().map_err(io("read the size of", path))?.len();
@@ -133,14 +131,14 @@ impl Pack {
         Ok(Self { path: path.into(), entries, problem, file })
     }
 
-    /// Whether what precedes an object, by which it is found when the index is damaged, is intact.
+    /// Whether the record header of an object, which is needed for recovery, is intact.
     pub fn has_header(&self, entry: &Entry) -> bool {
         let mut header = [0; RECORD_HEADER];
         let start = entry.offset.checked_sub(RECORD_HEADER as u64);
         start.is_some_and(|start| self.file.read_exact_at(&mut header, start).is_ok()) && header == header_of(entry)
     }
 
-    /// The bytes of an object, not yet checked against its name.
+    /// Bytes of an object, not yet checked against its name.
     pub fn read(&self, entry: &Entry) -> std::io::Result<Vec<u8>> {
         let mut data = vec![0; entry.length as usize];
         self.file.read_exact_at(&mut data, entry.offset)?;
@@ -177,9 +175,9 @@ fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::
     if !entries.iter().all(inside) {
         return Ok(Err("the index points outside of the pack".into()));
     }
-    // The pack may be sparse, and each thread would hold as much.
+    // The pack may be sparse, and each thread would allocate as much.
     if entries.iter().any(too_long) {
-        return Ok(Err(format!("the index has an object above {LONGEST_STORED} bytes, which no chunk has")));
+        return Ok(Err(format!("the index has an object above {LONGEST_STORED} bytes, the maximum of a chunk")));
     }
     Ok(Ok(entries))
 }
@@ -192,7 +190,7 @@ fn decode_entry(entry: &[u8], algorithm: HashAlgorithm) -> Entry {
     }
 }
 
-/// Walks the records. Where no record begins, the next header with a name that its bytes have is looked for.
+/// Walks the records. After damage, searches the next header whose name matches its bytes.
 fn recover(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut at = MAGIC.len() as u64;
@@ -219,7 +217,7 @@ fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) 
     Ok((algorithm.name(&data) == id).then_some(Entry { id, offset, length }))
 }
 
-/// The next place at or after `at` where a record could begin; `bytes` when there is none.
+/// Next possible start of a record at or after `at`; otherwise `bytes`.
 fn next_mark(file: &impl ReadAt, mut at: u64, bytes: u64) -> std::io::Result<u64> {
     loop {
         at = file.next_data(at);
@@ -234,11 +232,11 @@ fn next_mark(file: &impl ReadAt, mut at: u64, bytes: u64) -> std::io::Result<u64
     }
 }
 
-/// Reads at an offset: a file, or bytes in memory for tests and the fuzzer.
+/// Reads at an offset: from a file, or from memory in tests and the fuzzer.
 trait ReadAt {
     fn at(&self, offset: u64, length: usize) -> std::io::Result<Vec<u8>>;
 
-    /// The next place that is not in a hole; a file may be sparse and longer than any disk.
+    /// Next offset with data; a file may be sparse and longer than any disk.
     fn next_data(&self, at: u64) -> u64 {
         at
     }
@@ -255,7 +253,7 @@ impl ReadAt for File {
         match rustix::fs::seek(self, SeekFrom::Data(at)) {
             Ok(data) => data,
             Err(Errno::NXIO) => u64::MAX,
-            // Its file system cannot tell.
+            // Its file system does not support it.
             Err(_) => at,
         }
     }
@@ -269,7 +267,7 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Decodes the bytes of a pack as [`Pack::open`] does; the entry point of the fuzzer.
+/// Decodes the bytes of a pack as [`Pack::open`]; for the fuzzer.
 pub fn decode(bytes: &[u8], algorithm: HashAlgorithm) -> (Vec<Entry>, Option<String>) {
     let size = bytes.len() as u64;
     match read_index(&bytes, size, algorithm) {

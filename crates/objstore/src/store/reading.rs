@@ -1,4 +1,4 @@
-//! Reads a file chunk by chunk, its holes without the disk, and notices when it changes meanwhile.
+//! Reads a file chunk by chunk, skips its holes, and detects concurrent changes.
 
 use super::sparse::{Hole, Source};
 use crate::chunker::{ChunkerSpec, ZeroChunks};
@@ -7,18 +7,17 @@ use rustix::fs::Stat;
 use senesce_core::input::open_regular;
 use std::path::Path;
 
-/// How often a file that changes is read again before its last state is taken as it is.
+/// Maximum number of attempts to read a changing file; the last one is used.
 const ATTEMPTS: usize = 3;
 
 pub(super) struct Reading {
     pub stat: Stat,
-    /// Bytes read.
     pub size: u64,
     pub holes: Vec<Hole>,
     pub changed: bool,
 }
 
-/// Reads files of a commit; keeps its buffer between files.
+/// Reads files of a commit; reuses its buffer.
 pub(super) struct FileReader {
     chunker: ChunkerSpec,
     buffer: Vec<u8>,
@@ -30,8 +29,8 @@ impl FileReader {
         Self { chunker, buffer: vec![0; 1 << 20], zeros: Vec::new() }
     }
 
-    /// Reads the file at `path` and hands its chunks to `put`, each with the number of times that it follows itself; `restart` is
-    /// called when the file changed and its chunks come again from the first. `stop` is called before every read.
+    /// Reads the file at `path` and passes its chunks to `put`, each with its number of consecutive occurrences. Calls `restart`
+    /// if the file changed and its chunks start again, and `stop` before every read.
     pub fn read(
         &mut self,
         path: &Path,
@@ -65,7 +64,7 @@ impl FileReader {
     ) -> Result<(), StoreError> {
         let mut chunker = self.chunker.build();
         let (mut start, mut end) = (0, 0);
-        // From here to `end` all bytes are of the hole that is being read.
+        // From here to `end` all bytes belong to the current hole.
         let mut hole_from = 0usize;
         loop {
             stop()?;
@@ -99,8 +98,8 @@ impl FileReader {
         }
     }
 
-    /// Hands out chunks of zeros, of which `pending` bytes are in the buffer and the rest lies in the hole; returns how many of those
-    /// in the buffer they are.
+    /// Emits chunks of zeros, of which `pending` bytes are in the buffer and the rest in the hole; returns how many chunks the
+    /// buffered bytes cover.
     fn skip(
         &mut self,
         source: &mut Source<'_>,
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_the_file_whatever_its_size() {
+    fn chunks_reproduce_files_of_any_size() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         for size in [0usize, 1, 999, 1000, 1001, 3_500_000] {
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_always_changes_is_said_to() {
+    fn constantly_changing_file_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 5000]).unwrap();
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(joined.into_inner(), vec![2; 4000]);
     }
 
-    /// Chunks in order, each as often as it comes.
+    /// Chunks in order, with repetitions.
     fn chunks_of(spec: &str, path: &Path) -> (Vec<Vec<u8>>, Reading) {
         let mut chunks = Vec::new();
         let mut put = |chunk: &[u8], times: u64| {
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_holes_has_the_chunks_of_one_without() {
+    fn sparse_file_has_the_same_chunks() {
         use std::os::unix::fs::FileExt;
         let directory = tempfile::tempdir().unwrap();
         let (sparse, dense) = (directory.path().join("sparse"), directory.path().join("dense"));
@@ -240,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_as_large_as_a_disk_is_not_read() {
+    fn huge_holes_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hole");
-        // ext4 holds up to 16 TiB.
+        // ext4 supports up to 16 TiB.
         const SIZE: u64 = 4 << 40;
         std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
         for spec in ["fixed:4K", "fastcdc:16K", "rolling-sum:4096:1024", "rolling-sum:4096:1024:reset"] {
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_stops_inside_of_a_file() {
+    fn reading_can_stop_within_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 5 << 20]).unwrap();

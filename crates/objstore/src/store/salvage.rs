@@ -1,4 +1,4 @@
-//! Copies the whole objects of damaged packs into new packs. A damaged pack is kept under another name.
+//! Copies the intact objects of damaged packs into new packs, and renames the damaged packs.
 
 use super::pack::{Pack, PackWriter};
 use super::{Store, names, sync_directory};
@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What follows the name of a damaged pack whose whole objects were copied.
+/// Suffix of a damaged pack whose intact objects were copied.
 const DAMAGED: &str = "damaged";
 
 impl Store {
-    /// Salvages the packs with these numbers and those whose index is damaged; `fresh` ones were written by this commit. Returns
-    /// the packs that are kept under another name.
+    /// Salvages the packs with these numbers and those with a damaged index; `fresh` ones were written by this commit. Returns
+    /// the renamed packs.
     pub(super) fn salvage(
         &mut self,
         mut damaged: BTreeSet<usize>,
@@ -21,7 +21,7 @@ impl Store {
         interrupt: &Interrupt,
     ) -> Result<Vec<PathBuf>, StoreError> {
         damaged.extend((0..self.packs.len()).filter(|number| self.packs[*number].problem.is_some()));
-        // A new pack of the same name has taken the place of a damaged one.
+        // A new pack of the same name has replaced a damaged one.
         damaged.retain(|number| fresh.iter().filter(|path| **path == self.packs[*number].path).count() == 0);
         let mut kept = Vec::new();
         for number in &damaged {
@@ -38,7 +38,7 @@ impl Store {
         Ok(kept)
     }
 
-    /// Copies the whole objects of a damaged pack that no sound pack holds into a new one, if there are any.
+    /// Copies the intact objects of a damaged pack that no sound pack holds into a new pack, if there are any.
     fn copy_whole(
         &self,
         number: usize,
@@ -59,7 +59,7 @@ impl Store {
         if writer.is_empty() { Ok(None) } else { writer.finish(&self.path.join("packs")).map(Some) }
     }
 
-    /// Damaged packs that were salvaged.
+    /// Salvaged damaged packs.
     pub(super) fn set_aside(&self) -> Result<Vec<PathBuf>, StoreError> {
         let is_aside =
             |path: &PathBuf| path.to_string_lossy().rsplit('.').next().is_some_and(|end| end.starts_with(DAMAGED));
@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-/// Gives a damaged pack a name that no store reads.
+/// Renames a damaged pack to a name that stores ignore.
 fn set_aside(pack: &Path) -> Result<PathBuf, StoreError> {
     let aside = (1..)
         .map(|number| {

@@ -1,4 +1,4 @@
-//! What a store fixes when it is made, and `store.json`, which holds it with a checksum.
+//! Permanent settings of a store, in `store.json` with a checksum.
 
 use crate::chunker::ChunkerSpec;
 use crate::error::{StoreError, io};
@@ -9,14 +9,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// What a store fixes when it is made.
+/// Permanent settings of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreSettings {
-    /// The hash that names objects.
     pub hash: HashAlgorithm,
-    /// How files are cut.
+    /// Splitting of files.
     pub chunker: ChunkerSpec,
-    /// Where loose objects lie.
+    /// Location of loose objects.
     pub scheme: Scheme,
 }
 
@@ -32,12 +31,11 @@ impl Default for StoreSettings {
     }
 }
 
-/// What a user asks of a store; what is not said is the store's own, or the default for a new one.
+/// Settings requested by the user; the others are the existing store's, or the defaults for a new one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreChoice {
     pub hash: Option<HashAlgorithm>,
     pub chunker: Option<ChunkerSpec>,
-    /// Where loose objects lie.
     pub scheme: Option<Scheme>,
 }
 
@@ -54,7 +52,7 @@ impl StoreChoice {
 pub(super) const FILE: &str = "store.json";
 const FORMAT: u32 = 2;
 
-/// The content of `store.json`.
+/// Content of `store.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoreFile {
@@ -65,7 +63,7 @@ struct StoreFile {
     sum: String,
 }
 
-/// What every format of `store.json` has.
+/// Common part of all formats of `store.json`.
 #[derive(Deserialize)]
 struct AnyFormat {
     senesce_store: u32,
@@ -77,7 +75,7 @@ pub(super) fn encode(settings: &StoreSettings) -> String {
     format!("{:#}\n", serde_json::json!(StoreFile { senesce_store: FORMAT, hash, chunker, scheme, sum }))
 }
 
-/// Reads `store.json` of the store at `path`. Only the very bytes that [`encode`] writes are intact.
+/// Reads `store.json` of the store at `path`. Accepts only the exact bytes that [`encode`] writes.
 pub(super) fn read(path: &Path) -> Result<StoreSettings, StoreError> {
     let place = path.join(FILE);
     let text = match input::regular(&place) {
@@ -104,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flipped_bit_of_the_settings_is_refused() {
+    fn flipped_bits_of_the_settings_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join(FILE);
         for chunker in ["fastcdc:16K", "fixed:4K", "rolling-sum:4096:1024:reset"] {
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_of_an_earlier_format_is_refused_as_such() {
+    fn earlier_format_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let old = r#"{"senesce_store":1,"hash":"blake3","chunker":"fastcdc:16384","scheme":"2x1"}"#;
         std::fs::write(directory.path().join(FILE), old).unwrap();

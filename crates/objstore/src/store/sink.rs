@@ -1,4 +1,4 @@
-//! Where one thread of a commit writes its objects.
+//! Object writer of one thread of a commit.
 
 use super::commit::CommitOptions;
 use super::loose::{self, Held, LooseWriter};
@@ -9,7 +9,6 @@ use crate::error::StoreError;
 use crate::object_id::ObjectId;
 use std::path::PathBuf;
 
-/// Where one thread writes its objects.
 pub(super) enum Sink<'a> {
     Loose(LooseWriter<'a>),
     Pack(PackSink<'a>),
@@ -35,7 +34,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Stores an object, which `replaces` a damaged loose one.
+    /// Stores an object; `replaces`: a damaged loose one exists.
     pub fn put(&mut self, id: ObjectId, data: &[u8], replaces: bool) -> Result<(), StoreError> {
         match self {
             Self::Loose(loose) => loose.put(id, data, replaces),
@@ -45,7 +44,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// One thread's packs; every thread writes its own, each from front to end.
+/// Packs of one thread, each written sequentially.
 pub(super) struct PackSink<'a> {
     store: PathBuf,
     number: usize,
@@ -77,7 +76,7 @@ impl PackSink<'_> {
         Ok(())
     }
 
-    /// Its packs, durable and in place.
+    /// Returns its packs, durable and in place.
     pub fn finish(mut self) -> Result<Vec<PathBuf>, StoreError> {
         self.close()?;
         if !self.loose.is_empty() {

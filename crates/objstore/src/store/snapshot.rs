@@ -1,7 +1,7 @@
-//! Snapshots: what a commit saved, as text of one entry per line.
+//! Snapshots: text with one entry per line.
 //!
-//! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: the first a [`Header`], then
-//! [`Entry`] after entry, the last an [`End`]. So one damaged line costs one entry, and a missing end is seen.
+//! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: first a [`Header`], then [`Entry`] lines,
+//! last an [`End`]. A damaged line therefore costs one entry, and a missing end is detected.
 
 pub use super::sparse::Hole;
 use crate::chunker::ChunkerSpec;
@@ -13,25 +13,21 @@ use std::path::{Component, Path, PathBuf};
 
 pub const FORMAT: u32 = 1;
 
-/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// Version of the format.
     pub senesce_snapshot: u32,
-    /// Number of the snapshot, from 1.
+    /// From 1.
     pub number: u64,
-    /// When it was begun, seconds since 1970.
+    /// Start of the commit, seconds since 1970.
     pub created_unix: u64,
-    /// The directory that was committed.
     pub source: String,
-    /// The hash of the objects.
     pub hash: HashAlgorithm,
-    /// How files were cut.
+    /// Splitting of files.
     pub chunker: ChunkerSpec,
 }
 
-/// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryKind {
@@ -39,31 +35,29 @@ pub enum EntryKind {
     File {
         /// Bytes.
         size: u64,
-        /// Its objects.
+        /// Objects in order.
         objects: Vec<ObjectRun>,
-        /// Where it is a hole.
+        /// Holes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         holes: Vec<Hole>,
-        /// It was written to while it was read, so it may be a mixture of two states.
+        /// It changed while it was read, so it may be a mixture of two states.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         changed: bool,
     },
-    /// A directory.
     Directory,
-    /// A symbolic link and where it points (escaped as a path is).
+    /// A symbolic link.
     Link {
-        /// Its target.
+        /// Target, escaped like a path.
         to: String,
     },
 }
 
-/// An object and how often it follows itself: `NAME`, or `NAME*TIMES`.
+/// An object and its number of consecutive occurrences: `NAME`, or `NAME*TIMES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ObjectRun {
-    /// The object.
     pub object: ObjectId,
-    /// How often, at least once.
+    /// At least 1.
     pub times: u64,
 }
 
@@ -85,12 +79,12 @@ impl TryFrom<String> for ObjectRun {
 
     fn try_from(text: String) -> Result<Self, String> {
         let (name, times) = text.split_once('*').unwrap_or((&text, "1"));
-        let times = times.parse().ok().filter(|times| *times > 0).ok_or("an object comes at least once")?;
+        let times = times.parse().ok().filter(|times| *times > 0).ok_or("an object occurs at least once")?;
         Ok(Self { object: name.parse()?, times })
     }
 }
 
-/// Adds an object to those of a file; whether that takes another element of the list.
+/// Appends an object of a file; returns whether the list grew.
 pub fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -> bool {
     match objects.last_mut() {
         Some(last) if last.object == object => last.times = last.times.saturating_add(times),
@@ -102,7 +96,7 @@ pub fn push(objects: &mut Vec<ObjectRun>, object: ObjectId, times: u64) -> bool 
     false
 }
 
-/// Bytes of a file that are in none of its holes; `None` if these overlap, or reach beyond its end.
+/// Bytes of a file outside of its holes; `None` if these overlap, or exceed the file.
 pub fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
     let (mut end, mut data) = (0u64, size);
     for (offset, length) in holes {
@@ -123,18 +117,16 @@ pub struct Entry {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Time of the last modification: seconds since 1970 and nanoseconds.
+    /// Modification time: seconds since 1970 and nanoseconds.
     pub modified: (i64, u32),
-    /// The rest.
+    /// Type-specific data.
     pub kind: EntryKind,
 }
 
 impl Entry {
-    /// Its path below the destination, or `None` when it would leave it.
+    /// Its path below the destination, or `None` if it would lead outside.
     pub fn safe_path(&self) -> Option<PathBuf> {
         let path = unescape(&self.path)?;
         let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
@@ -142,11 +134,10 @@ impl Entry {
     }
 }
 
-/// The last line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
-    /// Entries before it.
+    /// Number of preceding entries.
     pub entries: u64,
 }
 
@@ -155,7 +146,7 @@ pub struct Snapshot {
     pub number: u64,
     pub header: Option<Header>,
     pub entries: Vec<Entry>,
-    /// What is wrong with it: lines by number.
+    /// Problems, by line number.
     pub problems: Vec<String>,
 }
 
@@ -180,7 +171,7 @@ fn push_line(text: &mut Vec<u8>, value: &impl Serialize) {
     text.push(b'\n');
 }
 
-/// Reads a snapshot; whatever is damaged is left out and said.
+/// Reads a snapshot; omits and reports damaged parts.
 pub fn decode(number: u64, text: &[u8]) -> Snapshot {
     let mut snapshot = Snapshot { number, header: None, entries: Vec::new(), problems: Vec::new() };
     let mut end = None;
@@ -211,7 +202,7 @@ pub fn decode(number: u64, text: &[u8]) -> Snapshot {
     match end {
         None => snapshot.problems.push("the end is missing".into()),
         Some(count) if count != snapshot.entries.len() as u64 => {
-            snapshot.problems.push(format!("{} of {count} entries are whole", snapshot.entries.len()));
+            snapshot.problems.push(format!("{} of {count} entries are intact", snapshot.entries.len()));
         }
         Some(_) => {}
     }
@@ -239,7 +230,7 @@ pub fn escape(path: &Path) -> String {
     text
 }
 
-/// The path that [`escape`] made the text from; `None` for a text that it never makes.
+/// The inverse of [`escape`]; `None` for invalid text.
 pub fn unescape(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -292,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_follow_themselves_are_written_once() {
+    fn repeated_objects_are_run_length_encoded() {
         let (a, b) = (HashAlgorithm::Sha1.name(b"a"), HashAlgorithm::Sha1.name(b"b"));
         let mut objects = Vec::new();
         let grown = [(a, 1), (a, 1), (a, 5), (b, 1), (a, 2)].map(|(object, times)| push(&mut objects, object, times));
@@ -306,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_lie_one_after_the_other_inside_of_their_file() {
+    fn invalid_holes_are_refused() {
         assert_eq!(data_bytes(10, &[(0, 2), (2, 3), (9, 1)]), Some(4));
         for wrong in [vec![(0, 11)], vec![(4, 2), (5, 1)], vec![(4, 2), (1, 1)], vec![(u64::MAX, 2)]] {
             assert_eq!(data_bytes(10, &wrong), None, "{wrong:?}");
@@ -314,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_found_or_changes_nothing() {
+    fn flipped_bits_are_detected_or_harmless() {
         let text = encode(&header(), &entries());
         let whole = decode(1, &text);
         for bit in 0..text.len() * 8 {
@@ -350,13 +341,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn paths_survive_a_round_trip(bytes in prop::collection::vec(1u8.., 1..60)) {
+        fn paths_round_trip(bytes in prop::collection::vec(1u8.., 1..60)) {
             let path = PathBuf::from(OsString::from_vec(bytes));
             prop_assert_eq!(unescape(&escape(&path)), Some(path));
         }
 
         #[test]
-        fn garbage_is_never_more_than_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+        fn garbage_is_reported_as_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
             prop_assert!(!decode(1, &bytes).problems.is_empty());
         }
     }

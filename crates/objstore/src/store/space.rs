@@ -1,4 +1,4 @@
-//! Whether there is room for what a snapshot says that it holds. A small store may say that it holds more than any disk does.
+//! Checks for enough space before a checkout. A small store may declare more content than any disk holds.
 
 use super::snapshot::{Entry, EntryKind, Snapshot, data_bytes};
 use crate::error::{StoreError, io};
@@ -12,13 +12,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the names of one object take at most in memory while a snapshot is made: in a list, and as text.
+/// Maximum memory per object name while a snapshot is created: in a list, and as text.
 const BYTES_PER_NAME: u64 = 128;
 
-/// Bytes that are counted for a directory at most: blocks of network file systems are as long as their requests.
+/// Maximum bytes counted per directory: network file systems report their request size as block size.
 const MOST_OF_DIRECTORY: u64 = 4096;
 
-/// What a checkout is going to take.
+/// Space needed for a checkout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Need {
     bytes: u64,
@@ -48,7 +48,7 @@ impl Need {
     }
 }
 
-/// The directories that are made for an entry, which may be thousands: as digests, and of each but the end of its path.
+/// Directories created for an entry, possibly thousands: stored as digests of their paths.
 fn note_directories(entry: &Entry, directories: &mut HashSet<u64>) {
     let Some(path) = entry.safe_path() else { return };
     let folder = if matches!(entry.kind, EntryKind::Directory) { Some(&*path) } else { path.parent() };
@@ -62,9 +62,9 @@ fn note_directories(entry: &Entry, directories: &mut HashSet<u64>) {
     directories.extend(names.scan(0, below));
 }
 
-/// Refuses a snapshot that is larger than the free space of the destination, before anything is written.
+/// Refuses a snapshot that exceeds the free space of the destination, before anything is written.
 pub(super) fn check(snapshot: &Snapshot, destination: &Path) -> Result<(), StoreError> {
-    let host = rustix::fs::statvfs(destination).map_err(io("ask for the space in", destination))?;
+    let host = rustix::fs::statvfs(destination).map_err(io("determine the space in", destination))?;
     fits(Need::of(snapshot, host.f_frsize.min(MOST_OF_DIRECTORY)), &host)
         .map_err(|(needed, free)| missing(&format!("{} for the checkout", destination.display()), needed, free))
 }
@@ -72,9 +72,9 @@ pub(super) fn check(snapshot: &Snapshot, destination: &Path) -> Result<(), Store
 fn fits(need: Need, host: &StatVfs) -> Result<(), (String, String)> {
     let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize));
     match () {
-        // So does one that lives in memory without a limit.
+        // Some file systems do not report sizes, for example one in memory without a limit.
         () if host.f_blocks > 0 && need.bytes > free.0 => Err((Bytes(need.bytes).to_string(), free.to_string())),
-        // Some file systems make inodes as they need them and say that there are none.
+        // Some file systems create inodes on demand and report none.
         () if host.f_files > 0 && need.inodes > host.f_favail => {
             Err((format!("{} inodes", need.inodes), host.f_favail.to_string()))
         }
@@ -84,13 +84,13 @@ fn fits(need: Need, host: &StatVfs) -> Result<(), (String, String)> {
 
 fn missing(place: &str, needed: String, free: String) -> StoreError {
     TargetError::missing(
-        format!("space in {place}: the snapshot says that it holds {needed}, {free} are free; it"),
+        format!("space in {place}: the snapshot declares {needed}, but {free} are free; it"),
         "free some space or choose another place; no option allows it",
     )
     .into()
 }
 
-/// The names of the objects of a commit, which are held in memory; those of an object that follows itself count once.
+/// Object names of a commit, which are held in memory; consecutive occurrences count once.
 #[derive(Debug)]
 pub(super) struct Names {
     taken: AtomicU64,
@@ -103,13 +103,13 @@ impl Names {
         Self { taken: AtomicU64::new(0), most }
     }
 
-    /// Takes `count` more, of the file at `path`.
+    /// Adds `count` names, of the file at `path`.
     pub fn take(&self, path: &Path, count: u64) -> Result<(), StoreError> {
         if self.taken.fetch_add(count, Ordering::Relaxed) < self.most {
             return Ok(());
         }
         let what = format!("memory for the names of all objects, used up at {}; it", path.display());
-        let remedy = "leave the file out, commit a part, or make a store with larger chunks";
+        let remedy = "omit the file, commit a part, or create a store with larger chunks";
         Err(TargetError::missing(what, remedy).into())
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_declared_and_every_directory_count() {
+    fn declared_content_and_directories_count() {
         let file = |size| EntryKind::File { size, objects: Vec::new(), holes: Vec::new(), changed: false };
         let link = EntryKind::Link { to: "x".into() };
         let entries = [("a", EntryKind::Directory), ("a/f", file(10)), ("b/c/d/l", link), ("b/g", file(u64::MAX))];
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_a_commit_end_with_the_memory() {
+    fn object_names_are_limited_by_memory() {
         let names = Names { taken: AtomicU64::new(0), most: 2 };
         assert!(names.take(Path::new("a"), 1).is_ok() && names.take(Path::new("b"), 1).is_ok());
         assert!(names.take(Path::new("c"), 1).unwrap_err().to_string().contains("used up at c"));
     }
 
     #[test]
-    fn a_file_system_that_counts_no_inodes_has_enough() {
+    fn file_system_without_inode_count_has_enough() {
         let mut host = rustix::fs::statvfs("/").unwrap();
         (host.f_bavail, host.f_frsize, host.f_files, host.f_favail) = (10, 4096, 0, 0);
         assert!(fits(Need { bytes: 40_960, inodes: 1000 }, &host).is_ok());

@@ -1,4 +1,4 @@
-//! Reads a file in order; its holes are not read from the disk (lseek(2), SEEK_DATA).
+//! Reads a file sequentially without reading its holes (lseek(2), SEEK_DATA).
 
 use rustix::fs::{SeekFrom, Stat, seek};
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Where a file is a hole: offset and length.
+/// Offset and length.
 pub type Hole = (u64, u64);
 
 /// A file that is read from its start.
@@ -20,7 +20,7 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub fn new(file: &'a File, stat: &Stat) -> Self {
-        // st_blocks counts 512 bytes (stat(2)). A file with all its blocks has no holes: it costs no more system calls.
+        // st_blocks counts units of 512 bytes (stat(2)). A file with all its blocks has no holes, so no lseek calls are needed.
         let may_have_holes = (stat.st_blocks as u64).saturating_mul(512) < stat.st_size as u64;
         let part_end = if may_have_holes { 0 } else { u64::MAX };
         Self { file, position: 0, part_end, in_hole: false, holes: Vec::new() }
@@ -31,17 +31,17 @@ impl<'a> Source<'a> {
         self.position
     }
 
-    /// Bytes that are left of the hole that is being read.
+    /// Remaining bytes of the current hole.
     pub fn hole_left(&self) -> u64 {
         if self.in_hole { self.part_end - self.position } else { 0 }
     }
 
-    /// Leaves out bytes of the hole that is being read.
+    /// Skips bytes of the current hole.
     pub fn skip(&mut self, bytes: u64) {
         self.position += bytes.min(self.hole_left());
     }
 
-    /// Puts the next bytes into `buffer`; returns how many, 0 at the end of the file, and whether they lie in a hole.
+    /// Reads the next bytes into `buffer`; returns their number (0 at the end of the file), and whether they are a hole.
     pub fn fill(&mut self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
         if self.position == self.part_end {
             self.next_part()?;
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
         let data = match seek(self.file, SeekFrom::Data(self.position)) {
             // The rest is a hole, or the file ends here.
             Err(Errno::NXIO) => self.file.metadata()?.len().max(self.position),
-            // Its file system cannot tell.
+            // Its file system does not support it.
             Err(_) => self.position,
             Ok(data) => data,
         };

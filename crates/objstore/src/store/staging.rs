@@ -1,4 +1,4 @@
-//! What a commit that failed or was killed leaves, and how it is removed.
+//! Cleanup after a failed or killed commit.
 
 use super::{FOLDER_MODE, Store};
 use crate::error::{StoreError, io};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What a commit has put in place before its snapshot names it.
+/// Published objects and packs of a commit before its snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     pub packs: Mutex<Vec<PathBuf>>,
@@ -21,21 +21,21 @@ impl Placed {
         list.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(more);
     }
 
-    /// Removes it: no snapshot names it, and the disk is full.
+    /// Removes them: no snapshot refers to them, and the disk is full.
     fn remove(self, store: &Store) {
         let packs = self.packs.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         let objects = self.objects.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // A pack that took the place of an earlier one of its name holds what earlier snapshots name.
+        // A pack that replaced an earlier one of its name is needed by earlier snapshots.
         let packs = packs.into_iter().filter(|path| store.packs.iter().all(|pack| pack.path != *path));
         for path in packs.chain(objects.iter().map(|id| store.loose_path(id))) {
-            // What stays is whole, and the next commit uses it.
+            // Remaining files are intact, and the next commit uses them.
             let _ = fs::remove_file(path);
         }
     }
 }
 
 impl Store {
-    /// Makes `staging` an empty directory. The caller has the writers' lock: whoever left something there is gone.
+    /// Empties `staging`. The caller has the writers' lock, so the files there belong to a dead process.
     pub(super) fn empty_staging(&self) -> Result<(), StoreError> {
         let staging = self.path.join("staging");
         match fs::remove_dir_all(&staging) {
@@ -45,16 +45,16 @@ impl Store {
         fs::DirBuilder::new().mode(FOLDER_MODE).create(&staging).map_err(io("make directory", &staging))
     }
 
-    /// Removes what a commit that failed has staged; when the disk is full, also what it has put in place.
+    /// Removes staged files of a failed commit; if the disk is full, also its published objects and packs.
     pub(super) fn clean_up(&self, placed: Placed, error: &StoreError) {
         if error.is_full() {
             placed.remove(self);
         }
-        // The error that ended the commit is the one to report; the next commit empties it too.
+        // The original error is reported; the next commit empties it too.
         let _ = self.empty_staging();
     }
 
-    /// Bytes on disk of what a commit has staged that runs, or did not end.
+    /// Bytes on disk staged by a running or failed commit.
     pub(super) fn staged_bytes(&self) -> Result<u64, StoreError> {
         let staging = self.path.join("staging");
         if staging.symlink_metadata().is_err() {
@@ -64,7 +64,7 @@ impl Store {
     }
 }
 
-/// Bytes on disk of the files below a directory. A commit may remove them meanwhile.
+/// Bytes on disk of the files below a directory. A commit may remove them concurrently.
 fn files_below(folder: &Path) -> Result<u64, StoreError> {
     let gone = |error: &std::io::Error| error.kind() == ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {

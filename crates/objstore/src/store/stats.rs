@@ -1,4 +1,4 @@
-//! What a store holds and what that costs.
+//! Content and space usage of a store.
 
 use super::Store;
 use super::loose::{self, Found};
@@ -10,20 +10,17 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 
-/// What a store holds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StoreStats {
-    /// Hash, chunker and directory scheme.
     pub hash: String,
-    /// How files are cut.
+    /// Splitting of files.
     pub chunker: String,
-    /// Where loose objects lie.
+    /// Location of loose objects.
     pub scheme: String,
-    /// Snapshots.
     pub snapshots: u64,
     /// Bytes of all files of all snapshots.
     pub snapshot_bytes: u64,
-    /// Objects, loose and packed.
+    /// Loose and packed.
     pub objects: u64,
     /// Their bytes.
     pub object_bytes: u64,
@@ -31,21 +28,18 @@ pub struct StoreStats {
     pub deduplication: Option<f64>,
     /// Loose objects.
     pub loose_objects: u64,
-    /// Directories of loose objects.
     pub loose_directories: u64,
-    /// As many directories the occupancy law expects for so many loose objects.
+    /// Expected number of directories for this number of loose objects (occupancy law).
     pub loose_directories_expected: f64,
-    /// Packs.
     pub packs: u64,
-    /// Bytes on disk (blocks) of objects and packs, directories included, and of what is staged.
+    /// Bytes on disk (blocks) of objects, packs, directories and staged files.
     pub disk_bytes: u64,
-    /// Bytes on disk of what a commit has staged that runs, or did not end. The next commit removes them.
+    /// Bytes on disk staged by a running or failed commit. The next commit removes them.
     pub staging_bytes: u64,
     /// Objects by size: upper bound (a power of two) and count.
     pub sizes: Vec<(u64, u64)>,
 }
 
-/// Counts.
 pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
     let settings = store.settings();
     let mut stats = StoreStats {
@@ -94,7 +88,7 @@ pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
     Ok(stats)
 }
 
-/// Directories below `folder`, and the bytes of all blocks below it (with its own).
+/// Directories below `folder`, and the bytes of all blocks in and below it.
 fn disk_usage(folder: &std::path::Path) -> Result<(u64, u64), StoreError> {
     let blocks = |path: &std::path::Path| {
         std::fs::symlink_metadata(path).map(|data| data.blocks() * 512).map_err(io("read the size of", path))

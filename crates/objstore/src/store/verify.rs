@@ -1,4 +1,4 @@
-//! Reads everything back and compares it with its name.
+//! Reads all objects and compares them with their names.
 
 use super::Store;
 use super::loose::{self, Found};
@@ -14,48 +14,42 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// An object that is not what its name says.
+/// An object whose content does not match its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damaged {
-    /// Its name.
+    /// Name of the object.
     pub object: ObjectId,
-    /// The file it is in, and where.
+    /// File and position.
     pub place: String,
-    /// What is wrong.
     pub problem: String,
 }
 
-/// A file of a snapshot that cannot be had back.
+/// A file of a snapshot that cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AffectedFile {
-    /// The snapshot.
     pub snapshot: u64,
-    /// The file.
+    /// Path of the file.
     pub path: String,
     /// The first of its objects that is damaged or missing.
     pub object: ObjectId,
 }
 
-/// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct VerifyReport {
-    /// Objects read.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Snapshots read.
     pub snapshots: u64,
-    /// Objects that are damaged.
     pub damaged: Vec<Damaged>,
-    /// Objects that a snapshot names and the store has not.
+    /// Objects that a snapshot needs and the store does not have.
     pub missing: Vec<ObjectId>,
-    /// Files that cannot be had back.
+    /// Files that cannot be restored.
     pub affected_files: Vec<AffectedFile>,
-    /// What is wrong with packs, snapshots and other files.
+    /// Problems of packs, snapshots and other files.
     pub problems: Vec<String>,
-    /// Bytes on disk of what a commit has staged that runs, or did not end. The next commit removes them.
+    /// Bytes on disk staged by a running or failed commit. The next commit removes them.
     pub staging_bytes: u64,
-    /// Damaged packs whose whole objects were copied to others.
+    /// Damaged packs whose intact objects were copied to others.
     pub set_aside: Vec<String>,
     /// Wall-clock time.
     pub elapsed_seconds: f64,
@@ -67,7 +61,6 @@ impl VerifyReport {
     }
 }
 
-/// Verifies every object and every snapshot.
 pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> Result<VerifyReport, StoreError> {
     let started = Instant::now();
     let mut report = VerifyReport::default();
@@ -113,7 +106,7 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
     Ok(report)
 }
 
-/// What is wrong with a copy of an object.
+/// Problem of a copy of an object.
 enum Finding {
     Damaged(Damaged),
     Problem(String),
@@ -132,7 +125,7 @@ fn places(store: &Store, report: &mut VerifyReport, interrupt: &Interrupt) -> Re
     for found in loose::list(&store.path.join("objects"), store.settings.scheme, interrupt)? {
         match found {
             Found::Object(id, path) => places.push(CopyLocation::Loose(id, path)),
-            Found::Other(path) => report.problems.push(format!("{} is no object", path.display())),
+            Found::Other(path) => report.problems.push(format!("{} is not an object", path.display())),
         }
     }
     Ok(places)
@@ -164,7 +157,7 @@ impl CopyLocation {
         Some(Finding::Damaged(Damaged { object: self.id(), place: self.words(store), problem }))
     }
 
-    /// An object that can be had as long as the index of its pack is whole.
+    /// An object that is readable only while the index of its pack is intact.
     fn damaged_header(&self, store: &Store) -> Option<Finding> {
         let Self::Packed { pack, entry } = self else { return None };
         let problem = || Finding::Problem(format!("{}: the header of the object is damaged", self.words(store)));
@@ -196,7 +189,7 @@ fn check_snapshots(
         report.problems.extend(snapshot.problems.iter().map(|problem| format!("snapshot {number}: {problem}")));
         let settings = store.settings();
         if snapshot.header.is_some_and(|header| (header.hash, header.chunker) != (settings.hash, settings.chunker)) {
-            report.problems.push(format!("snapshot {number}: it is of a store with other settings"));
+            report.problems.push(format!("snapshot {number}: it belongs to a store with other settings"));
         }
         for entry in &snapshot.entries {
             let EntryKind::File { objects, .. } = &entry.kind else { continue };

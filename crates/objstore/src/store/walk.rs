@@ -1,4 +1,4 @@
-//! Lists what is to be committed.
+//! Lists the files to commit.
 
 use crate::error::{StoreError, io};
 use senesce_core::interrupt::Interrupt;
@@ -8,10 +8,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// One thing below the committed directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
-    /// Its path below the committed directory.
+    /// Relative to the committed directory.
     pub path: PathBuf,
     pub kind: ItemKind,
 }
@@ -23,9 +22,8 @@ pub(super) enum ItemKind {
     Link,
 }
 
-/// The items below `root`, directories before their content, files of a directory in the order of their inodes (which
-/// is near that of their blocks), and the paths that are neither file, directory nor link, or mount points.
-/// `exclude` is left out.
+/// The items below `root`, directories before their content, files of a directory in inode order (close to the order of their
+/// blocks). Also returns the paths of other file types and of mount points. Skips `exclude`.
 pub(super) fn walk(
     root: &Path,
     exclude: &Path,
@@ -40,7 +38,7 @@ pub(super) fn walk(
         let is_root = folder.as_os_str().is_empty();
         let opened = fs::metadata(&full).and_then(|data| Ok((data, fs::read_dir(&full)?)));
         let (data, entries) = match opened {
-            // It was removed meanwhile; who reads its state finds out.
+            // It was removed concurrently; reading its state will report that.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_root => {
                 items.push(Item { path: folder, kind: ItemKind::Directory });
                 continue;

@@ -1,4 +1,4 @@
-//! The threads of a commit: they read, cut, hash and store.
+//! Threads of a commit: read, split, hash and store.
 
 use super::Store;
 use super::commit::{CommitReport, Job, SlowObject};
@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// What the threads of a commit share.
+/// State shared by the threads of a commit.
 pub(super) struct Workers<'a> {
     store: &'a Store,
     items: &'a [Item],
     job: &'a Job<'a>,
     seen: Seen,
-    /// Packs with objects that are not what the source has.
+    /// Packs with objects that differ from the source.
     damaged: Mutex<BTreeSet<usize>>,
     next: AtomicUsize,
     bytes: AtomicU64,
@@ -37,7 +37,7 @@ pub(super) struct Done<'a> {
     pub sinks: Vec<Sink<'a>>,
     pub entries: Vec<Entry>,
     pub report: CommitReport,
-    /// Packs with objects that are not what the source has.
+    /// Packs with objects that differ from the source.
     pub damaged: BTreeSet<usize>,
 }
 
@@ -47,7 +47,7 @@ struct WorkerDone<'a> {
     report: CommitReport,
 }
 
-/// Items taken at a time, so that threads rarely meet at the counter.
+/// Items taken at a time, to reduce contention on the counter.
 const STRIDE: usize = 16;
 
 impl<'a> Workers<'a> {
@@ -56,7 +56,7 @@ impl<'a> Workers<'a> {
         Self { store, items, job, seen, damaged: Mutex::default(), next, bytes, names: Names::new(), stop }
     }
 
-    /// Runs the threads, showing progress, until all are done.
+    /// Runs the threads with progress until all are done.
     pub fn run(self) -> Result<Done<'a>, StoreError> {
         let (threads, workers) = (self.job.options.threads.max(1), &self);
         let outcomes: Vec<Result<WorkerDone<'a>, StoreError>> = std::thread::scope(|scope| {
@@ -84,7 +84,7 @@ impl<'a> Workers<'a> {
         });
         self.show();
         let (done, errors): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-        // Of the threads that ended early, most did because another one had failed.
+        // Most threads that ended early did so because another one had failed.
         let errors = errors.into_iter().filter_map(Result::err);
         match errors.min_by_key(|error| matches!(error, StoreError::Interrupted)) {
             Some(error) => Err(error),
@@ -202,7 +202,7 @@ impl Workers<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(StoreError::Interrupted) } else { Ok(()) }
     }
 
-    /// Stores an object unless this commit has met it, or the store holds its very bytes.
+    /// Stores an object unless this commit already has, or the store holds the same bytes.
     fn put(
         &self,
         sink: &mut Sink<'_>,
@@ -227,7 +227,7 @@ impl Workers<'_> {
         self.timed_put(sink, id, chunk, loose == Held::Damaged, report)
     }
 
-    /// Whether a pack holds these bytes under this name. Packs that hold others are noted.
+    /// Whether a pack holds these bytes under this name. Records packs that hold others.
     fn packed(&self, id: &ObjectId, chunk: &[u8]) -> Held {
         let mut held = Held::Absent;
         for (pack, entry) in self.store.copies(id) {
@@ -279,7 +279,7 @@ fn entry(item: &Item, stat: &Stat, kind: EntryKind) -> Entry {
     }
 }
 
-/// The objects this commit has met, in parts so that threads rarely wait for each other.
+/// Objects of this commit, in shards to reduce contention.
 struct Seen(Vec<Mutex<HashSet<ObjectId>>>);
 
 impl Seen {
@@ -287,7 +287,7 @@ impl Seen {
         Self((0..64).map(|_| Mutex::default()).collect())
     }
 
-    /// Whether the object is met for the first time.
+    /// Whether the object is new.
     fn insert(&self, id: ObjectId) -> bool {
         let part = &self.0[usize::from(id.as_bytes()[0]) % self.0.len()];
         part.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(id)

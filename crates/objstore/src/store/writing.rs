@@ -1,32 +1,32 @@
-//! Writes the objects of a file; its holes stay holes.
+//! Writes the objects of a file and preserves its holes.
 
 use super::snapshot::{Hole, data_bytes};
 use senesce_core::failure::errno_message;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A file that is written from its start. What goes wrong is said in words.
+/// A file written from its start.
 pub(super) struct SparseWriter<'a> {
     file: &'a File,
     size: u64,
     written: u64,
-    /// Holes that do not end before what was written.
+    /// Holes that end after the current position.
     holes: &'a [Hole],
 }
 
 impl<'a> SparseWriter<'a> {
-    /// A writer of a new file of `size` bytes.
+    /// `size`: bytes of the new file.
     pub fn new(file: &'a File, size: u64, holes: &'a [Hole]) -> Result<Self, String> {
-        data_bytes(size, holes).ok_or("its holes do not fit into it")?;
+        data_bytes(size, holes).ok_or("its holes do not fit")?;
         Ok(Self { file, size, written: 0, holes })
     }
 
-    /// Writes an object so many times, as long as `stop` does not ask to end.
+    /// Writes an object `times` times, unless `stop` returns true.
     pub fn write(&mut self, data: &[u8], times: u64, stop: impl Fn() -> bool) -> Result<(), String> {
         let (length, size) = (data.len() as u64, self.size);
         let fits = length.checked_mul(times).is_some_and(|bytes| bytes <= size - self.written);
         if !fits {
-            return Err(format!("its objects hold more than its {size} bytes"));
+            return Err(format!("its objects exceed its {size} bytes"));
         }
         let mut left = if length == 0 { 0 } else { times };
         while left > 0 {
@@ -45,7 +45,7 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Where the hole ends in which the next byte lies; 0 if it lies in none.
+    /// End of the hole that contains the next byte; 0 if none.
     fn hole_end(&mut self) -> u64 {
         while let Some((offset, length)) = self.holes.first()
             && offset + length <= self.written
@@ -72,7 +72,7 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Gives the file its size, as it may end in a hole; returns that.
+    /// Sets the file's size, as it may end in a hole; returns it.
     pub fn finish(self) -> Result<u64, String> {
         let Self { file, size, written, holes: _ } = self;
         if written != size {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_stay_holes_wherever_objects_end() {
+    fn holes_are_preserved_at_any_object_boundary() {
         let zeros = [0; 3000];
         let data = [7; 5000];
         let (found, blocks) =
@@ -116,13 +116,13 @@ mod tests {
         assert!(blocks * 512 < 100_000, "{blocks}");
         let (found, blocks) = written(1 << 20, &[(0, 1 << 20)], &[(&[0; 4096], 256)]).unwrap();
         assert_eq!((found.len(), blocks), (1 << 20, 0));
-        // Zeros that were no hole do not become one.
+        // Zeros that were not a hole do not become one.
         let (_, blocks) = written(1 << 20, &[], &[(&[0; 4096], 256)]).unwrap();
         assert_eq!(blocks * 512, 1 << 20);
     }
 
     #[test]
-    fn no_file_becomes_longer_than_said_and_no_hole_holds_data() {
+    fn file_size_and_holes_are_enforced() {
         let is_refused = |size, holes: &[Hole], objects: &[(&[u8], u64)]| written(size, holes, objects).is_err();
         assert!(is_refused(10, &[], &[(&[0; 4], 3)]));
         assert!(is_refused(10, &[], &[(&[0; 4], u64::MAX)]));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_ends_when_it_is_asked_to() {
+    fn writing_can_be_stopped() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut writer = SparseWriter::new(file.as_file(), u64::MAX, &[]).unwrap();
         let asked = std::cell::Cell::new(0);

@@ -1,4 +1,4 @@
-//! The files of the study: many small ones or a large one, generated, edited, compared, counted.
+//! Files of the study, many small ones or one large: generates, edits, compares and counts them.
 
 use crate::error::{StoreError, io};
 use crate::versions::files_below;
@@ -10,8 +10,8 @@ use std::path::Path;
 
 pub const SMALL_BYTES: u64 = 1024;
 
-/// Writes `count` files of 1 KiB below `folder`: the first two digits of the zero-padded index are the directory, without
-/// directories when the index has fewer than three digits.
+/// Writes `count` files of 1 KiB below `folder`. The first two digits of the zero-padded index are the directory. Indices with
+/// fewer than three digits do not use directories.
 pub fn generate_many(folder: &Path, count: u64, random: &mut impl Rng) -> Result<(), StoreError> {
     let width = count.saturating_sub(1).to_string().len();
     make_directory(folder)?;
@@ -33,7 +33,6 @@ pub fn generate_many(folder: &Path, count: u64, random: &mut impl Rng) -> Result
     Ok(())
 }
 
-/// Writes one file of `size` random bytes.
 pub fn generate_large(path: &Path, size: u64, random: &mut impl Rng) -> Result<(), StoreError> {
     let mut file = File::create(path).map_err(io("create", path))?;
     let mut block = vec![0; 1 << 20];
@@ -47,8 +46,8 @@ pub fn generate_large(path: &Path, size: u64, random: &mut impl Rng) -> Result<(
     Ok(())
 }
 
-/// Edits what was generated: every 16th file, or the one. Each gets a run of new bytes at a quarter of its size, a 1024th of
-/// it long. Returns how many files were edited.
+/// Edits generated files: every 16th, or the only one. Replaces a run of bytes at a quarter of the file's size, a 1024th of it
+/// long. Returns the number of edited files.
 pub fn edit(tree: &Path, random: &mut impl Rng) -> Result<u64, StoreError> {
     if tree.is_file() {
         edit_file(tree, random)?;
@@ -88,13 +87,13 @@ pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
     Ok(bytes)
 }
 
-/// What differs between two trees (or files), or `None`: paths and contents are compared, nothing else.
+/// First difference of two trees (or files) in paths or contents, or `None`.
 pub fn difference(first: &Path, second: &Path) -> Result<Option<String>, StoreError> {
     let listed = |root: &Path| -> Result<Vec<std::path::PathBuf>, StoreError> {
         if root.is_file() { Ok(vec![root.to_path_buf()]) } else { files_below(root) }
     };
     if !second.exists() {
-        return Ok(Some(format!("{} is not there", second.display())));
+        return Ok(Some(format!("{} does not exist", second.display())));
     }
     let (ours, theirs) = (listed(first)?, listed(second)?);
     if ours.len() != theirs.len() {
@@ -126,7 +125,7 @@ mod tests {
     use senesce_core::Seed;
 
     #[test]
-    fn many_files_lie_as_in_the_study_and_every_16th_is_edited() {
+    fn many_files_are_laid_out_as_in_the_study() {
         let directory = tempfile::tempdir().unwrap();
         let mut random = Seed(1).stream("objstore/files-test");
         for (count, example) in [(25u64, "07"), (250, "01/7"), (2500, "12/34")] {
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_edited_in_one_run() {
+    fn large_file_is_edited_in_one_run() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large_file");
         let mut random = Seed(1).stream("objstore/files-test");

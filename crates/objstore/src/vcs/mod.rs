@@ -1,4 +1,4 @@
-//! Version-control and backup programs as the DMV study drove them, with senesce's own store beside them.
+//! Version-control and backup programs as used by the DMV study, and senesce's own store.
 
 pub mod files;
 pub mod process;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -24,35 +24,33 @@ pub enum Outcome {
     Failed(i32, String),
     /// A signal ended it.
     Killed(i32),
-    /// It was ended by us after its time limit.
+    /// senesce ended it after its time limit.
     TimedOut,
 }
 
-/// A command that was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
     /// Wall-clock time from start to end.
     pub seconds: f64,
-    /// CPU time in user mode, its waited-for children included.
+    /// User CPU time, including waited-for children.
     pub user_seconds: f64,
-    /// CPU time in the kernel.
+    /// System CPU time.
     pub system_seconds: f64,
-    /// Largest resident set of the command or one of its children.
+    /// Maximum resident set of the command or one of its children.
     pub peak_bytes: u64,
-    /// How it ended.
     pub outcome: Outcome,
 }
 
-/// How long a command may go on after SIGTERM before SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Runs a command in a process group of its own. After `limit`, or on an interrupt, the group gets SIGTERM, then SIGKILL.
+/// Runs a command in its own process group. After `limit`, or on an interrupt, the group gets SIGTERM, then SIGKILL.
 pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<Ran, StoreError> {
     let program = Path::new(command.get_program()).to_path_buf();
     let mut output = tempfile().map_err(io("make a temporary file for the output of", &program))?;
     let copy = |file: &std::fs::File| file.try_clone().map_err(io("duplicate the output of", &program));
     command.stdin(Stdio::null()).stdout(copy(&output)?).stderr(copy(&output)?).process_group(0);
-    // It would continue to write into the target when this process is killed.
+    // Otherwise it would continue to write to the target when this process is killed.
     let group = CommandGroup::marked()?;
     let started = Instant::now();
     let child = group.start(command).map_err(io("run", &program))?;
@@ -78,16 +76,16 @@ pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Res
     })
 }
 
-/// Waits for the end of a child, ending it at the deadline or on an interrupt; whether that was needed comes last.
+/// Waits for a child and ends it at the deadline or on an interrupt; the last value shows whether that was necessary.
 fn wait(pid: Pid, deadline: Instant, interrupt: &Interrupt) -> std::io::Result<(ExitStatus, Usage, bool)> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let mut ended = false;
     while Instant::now() < deadline && !interrupt.requested() && !ended {
-        // A short time only so that an interrupt is seen; the end of the child wakes the poll at once.
+        // A short timeout to notice an interrupt; the end of the child wakes the poll at once.
         ended = ends_within(&handle, Duration::from_millis(250).min(deadline - Instant::now()))?;
     }
     if !ended {
-        // The group may be gone meanwhile: then there is nothing to end.
+        // The group may have ended in the meantime.
         let _ = kill_process_group(pid, Signal::TERM);
         if !ends_within(&handle, GRACE)? {
             let _ = kill_process_group(pid, Signal::KILL);

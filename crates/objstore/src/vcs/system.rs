@@ -1,11 +1,10 @@
-//! The systems and their command lines.
+//! Systems and their command lines.
 
 use crate::scheme::Scheme;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A system that stores versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
@@ -21,18 +20,17 @@ pub enum System {
     Restic,
     /// Borg.
     Borg,
-    /// Our store with pack files.
+    /// senesce's store with pack files.
     OwnPack,
-    /// Our store with loose objects in git's scheme.
+    /// senesce's store with loose objects in git's scheme.
     Own2x1,
-    /// Our store with loose objects in the scheme the study began with.
+    /// senesce's store with loose objects in the first scheme of the study.
     Own2x2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Init,
-    /// Save the tree for the first time.
     FirstCommit,
     Status,
     SecondCommit,
@@ -45,12 +43,12 @@ pub enum Step {
 pub struct Repository {
     /// Holds the tree and the repository.
     pub work: PathBuf,
-    /// The tree's name below it.
+    /// Name of the tree below it.
     pub tree: String,
-    /// A home directory for configuration and caches.
+    /// Home directory for configuration and caches.
     pub home: PathBuf,
     pub restored: PathBuf,
-    /// The program `senesce`, for our own store.
+    /// Path of the program `senesce`, for its own store.
     pub senesce: PathBuf,
 }
 
@@ -59,7 +57,7 @@ impl Repository {
         self.work.join(&self.tree)
     }
 
-    /// Where the tree is found again after [`Step::Restore`].
+    /// Location of the tree after [`Step::Restore`].
     pub fn restored_tree(&self, system: System) -> PathBuf {
         match system {
             System::Copy => self.work.join(".backup/2").join(&self.tree),
@@ -112,7 +110,7 @@ impl System {
         }
     }
 
-    /// The commands of a step, to be timed together. Empty: the system has no such step.
+    /// Commands of a step, to be timed together. Empty: the system does not have such a step.
     pub fn commands(self, step: Step, place: &Repository) -> Vec<Command> {
         let words: Vec<Vec<String>> = match self {
             Self::Git => git(step, place),
@@ -164,7 +162,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// git's background repacking is turned off: it would go on beside the next measurement.
+/// git's background repacking is disabled, because it would run during the next measurement.
 const GIT: [&str; 7] = ["git", "-c", "gc.auto=0", "-c", "user.name=senesce", "-c", "user.email=senesce@localhost"];
 
 fn git(step: Step, place: &Repository) -> Vec<Vec<String>> {
@@ -243,7 +241,7 @@ fn borg(step: Step, place: &Repository) -> Vec<Vec<String>> {
 
 fn own(step: Step, place: &Repository, layout: &str, scheme: Scheme) -> Vec<Vec<String>> {
     let scheme = scheme.to_string();
-    // Our store commits directories: a single file lies in one of its own.
+    // senesce's store commits directories, so a single file gets its own.
     match step {
         Step::Init | Step::Status | Step::Gc => Vec::new(),
         Step::FirstCommit | Step::SecondCommit => {

@@ -1,4 +1,4 @@
-//! Runs the parsers of packs and snapshots over the corpus of the fuzz targets.
+//! Runs the parsers of packs and snapshots on the corpus of the fuzz targets.
 
 use senesce_objstore::HashAlgorithm;
 use senesce_objstore::store::{pack, snapshot};

@@ -1,4 +1,4 @@
-//! Stores that somebody made to do harm: nothing is written outside of the destination, and nothing crashes.
+//! Malicious stores: nothing is written outside of the destination, and nothing crashes.
 
 use rand::RngExt;
 use senesce_core::Seed;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 mod store_checkout;
 
 #[test]
-fn the_corpus_of_the_fuzz_target_stays_inside() {
+fn fuzz_corpus_stays_inside_the_destination() {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let scene = store_checkout::Scene::new(folder.path());
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/store_checkout");
@@ -26,7 +26,7 @@ fn the_corpus_of_the_fuzz_target_stays_inside() {
     files.iter().for_each(|path| scene.exercise(&fs::read(path).unwrap()));
 }
 
-/// A place that nothing may be written to, and a store with one snapshot of one file.
+/// A protected location, and a store with one snapshot of one file.
 struct Scene {
     folder: tempfile::TempDir,
     header: Header,
@@ -86,7 +86,7 @@ impl Scene {
 }
 
 #[test]
-fn links_of_a_store_lead_nowhere() {
+fn links_of_a_store_are_not_followed() {
     let scene = Scene::new();
     let before = scene.outside();
     let out = scene.path("outside");
@@ -119,7 +119,7 @@ fn links_of_a_store_lead_nowhere() {
 }
 
 #[test]
-fn setuid_bits_come_back_only_when_asked() {
+fn setuid_bits_are_only_restored_on_request() {
     let scene = Scene::new();
     let entry = Entry { mode: 0o6755, ..scene.entry("program", scene.file.clone()) };
     let shared = Entry { mode: 0o1777, ..scene.entry("tmp", EntryKind::Directory) };
@@ -131,7 +131,7 @@ fn setuid_bits_come_back_only_when_asked() {
 }
 
 #[test]
-fn a_thousand_crafted_stores_write_nothing_outside_and_do_not_crash() {
+fn crafted_stores_write_nothing_outside_and_do_not_crash() {
     let scene = Scene::new();
     let before = scene.outside();
     let mut random = Seed(0x20).stream("objstore/crafted");
@@ -156,7 +156,7 @@ fn a_thousand_crafted_stores_write_nothing_outside_and_do_not_crash() {
 }
 
 #[test]
-fn a_thousand_damaged_stores_do_not_crash() {
+fn damaged_stores_do_not_crash() {
     let scene = Scene::new();
     let before = scene.outside();
     let mut random = Seed(0x21).stream("objstore/damaged");
@@ -189,7 +189,7 @@ fn a_thousand_damaged_stores_do_not_crash() {
     assert_eq!(scene.outside(), before);
 }
 
-/// Commits `work` once more, as loose objects.
+/// Commits `work` again, as loose objects.
 fn commit_again(scene: &Scene) -> Result<(), String> {
     let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
     let mut store = Store::open(&scene.path("store")).map_err(|error| error.to_string())?;
@@ -198,7 +198,7 @@ fn commit_again(scene: &Scene) -> Result<(), String> {
 }
 
 #[test]
-fn a_commit_writes_through_no_link_of_its_store() {
+fn commit_does_not_write_through_links_of_the_store() {
     let scene = Scene::new();
     fs::write(scene.path("work/file"), "another").unwrap();
     let (outside, precious) = (scene.path("outside"), scene.path("outside/precious"));
@@ -226,7 +226,7 @@ fn a_commit_writes_through_no_link_of_its_store() {
 }
 
 #[test]
-fn objects_and_packs_without_an_end_are_told_and_not_read() {
+fn endless_objects_and_packs_are_reported_and_not_read() {
     let scene = Scene::new();
     let back = scene.path("back");
     let check_out = |scene: &Scene| {
@@ -260,15 +260,15 @@ fn objects_and_packs_without_an_end_are_told_and_not_read() {
 }
 
 #[test]
-fn a_snapshot_of_the_last_number_ends_the_store_and_not_the_program() {
+fn snapshot_with_the_maximum_number_is_an_error() {
     let scene = Scene::new();
     let snapshots = scene.path("store/snapshots");
     fs::rename(snapshots.join("000001"), snapshots.join(u64::MAX.to_string())).unwrap();
-    assert!(commit_again(&scene).unwrap_err().contains("no next number"));
+    assert!(commit_again(&scene).unwrap_err().contains("the maximum number"));
 }
 
 #[test]
-fn a_store_that_was_prepared_by_another_is_not_made_through_its_links() {
+fn store_is_not_created_through_planted_links() {
     let scene = Scene::new();
     let before = scene.outside();
     let prepared = scene.path("back");
@@ -281,7 +281,7 @@ fn a_store_that_was_prepared_by_another_is_not_made_through_its_links() {
 }
 
 #[test]
-fn a_store_that_says_more_than_there_is_space_for_writes_nothing() {
+fn snapshot_larger_than_free_space_is_refused() {
     use senesce_core::failure::{Classify, ExitCode};
     let scene = Scene::new();
     let EntryKind::File { size, objects, .. } = scene.file.clone() else { panic!("it is a file") };
@@ -297,10 +297,10 @@ fn a_store_that_says_more_than_there_is_space_for_writes_nothing() {
     assert_eq!(error.exit_code(), ExitCode::Missing, "{error}");
     assert!(error.to_string().contains("are free"), "{error}");
     assert_eq!(fs::read_dir(&back).unwrap().count(), 0);
-    // Longer than it says: nothing is written beyond, and nothing of it stays.
+    // Longer than declared: nothing is written beyond, and nothing of it is left.
     let repeated = EntryKind::File { size, objects: objects.repeat(1000), holes: Vec::new(), changed: false };
     let report = check_out(&[scene.entry("a", repeated), scene.entry("b", scene.file.clone())]).unwrap();
     assert_eq!((report.files, report.lost.len()), (1, 1));
-    assert!(report.lost[0].problem.contains("more than its"), "{:?}", report.lost);
+    assert!(report.lost[0].problem.contains("exceed its"), "{:?}", report.lost);
     assert!(!back.join("a").exists() && back.join("b").exists());
 }

@@ -73,7 +73,7 @@ impl Scene {
     }
 }
 
-/// Replaces a file, which its owner may not write.
+/// Replaces a file that is read-only for its owner.
 fn replace(path: &Path, bytes: &[u8]) {
     fs::remove_file(path).unwrap();
     fs::write(path, bytes).unwrap();
@@ -94,7 +94,7 @@ fn a_commit_stores_damaged_objects_again() {
             fs::write(scene.work().join("b"), [2; 700]).unwrap();
             scene.commit(layout);
             let folder = if layout == Layout::Pack { "packs" } else { "objects" };
-            // In a pack: the last byte of the first object; a loose object: its last byte.
+            // In a pack: the last byte of the first object; in a loose object: its last byte.
             scene.files(folder).iter().for_each(|path| {
                 let at =
                     if layout == Layout::Pack { 8 + 40 + 999 } else { fs::metadata(path).unwrap().len() as usize - 1 };
@@ -120,7 +120,7 @@ fn a_commit_stores_damaged_objects_again() {
 }
 
 #[test]
-fn whole_objects_of_a_pack_with_a_damaged_index_are_copied() {
+fn intact_objects_of_a_pack_with_a_damaged_index_are_copied() {
     let scene = Scene::new("fixed:100");
     let data: Vec<u8> = (0..1000u32).flat_map(u32::to_le_bytes).collect();
     fs::write(scene.work().join("old"), &data).unwrap();
@@ -128,7 +128,7 @@ fn whole_objects_of_a_pack_with_a_damaged_index_are_copied() {
     let pack = scene.files("packs").remove(0);
     let length = fs::metadata(&pack).unwrap().len() as usize;
     flip(&pack, length - 1);
-    // A source that has nothing of it.
+    // A source without any of its objects.
     fs::remove_file(scene.work().join("old")).unwrap();
     fs::write(scene.work().join("new"), "new").unwrap();
     let report = scene.commit(Layout::Pack);
@@ -138,7 +138,7 @@ fn whole_objects_of_a_pack_with_a_damaged_index_are_copied() {
         "the new pack has the name of the damaged one"
     );
     assert!(scene.verify().is_sound());
-    // The header of the first object, too: it cannot be found again.
+    // The header of the first object as well, so that it cannot be recovered.
     let pack = scene.files("packs").into_iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
     flip(&pack, length - 1);
     flip(&pack, 8);
@@ -147,7 +147,7 @@ fn whole_objects_of_a_pack_with_a_damaged_index_are_copied() {
     let after = scene.verify();
     assert_eq!((after.damaged.len(), after.missing.len(), after.problems.len(), after.objects), (0, 1, 0, 40));
     assert_eq!((scene.check_out(1).lost.len(), scene.check_out(3).lost.len()), (1, 0));
-    // Once the source has it again, all is whole.
+    // Once the source has it again, everything is intact.
     fs::write(scene.work().join("old"), &data).unwrap();
     assert_eq!(scene.commit(Layout::Loose).new_objects, 1);
     assert!(scene.verify().is_sound() && scene.check_out(1).lost.is_empty());
@@ -159,7 +159,7 @@ fn staged_content_is_counted_until_the_next_commit() {
     let scene = Scene::new("fixed:4K");
     fs::write(scene.work().join("a"), "a").unwrap();
     assert_eq!((stats(&scene.store()).unwrap().staging_bytes, scene.verify().staging_bytes), (0, 0));
-    // What a killed commit leaves.
+    // Remains of a killed commit.
     fs::create_dir(scene.place().join("staging/0")).unwrap();
     fs::write(scene.place().join("staging/0/17"), [1; 4096]).unwrap();
     fs::write(scene.place().join("staging/pack-0-0"), vec![1; 1 << 20]).unwrap();
@@ -171,7 +171,7 @@ fn staged_content_is_counted_until_the_next_commit() {
     assert_eq!((stats(&scene.store()).unwrap().staging_bytes, scene.verify().staging_bytes), (0, 0));
 }
 
-/// Asks to stop once files are committed.
+/// Requests a stop once files are committed.
 struct Stopper(Interrupt);
 
 impl Progress for Stopper {
@@ -200,7 +200,7 @@ fn an_interrupted_commit_leaves_nothing_staged() {
 }
 
 #[test]
-fn holes_come_back_as_holes() {
+fn holes_are_restored_as_holes() {
     let scene = Scene::new("fastcdc:16K");
     const DISK: u64 = 4 << 40;
     let sparse = |name: &str, size: u64, parts: &[(u64, usize)]| {
@@ -230,9 +230,9 @@ fn holes_come_back_as_holes() {
     }
 }
 
-/// Each bit of each file: damage is found, or everything comes back.
+/// Flips each bit of each file: damage is detected, or everything is restored.
 #[test]
-fn every_flipped_bit_of_a_store_is_found_or_harmless() {
+fn flipped_bits_of_a_store_are_detected_or_harmless() {
     for layout in LAYOUTS {
         let scene = Scene::new("fixed:16");
         fs::write(scene.work().join("a"), "0123456789abcdefghij").unwrap();
@@ -261,10 +261,10 @@ fn every_flipped_bit_of_a_store_is_found_or_harmless() {
     }
 }
 
-/// Fills file systems of several sizes: a commit that fails gives the space back, and the store stays whole.
+/// Fills file systems of several sizes: a failed commit frees its space, and the store stays intact.
 #[test]
 #[ignore = "needs loop devices"]
-fn a_commit_on_a_full_disk_leaves_the_disk_as_it_was() {
+fn failed_commit_on_a_full_disk_frees_its_space() {
     use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
     for layout in LAYOUTS {
         let directory = temporary_directory();

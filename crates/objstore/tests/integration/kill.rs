@@ -31,7 +31,7 @@ fn fill(work: &Path, generation: usize) {
     }
 }
 
-/// The process that is killed: this test binary again, told by its environment what to commit.
+/// The process that is killed: this test binary again, configured by its environment.
 #[test]
 fn child() {
     let Ok(place) = std::env::var("SENESCE_TEST_STORE") else { return };
@@ -53,7 +53,7 @@ fn child_command(place: &Path, work: &Path, layout: Layout) -> Command {
 }
 
 #[test]
-fn a_killed_commit_loses_nothing_that_was_committed() {
+fn killed_commit_loses_no_committed_data() {
     for layout in LAYOUTS {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (place, work) = (directory.path().join("store"), directory.path().join("work"));
@@ -65,7 +65,7 @@ fn a_killed_commit_loses_nothing_that_was_committed() {
         for round in 0..24u32 {
             fill(&work, round as usize);
             let mut child = child_command(&place, &work, layout).spawn().unwrap();
-            // From the very begin to a little after the end.
+            // From the start to slightly after the end.
             std::thread::sleep(whole.mul_f64(f64::from(round) / 20.0).min(Duration::from_secs(2)));
             child.kill().unwrap();
             killed += usize::from(!child.wait().unwrap().success());
@@ -92,10 +92,10 @@ fn a_killed_commit_loses_nothing_that_was_committed() {
     }
 }
 
-/// The image is copied while it is mounted, right after the commit returned: what a power failure would leave.
+/// Copies the mounted image right after the commit returned, as after a power failure.
 #[test]
 #[ignore = "needs loop devices"]
-fn a_commit_is_durable_when_it_returns() {
+fn commit_is_durable_when_it_returns() {
     use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open, visit};
     for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
         for layout in LAYOUTS {

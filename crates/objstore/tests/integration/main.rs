@@ -1,4 +1,4 @@
-//! What the object stores must do, tried from outside.
+//! Integration tests of the object stores.
 
 mod corpus;
 mod crafted;

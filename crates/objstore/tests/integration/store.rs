@@ -1,4 +1,4 @@
-//! A store from commit to checkout, whole and damaged.
+//! A store from commit to checkout, intact and damaged.
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
@@ -43,7 +43,7 @@ fn tree(root: &Path) {
     fs::write(root.join(std::ffi::OsStr::new("100%\n")), "odd").unwrap();
 }
 
-/// Everything that a checkout must bring back: content, mode and time, by path.
+/// Everything that a checkout must restore: content, mode and time, by path.
 fn facts(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];
@@ -65,7 +65,7 @@ fn facts(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     found
 }
 
-/// Modes of everything below a directory and of itself.
+/// Modes of a directory and everything below it.
 fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = vec![(root.to_path_buf(), root.metadata().unwrap().mode() & 0o7777)];
     for entry in fs::read_dir(root).unwrap().flatten() {
@@ -79,13 +79,13 @@ fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[test]
-fn a_store_is_for_its_owner_alone() {
+fn store_is_private() {
     for layout in LAYOUTS {
         let directory = temporary_directory();
         let (work, place) = (directory.path().join("work"), directory.path().join("store"));
         fs::create_dir(&work).unwrap();
         tree(&work);
-        // As private as it may be: its modes are not those of the store's files.
+        // A private file: its mode is independent of the modes of the store's files.
         fs::set_permissions(work.join("big"), fs::Permissions::from_mode(0o600)).unwrap();
         let mut store = Store::create(&place, settings("2x1", HashAlgorithm::Blake3)).unwrap();
         save(&mut store, &work, layout);
@@ -98,7 +98,7 @@ fn a_store_is_for_its_owner_alone() {
 }
 
 #[test]
-fn what_is_committed_comes_back_and_is_stored_once() {
+fn committed_files_are_restored_and_stored_once() {
     for (layout, scheme, hash) in [
         (Layout::Loose, "2x1", HashAlgorithm::Sha1),
         (Layout::Loose, "1x3", HashAlgorithm::Blake3),
@@ -138,7 +138,7 @@ fn what_is_committed_comes_back_and_is_stored_once() {
 
 /// Damages every object file (or the pack) in turn, in three ways.
 #[test]
-fn damage_is_named_and_the_rest_comes_back() {
+fn damage_is_reported_and_the_rest_is_restored() {
     for layout in LAYOUTS {
         for damage in ["flip", "truncate", "remove"] {
             let directory = temporary_directory();
@@ -178,7 +178,7 @@ fn damage_is_named_and_the_rest_comes_back() {
             sorted.sort_unstable();
             expected.sort_unstable();
             assert_eq!(sorted, expected);
-            // A new commit of the same tree heals the store, unless a damaged object looks whole from outside.
+            // A new commit of the same tree heals the store, unless a damaged object looks intact from outside.
             if damage != "flip" {
                 let mut store = Store::open(&place).unwrap();
                 save(&mut store, &work, layout);
@@ -222,7 +222,7 @@ fn foreign_places_are_refused() {
 }
 
 #[test]
-fn a_store_inside_of_what_it_commits_does_not_hold_itself() {
+fn store_inside_of_its_source_is_not_committed() {
     let directory = temporary_directory();
     fs::write(directory.path().join("file"), "content").unwrap();
     let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
@@ -231,7 +231,7 @@ fn a_store_inside_of_what_it_commits_does_not_hold_itself() {
 }
 
 #[test]
-fn a_second_committer_is_told_to_wait_and_an_interrupted_one_leaves_no_snapshot() {
+fn concurrent_commit_is_refused_and_interrupted_one_leaves_no_snapshot() {
     let directory = temporary_directory();
     let work = directory.path().join("work");
     fs::create_dir(&work).unwrap();
@@ -261,14 +261,14 @@ fn slow_objects_are_listed() {
     assert!(report.slow_objects.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds));
 }
 
-/// A temporary directory, in memory where there is such a place: the tests sync often.
+/// A temporary directory, in memory if possible, because the tests sync often.
 fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 #[test]
 #[ignore = "needs root"]
-fn nothing_is_checked_out_into_a_folder_that_another_user_made() {
+fn folder_of_another_user_is_refused_as_destination() {
     let directory = temporary_directory();
     let [work, shared] = ["work", "shared"].map(|name| directory.path().join(name));
     fs::create_dir(&work).unwrap();

@@ -10,9 +10,9 @@ fn pack_of(objects: &[Vec<u8>]) -> Vec<u8> {
     std::fs::read(writer.finish(directory.path()).unwrap()).unwrap()
 }
 
-/// Each bit of a pack: what is read is whole, or some part of it is found to be damaged.
+/// Flips each bit of a pack: objects read are intact, or damage is reported.
 #[test]
-fn every_flipped_bit_is_found() {
+fn flipped_bits_are_detected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pack");
     let objects = [b"one".to_vec(), b"".to_vec(), b"three".to_vec()];
@@ -35,7 +35,7 @@ fn the_format_is_fixed() {
     assert_eq!(blake3::hash(&bytes).to_hex()[..16], *"d0873e4e43ca91ed");
 }
 
-/// A pack of one object of zeroes, which are holes.
+/// A pack of one object of zeros, which are holes.
 fn sparse_pack(path: &Path, length: u32) {
     let file = File::create(path).unwrap();
     let id = HashAlgorithm::Sha1.name(&vec![0; (length as usize).min(2 * LONGEST_STORED)]);
@@ -48,7 +48,7 @@ fn sparse_pack(path: &Path, length: u32) {
 }
 
 #[test]
-fn no_object_is_longer_than_a_chunk() {
+fn objects_longer_than_a_chunk_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pack");
     sparse_pack(&path, LONGEST_STORED as u32);
@@ -65,7 +65,7 @@ fn no_object_is_longer_than_a_chunk() {
 
 proptest! {
     #[test]
-    fn every_cut_keeps_the_objects_before_it(
+    fn truncation_keeps_earlier_objects(
         objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 1..8),
         cut in 0.0..1.0f64,
     ) {
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_found_without_an_index_has_its_name(
+    fn objects_recovered_without_an_index_match_their_names(
         objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 2..8),
         place in 0.0..1.0f64,
     ) {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_never_more_than_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+    fn garbage_is_reported_as_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
         let (entries, problem) = decode(&bytes, HashAlgorithm::Blake3);
         prop_assert!(problem.is_some() && entries.is_empty());
     }
