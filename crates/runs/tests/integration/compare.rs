@@ -141,7 +141,7 @@ fn an_unknown_event_is_told_by_its_line_and_what_was_expected() {
     let mut record = run(directory.path(), "run", &BASE, "6.1", "memory:1G");
     record.events[1].kind = "measurment".into();
     let error = Recorded::<Fio>::of(&record).err().unwrap().to_string();
-    assert!(error.contains("events.jsonl, line 2: event 'measurment' is none of a run of kind 'fio'"), "{error}");
+    assert!(error.contains("events.jsonl, line 2: event 'measurment'"), "{error}");
     assert!(error.contains("expected") && error.contains("measurement, caveat, done"), "{error}");
 }
 
