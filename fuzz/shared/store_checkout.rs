@@ -4,7 +4,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
 use senesce_objstore::store::commit::{CommitOptions, commit};
-use senesce_objstore::store::snapshot::{Entry, EntryKind, Header, decode, encode};
+use senesce_objstore::store::snapshot::{EntryKind, Header, SnapshotEntry, decode, encode};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
 use std::fs;
@@ -99,9 +99,9 @@ impl Scene {
     }
 
     /// An entry of every five bytes: kind, two parts of its path, mode, target.
-    fn entries(&self, bytes: &[u8]) -> Vec<Entry> {
+    fn entries(&self, bytes: &[u8]) -> Vec<SnapshotEntry> {
         let part = |byte: u8| PARTS[usize::from(byte) % PARTS.len()];
-        let entry = |five: &[u8]| Entry {
+        let entry = |five: &[u8]| SnapshotEntry {
             path: match five[1] {
                 first if first % 3 == 0 => part(first / 3).to_string(),
                 first => format!("{}/{}", part(first / 3), part(five[2])),

@@ -6,7 +6,7 @@
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use senesce_aging::{
-    AgingPlan, CaptureOptions, Data, DirectoryBackEnd, ExecuteOptions, Limit, NullBackEnd, Operation, OperationKind,
+    AgingPlan, CaptureOptions, Data, DirectoryTarget, ExecuteOptions, Limit, NullTarget, Operation, OperationKind,
     PlanSpec, Profile, Truncate, capture, execute,
 };
 use senesce_core::interrupt::Interrupt;
@@ -138,7 +138,7 @@ fn replay(directory: &Path, operations: u64) -> Result<(), Box<dyn Error>> {
     let null = timed(|| {
         let options = ExecuteOptions::default();
         let mut planner = plan.operations();
-        execute(&mut planner, &NullBackEnd, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+        execute(&mut planner, &NullTarget, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
         Ok(())
     })?;
     println!("planning and handing out alone: {:.3} us of CPU per operation", null.cpu / count * 1e6);
@@ -172,8 +172,8 @@ fn replay(directory: &Path, operations: u64) -> Result<(), Box<dyn Error>> {
 }
 
 fn played(plan: &Arc<AgingPlan>, target: &ClaimedDirectory, threads: usize) -> Result<Cost, Box<dyn Error>> {
-    let backend = DirectoryBackEnd::new(plan.clone(), target, Data::Fallocate);
-    senesce_aging::execute::BackEnd::prepare(&backend)?;
+    let backend = DirectoryTarget::new(plan.clone(), target, Data::Fallocate);
+    senesce_aging::execute::PlanTarget::prepare(&backend)?;
     timed(|| {
         let options = ExecuteOptions { threads, ..ExecuteOptions::default() };
         let mut planner = plan.operations();
@@ -191,8 +191,8 @@ fn bare(
     list: &[Operation],
     names: &[CString],
 ) -> Result<Cost, Box<dyn Error>> {
-    let backend = DirectoryBackEnd::new(plan.clone(), target, Data::Fallocate);
-    senesce_aging::execute::BackEnd::prepare(&backend)?;
+    let backend = DirectoryTarget::new(plan.clone(), target, Data::Fallocate);
+    senesce_aging::execute::PlanTarget::prepare(&backend)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let open =
         |directory| rustix::fs::open(target.path().join(plan.directories().path(directory)), flags, Mode::empty());

@@ -6,7 +6,7 @@
 use senesce_aging::execute::Alone;
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
-    AgingPlan, ExecuteOptions, Interleaved, Limit, NullBackEnd, PlanSpec, Profile, Shard, Truncate, execute,
+    AgingPlan, ExecuteOptions, Interleaved, Limit, NullTarget, PlanSpec, Profile, Shard, Truncate, execute,
     execute_parts,
 };
 use senesce_cluster::scaling::{Load, simulate};
@@ -94,7 +94,7 @@ fn shard_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
     let before = cpu_seconds();
     let options = ExecuteOptions { shard: Some(Shard { index: 0, count: ranks }), ..ExecuteOptions::default() };
     let mut go_on = |_: &_, _| ControlFlow::Continue(());
-    execute(&mut plan.operations(), &NullBackEnd, &options, &Interrupt::new(), &mut go_on).result?;
+    execute(&mut plan.operations(), &NullTarget, &options, &Interrupt::new(), &mut go_on).result?;
     Ok(cpu_seconds() - before)
 }
 
@@ -106,7 +106,7 @@ fn part_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
     let mut parts = Interleaved::new(ranks, vec![(0, &mut planner)], 0, plan.len() * u64::from(ranks));
     let options = ExecuteOptions { window: 4096 * u64::from(ranks), ..ExecuteOptions::default() };
     let mut go_on = |_: &Interleaved<'_>, _| ControlFlow::Continue(());
-    execute_parts(&mut parts, &[NullBackEnd], &options, &Alone, &Interrupt::new(), &mut go_on).result?;
+    execute_parts(&mut parts, &[NullTarget], &options, &Alone, &Interrupt::new(), &mut go_on).result?;
     Ok(cpu_seconds() - before)
 }
 

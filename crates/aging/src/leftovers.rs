@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// A file of a plan, or a directory that holds some, in the top of an aged directory.
 #[derive(Debug)]
-pub struct Leftover(Entry);
+pub struct Leftover(DirectoryEntry);
 
 #[derive(Debug)]
-struct Entry {
+struct DirectoryEntry {
     path: PathBuf,
     is_directory: bool,
     /// Whether a plan, or a part of one, calls a file or directory so.
@@ -35,7 +35,7 @@ pub fn leftovers(directory: &ClaimedDirectory) -> Result<Vec<Leftover>, AgingErr
     Ok(found)
 }
 
-fn entries(directory: &Path) -> Result<Vec<Entry>, AgingError> {
+fn entries(directory: &Path) -> Result<Vec<DirectoryEntry>, AgingError> {
     let failed = |error| AgingError::io("list", directory, error);
     let entry = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
@@ -43,7 +43,7 @@ fn entries(directory: &Path) -> Result<Vec<Entry>, AgingError> {
         let name = entry.file_name();
         let name = name.as_encoded_bytes();
         let bears_our_name = if is_directory { names_directory(name) } else { Name::parse(name).is_some() };
-        Ok(Entry { path: entry.path(), is_directory, bears_our_name })
+        Ok(DirectoryEntry { path: entry.path(), is_directory, bears_our_name })
     };
     fs::read_dir(directory).map_err(failed)?.map(entry).collect::<io::Result<_>>().map_err(failed)
 }
@@ -54,7 +54,7 @@ fn names_directory(name: &[u8]) -> bool {
     number.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) || part_of_name(name).is_some()
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// Whether a plan made it: a file by its name, a directory when there is a file of a plan's in it or nothing at all.
     fn is_of_a_plan(&self) -> Result<bool, AgingError> {
         if !self.bears_our_name || !self.is_directory {

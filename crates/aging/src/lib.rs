@@ -20,7 +20,7 @@ pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list, capt
 pub use check::{Cleared, Reconciled, VerifyReport, clear, reconcile, verify, verify_top};
 pub use error::AgingError;
 pub use execute::{
-    Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Pace, Shard, Stop, execute, execute_parts,
+    Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, execute, execute_parts,
 };
 pub use leftovers::{Leftover, leftovers};
 pub use measure::{ChiSquare, Measures, Tally};

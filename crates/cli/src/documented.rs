@@ -1,6 +1,6 @@
 //! Every command in the documentation and in the help has verbs, options and values that exist.
 
-use crate::{command, table};
+use crate::{command, verb_table};
 use clap::error::ErrorKind;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn documented_commands_parse() {
 
 #[test]
 fn examples_of_the_help_parse() {
-    for verb in table::verbs() {
+    for verb in verb_table::verbs() {
         let help = (verb.command)().get_after_help().map(ToString::to_string).unwrap_or_default();
         let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  senesce")).map(str::trim).collect();
         assert!(!examples.is_empty(), "{} has no example", verb.name);

@@ -26,9 +26,9 @@ mod pages;
 mod ranks;
 mod registry;
 mod session;
-mod table;
 mod text_table;
 mod user;
+mod verb_table;
 mod verbs;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -44,7 +44,7 @@ fn command() -> Command {
         .about("Ages file systems, measures them fresh and aged, and explains the difference by their layout")
         .help_template(format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}{{after-help}}",
-            table::list()
+            verb_table::list()
         ))
         .after_help(
             "Exit codes: 0 done, 1 negative verdict, 2 usage, 3 refused for safety,\n4 missing requirement, 5 I/O failure (record kept), 125 inconclusive or\nfailed guest, 130 interrupted (record kept).\n\n\
@@ -79,7 +79,7 @@ fn command() -> Command {
                 .help_heading(GLOBAL)
                 .global(true),
         );
-    table::verbs().fold(root, |root, verb| root.subcommand((verb.command)()))
+    verb_table::verbs().fold(root, |root, verb| root.subcommand((verb.command)()))
 }
 
 fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
@@ -119,7 +119,7 @@ fn main() -> std::process::ExitCode {
     }
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
     let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
-    let Some(verb) = table::verb(name) else {
+    let Some(verb) = verb_table::verb(name) else {
         return code(ExitCode::Usage);
     };
     if let Err(failure) = has_processes() {
@@ -151,7 +151,7 @@ fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitC
 fn understood() -> Result<ArgMatches, Failure> {
     command().try_get_matches().map_err(|error| match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) if is_verb_position(word) => {
-            Failure::usage(table::unknown_verb(word))
+            Failure::usage(verb_table::unknown_verb(word))
         }
         _ => error.exit(),
     })

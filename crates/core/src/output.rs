@@ -131,10 +131,10 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
             _ => write_to(&mut stream, bytes, path),
         };
     }
-    let place = Place::of(path)?;
+    let place = OutputPath::of(path)?;
     match place.look()? {
-        Some(Seen::Stream(seen)) => write_to(&mut open_stream(&seen, OFlags::WRONLY, path)?, bytes, path),
-        Some(Seen::Regular(existing)) => {
+        Some(ExistingOutput::Stream(seen)) => write_to(&mut open_stream(&seen, OFlags::WRONLY, path)?, bytes, path),
+        Some(ExistingOutput::Regular(existing)) => {
             existing.check(&place, format, bytes, replace)?;
             existing.replace(&place, bytes)
         }
@@ -161,10 +161,10 @@ pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Re
     if let Some(number) = descriptor(path) {
         return descriptor::open(number, path).map(drop);
     }
-    let place = Place::of(path)?;
+    let place = OutputPath::of(path)?;
     match place.look()? {
-        Some(Seen::Regular(existing)) => existing.check(&place, format, likely, replace),
-        Some(Seen::Stream(_)) | None => Ok(()),
+        Some(ExistingOutput::Regular(existing)) => existing.check(&place, format, likely, replace),
+        Some(ExistingOutput::Stream(_)) | None => Ok(()),
     }
 }
 
@@ -176,11 +176,11 @@ pub fn append(path: &Path) -> Result<File, OutputError> {
     if let Some(number) = descriptor(path) {
         return descriptor::open(number, path);
     }
-    let place = Place::of(path)?;
+    let place = OutputPath::of(path)?;
     let flags = OFlags::WRONLY | OFlags::APPEND;
     match place.look()? {
-        Some(Seen::Stream(seen)) => open_stream(&seen, flags, path),
-        Some(Seen::Regular(existing)) => {
+        Some(ExistingOutput::Stream(seen)) => open_stream(&seen, flags, path),
+        Some(ExistingOutput::Regular(existing)) => {
             existing.check(&place, Format::Log, b"", Replace::SameFormat)?;
             existing.open(&place, "open", flags)
         }
@@ -214,19 +214,19 @@ fn keeps_nothing(found: &Stat) -> bool {
 }
 
 /// Location of an output: its folder, opened once, and its name there.
-struct Place<'a> {
+struct OutputPath<'a> {
     folder: Folder,
     name: OsString,
     path: &'a Path,
 }
 
 /// Existing file at a location.
-enum Seen {
+enum ExistingOutput {
     Regular(Existing),
     Stream(OwnedFd),
 }
 
-impl<'a> Place<'a> {
+impl<'a> OutputPath<'a> {
     fn of(path: &'a Path) -> Result<Self, OutputError> {
         let (folder, name) = Folder::of(path).map_err(|error| match error.kind() {
             io::ErrorKind::IsADirectory => OutputError::Directory { path: path.into() },
@@ -245,23 +245,23 @@ impl<'a> Place<'a> {
     }
 
     /// Existing file, or `None`. Fails for files that must never be overwritten.
-    fn look(&self) -> Result<Option<Seen>, OutputError> {
+    fn look(&self) -> Result<Option<ExistingOutput>, OutputError> {
         let path = self.path;
         let Some(there) = self.folder.look(&self.name).map_err(errno("look at", path))? else { return Ok(None) };
         let own = rustix::fs::fstat(&there).map_err(errno("look at", path))?;
         let refused =
             |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
         match FileType::from_raw_mode(own.st_mode) {
-            FileType::RegularFile => Ok(Some(Seen::Regular(Existing { seen: own }))),
+            FileType::RegularFile => Ok(Some(ExistingOutput::Regular(Existing { seen: own }))),
             FileType::Fifo if new_file::is_pipe_of_another(&self.folder, &own) => refused(
                 format!("it is a pipe of user {}, and other users than root may create files next to it", own.st_uid),
                 "remove it, or choose another place; to write to it, write - and redirect it",
             ),
-            FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(there))),
+            FileType::Fifo | FileType::CharacterDevice => Ok(Some(ExistingOutput::Stream(there))),
             FileType::Directory => Err(OutputError::Directory { path: path.into() }),
             FileType::BlockDevice => refused(BLOCK_DEVICE.into(), INSTEAD_OF_DEVICE),
             FileType::Symlink => match self.behind_link() {
-                Some(device) => Ok(Some(Seen::Stream(device))),
+                Some(device) => Ok(Some(ExistingOutput::Stream(device))),
                 None => {
                     let to = rustix::fs::readlinkat(&there, "", Vec::new()).unwrap_or_default();
                     refused(
@@ -296,7 +296,7 @@ struct Existing {
 }
 
 impl Existing {
-    fn check(&self, place: &Place<'_>, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
+    fn check(&self, place: &OutputPath<'_>, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
         if replace == Replace::Anything {
             return Ok(());
         }
@@ -334,7 +334,7 @@ impl Existing {
         (self.seen.st_dev, self.seen.st_ino) == (found.st_dev, found.st_ino)
     }
 
-    fn open(&self, place: &Place<'_>, operation: &'static str, flags: OFlags) -> Result<File, OutputError> {
+    fn open(&self, place: &OutputPath<'_>, operation: &'static str, flags: OFlags) -> Result<File, OutputError> {
         let file = place.open(flags).map_err(errno(operation, place.path))?;
         let found = rustix::fs::fstat(&file).map_err(errno("look at", place.path))?;
         if self.is(&found) { Ok(file.into()) } else { Err(changed(place.path)) }
@@ -342,7 +342,7 @@ impl Existing {
 
     /// The new file keeps mode and owner of the old one, unless that was planted. It takes the name only if the old file still
     /// has it.
-    fn replace(&self, place: &Place<'_>, bytes: &[u8]) -> Result<(), OutputError> {
+    fn replace(&self, place: &OutputPath<'_>, bytes: &[u8]) -> Result<(), OutputError> {
         let path = place.path;
         let new = place.new_file(0o600).map_err(io_error("create a file next to", path))?;
         new.take_after(&self.seen).map_err(io_error("set mode and owner of", path))?;

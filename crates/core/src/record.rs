@@ -22,7 +22,7 @@ use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use lines::{line, named_lines, read_events};
-use place::{Made, Place};
+use place::{Made, RunFolder};
 use senesce_sys::lock::Locked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,7 +59,7 @@ pub struct Held {
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
-    place: Place,
+    place: RunFolder,
     events: File,
     started: Instant,
     earlier: Vec<Event>,
@@ -85,7 +85,7 @@ impl RunDirectory {
     /// [`RecordError::OtherPlan`] with the differences; for an existing run, as [`Record::open`]; those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
         place::check(path)?;
-        let (place, made) = Place::make(path)?;
+        let (place, made) = RunFolder::make(path)?;
         let lock = place.lock()?;
         place.refuse_foreign()?;
         if place.holds("plan.toml") {
@@ -122,7 +122,7 @@ impl RunDirectory {
     /// # Errors
     /// If another process has the lock, or `path` is not writable.
     pub fn hold(path: &Path) -> Result<Held, RecordError> {
-        Ok(Held { _lock: Place::open(path)?.lock()? })
+        Ok(Held { _lock: RunFolder::open(path)?.lock()? })
     }
 
     /// Opens an existing run to continue it with any plan.
@@ -131,14 +131,14 @@ impl RunDirectory {
     /// As [`Record::open`]; [`RecordError::InUse`] if another process has the lock; [`RecordError::Foreign`] if another user than
     /// root and this user may have written it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
-        let place = Place::open(path)?;
+        let place = RunFolder::open(path)?;
         let record = Record::read_in(&place.within()?, path)?;
         place.check_ours()?;
         let lock = place.lock()?;
         Self::reopen(place, lock, record, Made::default())
     }
 
-    fn reopen(place: Place, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
+    fn reopen(place: RunFolder, lock: Locked, record: Record, made: Made) -> Result<Self, RecordError> {
         let Record { path, events: earlier, summary, valid_event_bytes, .. } = record;
         let events = place.open_events()?;
         events

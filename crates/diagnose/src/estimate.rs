@@ -198,7 +198,7 @@ pub struct Prognosis {
 }
 
 /// A layout with the costs of reading it.
-pub struct Seen {
+pub struct CostedLayout {
     pub summary: LayoutSummary,
     pub files: FileRuns,
     pub order: Vec<u32>,
@@ -206,7 +206,7 @@ pub struct Seen {
     pub costs: [Cost; 3],
 }
 
-impl Seen {
+impl CostedLayout {
     /// Looks at a mounted directory.
     pub fn of(directory: &Path, model: &DeviceModel, options: &Options) -> Result<Self, PrognosisError> {
         let look = senesce_layout::Options {
@@ -264,12 +264,12 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let drive = if target.is_file() && options.model == "auto" { drive.of_image() } else { drive };
     let model = drive.parameters()?;
     space::write_back(directory)?;
-    let (seen, space) = rayon::join(|| Seen::of(directory, &model, options), || FileSystemSpace::of(directory));
+    let (seen, space) = rayon::join(|| CostedLayout::of(directory, &model, options), || FileSystemSpace::of(directory));
     let (mut seen, space) = (seen?, space?);
     if let Some(condition) = &mut seen.summary.condition {
         condition.add_complaints(place);
     }
-    let Seen { summary, files, order, costs } = &seen;
+    let CostedLayout { summary, files, order, costs } = &seen;
     let [now, ideal, rewritten] = costs;
     let advice = Advice::of(place, summary.file_system.parse().ok(), &seen, &space);
     let moves = match advice.refused {

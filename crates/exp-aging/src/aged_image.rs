@@ -2,7 +2,7 @@
 
 use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
-use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute};
+use senesce_aging::{AgingPlan, Data, DirectoryTarget, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute};
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Size};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
@@ -158,7 +158,7 @@ pub fn age_image<R: Run>(
     let options =
         OpenOptions { writes: metadata_bytes(file_system, plan.summary()), ..OpenOptions::fresh(file_system) };
     let target = open(&TargetSpec::Memory { size }, &options)?;
-    let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
+    let back_end = DirectoryTarget::new(plan.clone(), target.directory(), Data::Fallocate);
     let witness = CommitWitness::of(target.directory().as_fd());
     let count = || witness.as_ref().and_then(CommitWitness::count);
     let (commits_before, cpu_before) = (count(), process_cpu_time());

@@ -1,7 +1,7 @@
 //! What the order of copying does: a tree with its contents, copied as `find` lists it and in random orders (Conway et al.,
 //! FAST 2017).
 
-use crate::fragmentation::analysis::Seen;
+use crate::fragmentation::analysis::RoundData;
 use crate::fragmentation::experiment::Fragmentation;
 use crate::fragmentation::point::Clock;
 use crate::fragmentation::{Procedure, Round, Story, figures};
@@ -133,14 +133,14 @@ impl Procedure for Source {
         Ok(())
     }
 
-    fn tables(seen: &Seen) -> Vec<Table> {
+    fn tables(seen: &RoundData) -> Vec<Table> {
         vec![jumps(seen)]
     }
 }
 
 /// What the number of jumps and their summed length have to do with the cost. What the length adds is asked at equal numbers of
 /// jumps and of requests: reads with fewer requests have fewer jumps, and those that are left are the long ones.
-fn jumps(seen: &Seen) -> Table {
+fn jumps(seen: &RoundData) -> Table {
     let columns = ["device, modelled", "correlation of the cost with", "Pearson", "from", "to", "reads"];
     let title = "Jumps and cost over all reads, aged and copied, with 95 % intervals";
     let mut table = Table::new("jumps", title, &columns);
@@ -179,7 +179,7 @@ struct Reads {
 }
 
 impl Reads {
-    fn of(seen: &Seen, clock: Clock) -> Self {
+    fn of(seen: &RoundData, clock: Clock) -> Self {
         let mut reads = Self::default();
         for point in &seen.points {
             let Some(reading) = point.reading(figures::usual(seen, clock)) else { continue };

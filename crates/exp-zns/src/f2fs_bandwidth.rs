@@ -15,7 +15,7 @@ use senesce_guest::carry::{GuestSpec, run_in_guest};
 use senesce_guest::drives;
 use senesce_runner::{Context, Experiment, Planned, Run};
 use senesce_volume::BlockDevice;
-use senesce_volume::guest::{Wanted, find};
+use senesce_volume::guest::{DriveChoice, find};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use writing::write_on;
@@ -193,7 +193,7 @@ impl Run for F2fsBandwidth {
             found.map_or(Bytes(0), on_drive)
         };
         let on = |step, name: &str, drive: &str| {
-            let wanted = if name == "zoned" { Wanted::Zoned } else { Wanted::Largest };
+            let wanted = if name == "zoned" { DriveChoice::Zoned } else { DriveChoice::Largest };
             let bytes = size(drive, wanted);
             Planned::new(step, words.clone(), format!("{name}: {drive}")).costing(bytes, bytes.0 as f64 / 5e8)
         };
@@ -226,13 +226,13 @@ impl Run for F2fsBandwidth {
             }
             Step::OnModels => models::time_all(context),
             Step::Conventional(repeat) => {
-                let drive = find(&spec.conventional, Wanted::Largest)?;
+                let drive = find(&spec.conventional, DriveChoice::Largest)?;
                 write_on(("conventional", *repeat), &drive, None, spec, &mut self.0, context)
             }
             Step::Zoned(repeat) => {
                 context.add_environment(&crate::guest_drives::zoned(&spec.zoned)?)?;
-                let zoned = find(&spec.zoned, Wanted::Zoned)?;
-                let metadata = find(&spec.metadata, Wanted::Smallest)?;
+                let zoned = find(&spec.zoned, DriveChoice::Zoned)?;
+                let metadata = find(&spec.metadata, DriveChoice::Smallest)?;
                 write_on(("zoned", *repeat), &metadata, Some(&zoned), spec, &mut self.0, context)
             }
         }

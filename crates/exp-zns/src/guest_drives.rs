@@ -2,14 +2,14 @@
 
 use senesce_claims::Facts;
 use senesce_core::{Environment, Failure};
-use senesce_volume::guest::{Wanted, find};
+use senesce_volume::guest::{DriveChoice, find};
 use senesce_zoned::survey::Survey;
 
 /// The fact with the claims' name of the zoned drive.
 const CALLED: &str = "zoned.called";
 
 pub fn zoned(name: &str) -> Result<Environment, Failure> {
-    let survey = Survey::of(&find(name, Wanted::Zoned)?.display().to_string().parse()?)?;
+    let survey = Survey::of(&find(name, DriveChoice::Zoned)?.display().to_string().parse()?)?;
     let mut facts = Environment::default();
     survey.published_name().into_iter().for_each(|called| facts.put(CALLED, called));
     Ok(facts)

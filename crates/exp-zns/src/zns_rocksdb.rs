@@ -7,7 +7,7 @@ mod models;
 pub(crate) mod output;
 mod setup;
 
-use crate::on_model::{HostSpeed, Place, Timed, Traced};
+use crate::on_model::{HostSpeed, MachineRole, Timed, Traced};
 use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use clap::Args;
 use senesce_claims::Facts;
@@ -184,7 +184,7 @@ impl Run for ZnsRocksdb {
             context.add_environment(&crate::guest_drives::zoned(&spec.zoned)?)?;
         }
         if InsideGuest::here().is_some() {
-            let speeds = bench::speeds(Place::Guest, spec, context)?;
+            let speeds = bench::speeds(MachineRole::Guest, spec, context)?;
             speeds.into_iter().for_each(|speed| context.record(Event::Speed(speed)));
         }
         bench::run_setup((name, repeat), spec, &mut self.ours, context)

@@ -3,7 +3,7 @@
 use crate::drive::{Drive, DriveKind};
 use crate::error::GuestError;
 use senesce_volume::KeptDrive;
-use senesce_volume::kept_drive::{Wanted, growth};
+use senesce_volume::kept_drive::{KeptDriveSpec, growth};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ impl Keep {
         let open = |(number, path): (usize, &Path)| {
             let drive = &drives[number];
             let kind = format!("lba={}", drive.lba);
-            let wanted = Wanted { size: drive.size, kind: &kind, foreign: self.foreign };
+            let wanted = KeptDriveSpec { size: drive.size, kind: &kind, foreign: self.foreign };
             Ok((number, KeptDrive::open(path, wanted)?))
         };
         self.of(drives)?.into_iter().map(open).collect()

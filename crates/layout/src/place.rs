@@ -67,7 +67,7 @@ impl ShownDirectory {
     /// The mount that shows the directory, as the kernel lists it.
     pub fn mount_line(&self) -> Option<MountLine> {
         let path = self.directory().canonicalize().ok()?;
-        let found = Found::at(&path)?;
+        let found = DirectoryDevice::at(&path)?;
         let is_it = |line: &MountLine| match found.is_btrfs {
             true => line.file_system == "btrfs",
             false => line.device == found.device,
@@ -115,16 +115,16 @@ pub fn seen_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>,
     let is_it = |line: &MountLine| {
         numbers.contains(&line.device) || BlockDevice::number_of(&line.source).is_some_and(|n| numbers.contains(&n))
     };
-    seen(target, &mounts()?, is_it, Found::at)
+    seen(target, &mounts()?, is_it, DirectoryDevice::at)
 }
 
 #[derive(Clone, Copy)]
-struct Found {
+struct DirectoryDevice {
     device: (u32, u32),
     is_btrfs: bool,
 }
 
-impl Found {
+impl DirectoryDevice {
     /// None for what is no directory: single files can be mounted too.
     fn at(path: &Path) -> Option<Self> {
         let number = path.metadata().ok().filter(|found| found.is_dir())?.dev();
@@ -140,7 +140,7 @@ fn seen(
     target: &Path,
     all: &[MountLine],
     is_it: impl Fn(&MountLine) -> bool,
-    at: impl Fn(&Path) -> Option<Found>,
+    at: impl Fn(&Path) -> Option<DirectoryDevice>,
 ) -> Result<Vec<MountLine>, TargetError> {
     let mut found = Vec::new();
     let mut hidden = None;
@@ -171,10 +171,10 @@ fn seen(
 /// Whether the place of a mount shows it: neither a later mount at the same place nor one of a directory above hides it. The
 /// device number of the place tells, but for btrfs, which gives every subvolume one of its own (fs/btrfs/inode.c, btrfs_getattr)
 /// that stands in no line.
-fn shows(line: &MountLine, later: &[MountLine], found: Option<Found>) -> bool {
+fn shows(line: &MountLine, later: &[MountLine], found: Option<DirectoryDevice>) -> bool {
     let is_btrfs = line.file_system == "btrfs";
     let hides = |other: &MountLine| other.mount_point == line.mount_point && (is_btrfs || other.device == line.device);
-    let is_there = |found: Found| if is_btrfs { found.is_btrfs } else { found.device == line.device };
+    let is_there = |found: DirectoryDevice| if is_btrfs { found.is_btrfs } else { found.device == line.device };
     found.is_some_and(is_there) && !later.iter().any(hides)
 }
 
@@ -194,7 +194,7 @@ mod tests {
     }
 
     /// Where the mounts with this device number can be seen, if a look at a place finds what `at` says.
-    fn points(all: &[MountLine], number: (u32, u32), at: fn(&Path) -> Option<Found>) -> Option<Vec<String>> {
+    fn points(all: &[MountLine], number: (u32, u32), at: fn(&Path) -> Option<DirectoryDevice>) -> Option<Vec<String>> {
         let found = seen(Path::new("image"), all, |line| line.device == number, at).ok()?;
         Some(found.into_iter().map(|line| format!("{}:{}", line.mount_point.display(), line.root)).collect())
     }
@@ -206,11 +206,11 @@ mod tests {
         let part = line((7, 0), "/sub", "/b", "ext4");
         let at = |path: &Path| {
             let device = if path == Path::new("/a") { (0, 50) } else { (7, 0) };
-            Some(Found { device, is_btrfs: false })
+            Some(DirectoryDevice { device, is_btrfs: false })
         };
         assert_eq!(points(&[ext4.clone(), over.clone(), part.clone()], (7, 0), at).unwrap(), ["/b:/sub"]);
         assert_eq!(points(&[ext4.clone(), over], (7, 0), at), None, "hidden everywhere");
-        let here = |_: &Path| Some(Found { device: (7, 0), is_btrfs: false });
+        let here = |_: &Path| Some(DirectoryDevice { device: (7, 0), is_btrfs: false });
         assert_eq!(points(&[part.clone(), ext4.clone()], (7, 0), here).unwrap(), ["/a:/", "/b:/sub"]);
         let part_over = line((7, 0), "/sub", "/a", "ext4");
         assert_eq!(points(&[ext4, part_over], (7, 0), here).unwrap(), ["/a:/sub"]);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn subvolumes_of_btrfs_are_seen_though_their_device_numbers_differ() {
-        let at = |_: &Path| Some(Found { device: (0, 99), is_btrfs: true });
+        let at = |_: &Path| Some(DirectoryDevice { device: (0, 99), is_btrfs: true });
         let all = [line((0, 40), "/@", "/", "btrfs"), line((0, 40), "/", "/top", "btrfs")];
         assert_eq!(points(&all, (0, 40), at).unwrap(), ["/top:/", "/:/@"]);
         let over = [line((0, 40), "/", "/top", "btrfs"), line((0, 41), "/", "/top", "btrfs")];

@@ -30,12 +30,12 @@ pub struct File {
 struct Directory {
     /// Path below the root, without a slash at either end.
     path: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<TreeItem>,
     names: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Entry {
+enum TreeItem {
     File(File),
     Directory(u32),
 }
@@ -122,13 +122,13 @@ impl Tree {
         self.vanished_directories += u64::from(listing.outcome == Outcome::Vanished);
         self.denied_directories += u64::from(listing.outcome == Outcome::Denied);
         for entry in &mut listing.directory.entries {
-            if let Entry::File(file) = entry {
+            if let TreeItem::File(file) = entry {
                 file.directory = index;
             }
         }
         for (position, path) in listing.subdirectories {
             let child = self.directories.len() as u32;
-            listing.directory.entries[position] = Entry::Directory(child);
+            listing.directory.entries[position] = TreeItem::Directory(child);
             self.directories.push(Directory::default());
             next.push((child, path));
         }
@@ -142,8 +142,8 @@ impl Tree {
         while let Some(entries) = stack.last_mut() {
             match entries.next() {
                 None => drop(stack.pop()),
-                Some(Entry::File(file)) => files.push(file),
-                Some(Entry::Directory(child)) => {
+                Some(TreeItem::File(file)) => files.push(file),
+                Some(TreeItem::Directory(child)) => {
                     stack.push(std::mem::take(&mut self.directories[child as usize].entries).into_iter());
                 }
             }
@@ -277,13 +277,13 @@ impl Listing {
         match kind {
             FileType::RegularFile => {
                 let file = File { inode, directory: 0, name_start: names.len() as u32, name_length: name.len() as u16 };
-                entries.push(Entry::File(file));
+                entries.push(TreeItem::File(file));
                 names.extend_from_slice(name);
             }
             FileType::Directory if name != b"." && name != b".." => {
                 let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
                 self.subdirectories.push((entries.len(), [path, separator, name].concat()));
-                entries.push(Entry::Directory(0));
+                entries.push(TreeItem::Directory(0));
             }
             _ => {}
         }

@@ -222,7 +222,7 @@ fn all_steps<R: Run>(
             return Ok(failed.len());
         }
         let total: f64 = left.iter().map(|planned| planned.seconds).sum();
-        let mut course = Course { number: 0, count: left.len(), seconds_left: total, estimated: 0.0, taken: 0.0 };
+        let mut course = StepProgress { number: 0, count: left.len(), seconds_left: total, estimated: 0.0, taken: 0.0 };
         for planned in left {
             // A step before it may have carried it elsewhere as well.
             if context.recorded.is_done(&planned.step) {
@@ -281,7 +281,7 @@ fn leave_out_what_cannot_be_done<R: Run>(
     context.keep_pending()
 }
 
-struct Course {
+struct StepProgress {
     number: usize,
     count: usize,
     seconds_left: f64,
@@ -292,7 +292,7 @@ struct Course {
 /// Seconds of steps from which on their pace says more than the estimates.
 const PACE_SECONDS: f64 = 5.0;
 
-impl Course {
+impl StepProgress {
     fn note(&mut self, estimated: f64, taken: f64) {
         self.seconds_left -= estimated;
         self.estimated += estimated;
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_is_left_follows_the_pace() {
-        let mut course = Course { number: 0, count: 3, seconds_left: 30.0, estimated: 0.0, taken: 0.0 };
+        let mut course = StepProgress { number: 0, count: 3, seconds_left: 30.0, estimated: 0.0, taken: 0.0 };
         assert_eq!(course.left(), 30.0);
         course.note(10.0, 4.0);
         assert_eq!(course.left(), 20.0, "too short to tell");

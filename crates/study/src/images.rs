@@ -6,8 +6,8 @@ use crate::matrix::{ImageId, aging_plan, is_planned};
 use crate::spec::{FileSystemSpec, StateKind, StudySpec};
 use crate::zoned::ZonedDrives;
 use content::content;
-use senesce_aging::execute::{BackEnd, Hand};
-use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
+use senesce_aging::execute::{Hand, PlanTarget};
+use senesce_aging::{AgingPlan, DirectoryTarget, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
@@ -255,7 +255,7 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn age(&self, data: senesce_aging::Data) -> Result<(), Failure> {
-        let back_end = DirectoryBackEnd::new(self.plan.clone(), self.target.directory(), data);
+        let back_end = DirectoryTarget::new(self.plan.clone(), self.target.directory(), data);
         self.progress.phase(&format!("age {}", self.name), self.plan.len(), "operations");
         let options = ExecuteOptions { threads: self.spec.threads, ..ExecuteOptions::default() };
         let mut planner = self.plan.operations();
@@ -270,7 +270,7 @@ impl Making<'_> {
     }
 
     fn create(&self, data: senesce_aging::Data, operations: impl Iterator<Item = Operation>) -> Result<(), Failure> {
-        let back_end = DirectoryBackEnd::new(self.plan.clone(), self.target.directory(), data);
+        let back_end = DirectoryTarget::new(self.plan.clone(), self.target.directory(), data);
         self.progress.phase(&format!("fill {}", self.name), self.plan.summary().files, "files");
         back_end.prepare()?;
         let mut hand = back_end.hand(1)?;

@@ -5,7 +5,7 @@ use crate::spec::FileSystemSpec;
 use senesce_core::failure::errno_message;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_guest::drives::{self, METADATA_DRIVE};
-use senesce_volume::guest::{Guest, Wanted};
+use senesce_volume::guest::{DriveChoice, Guest};
 use senesce_volume::{ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use senesce_zoned::hardware::{RingOptions, open_claimed_by, open_for_reading};
 use senesce_zoned::sim::HostPath;
@@ -44,8 +44,8 @@ impl ZonedDrives {
         }
         let guest = Guest::here().ok_or_else(|| only_in_guest(fs))?;
         let kind = fs.kind().map_err(Failure::usage)?;
-        let zoned = guest.drive(Wanted::Zoned)?;
-        let metadata = (kind == FileSystem::F2fs).then(|| guest.drive(Wanted::Smallest)).transpose()?;
+        let zoned = guest.drive(DriveChoice::Zoned)?;
+        let metadata = (kind == FileSystem::F2fs).then(|| guest.drive(DriveChoice::Smallest)).transpose()?;
         Ok(Some(Self { guest, zoned, metadata, kind }))
     }
 

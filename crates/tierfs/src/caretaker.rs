@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Default)]
 pub struct Caretaker {
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<CaretakerRequests>,
     wake: Condvar,
     ends: AtomicBool,
 }
 
 #[derive(Default)]
-struct Wanted {
+struct CaretakerRequests {
     scrub: bool,
     look: bool,
 }

@@ -5,7 +5,7 @@ use crate::error::FsResult;
 use crate::file::B;
 use crate::format::{BLOCK, Pointer, entry, unsealed};
 use crate::fs::{Change, TierFs};
-use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, fits, inode_named, read_record};
+use crate::record::{DirEntry, LEAST_RECORD, Record, UNIT, clear_directory_block, fits, inode_named, read_record};
 use crate::region::{Unsynced, byte};
 use crate::tree::{Cursor, Edit, Visible, most_blocks};
 use hashbrown::HashTable;
@@ -169,7 +169,7 @@ impl TierFs {
     }
 
     /// Finds a name; EIO if it is not found but a damaged record may have had it.
-    pub(crate) fn find_entry(&self, names: &Names, name: &[u8]) -> FsResult<Option<Entry>> {
+    pub(crate) fn find_entry(&self, names: &Names, name: &[u8]) -> FsResult<Option<DirEntry>> {
         let hash = self.directories.hash(name);
         let (mut found, mut damaged) = (None, None);
         names.index.find(spread(hash), |indexed| {
@@ -179,7 +179,7 @@ impl TierFs {
             let position = indexed.position;
             let at = self.record_at(names, position);
             let named = at.ok().and_then(|at| inode_named(&self.region, at, name));
-            found = named.map(|(ino, kind)| Entry { ino, kind, position });
+            found = named.map(|(ino, kind)| DirEntry { ino, kind, position });
             if found.is_none() {
                 // Another name with the same hash, or damage.
                 damaged = at.and_then(|at| self.intact_record(at)).err().or(damaged);

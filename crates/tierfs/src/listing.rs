@@ -1,7 +1,7 @@
 use crate::dir::first_position;
 use crate::error::FsResult;
 use crate::fs::TierFs;
-use crate::record::{Entry, UNIT, scan_block};
+use crate::record::{DirEntry, UNIT, scan_block};
 use crate::tree::Cursor;
 use rustix::io::Errno;
 
@@ -12,14 +12,14 @@ impl TierFs {
         &self,
         ino: u32,
         cookie: u64,
-        visit: &mut dyn FnMut(Entry, &[u8], u64) -> bool,
+        visit: &mut dyn FnMut(DirEntry, &[u8], u64) -> bool,
     ) -> FsResult<()> {
         let directory = self.directory(ino)?;
         let names = directory.state.read();
         let parent = directory.parent.load(std::sync::atomic::Ordering::Relaxed);
         let kind = crate::format::entry_kind(libc::S_IFDIR);
         for (at, (target, name)) in [(ino, &b"."[..]), (parent, &b".."[..])].into_iter().enumerate() {
-            let entry = Entry { ino: target, kind, position: 0 };
+            let entry = DirEntry { ino: target, kind, position: 0 };
             if cookie <= at as u64 && !visit(entry, name, at as u64 + 1) {
                 return Ok(());
             }
@@ -36,7 +36,7 @@ impl TierFs {
                 return Err(Errno::IO);
             }
             let skip = from.saturating_sub(u64::from(first_position(index as u32))) as usize * UNIT;
-            let mut pass = |entry: Entry, name: &[u8]| visit(entry, name, u64::from(entry.position) + 3);
+            let mut pass = |entry: DirEntry, name: &[u8]| visit(entry, name, u64::from(entry.position) + 3);
             match scan_block(&self.region, block.address(), first_position(index as u32), skip, &mut pass) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),

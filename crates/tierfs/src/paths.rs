@@ -3,7 +3,7 @@ use crate::format::ROOT_INO;
 use crate::record::scan_block;
 use crate::region::Region;
 use crate::survey::{Careful, Met, Survey};
-use crate::table::{Found, inspect};
+use crate::table::{InodeSlot, inspect};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parent directory and name of `wanted` inodes and of all directories, as far as directories are readable.
@@ -12,7 +12,7 @@ fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u3
     let careful = Careful::new(region);
     for ino in 1..found.table.end() {
         let Ok(offset) = found.table.offset(ino) else { continue };
-        let (Found::Used(inode), Some(_)) = (inspect(region, offset), found.directories.get(ino)) else { continue };
+        let (InodeSlot::Used(inode), Some(_)) = (inspect(region, offset), found.directories.get(ino)) else { continue };
         let blocks = (inode.size / B).min(region.blocks()) as u32;
         careful.blocks(inode.root, blocks, &mut |_, met| {
             let Met::Block(block) = met else { return };

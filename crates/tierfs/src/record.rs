@@ -8,7 +8,7 @@ pub const UNIT: usize = 8;
 pub const LEAST_RECORD: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     pub ino: u32,
     /// Type, `st_mode >> 12`.
     pub kind: u8,
@@ -91,7 +91,7 @@ pub fn scan_block(
     block: u32,
     first_position: u32,
     from: usize,
-    visit: &mut dyn FnMut(Entry, &[u8]) -> bool,
+    visit: &mut dyn FnMut(DirEntry, &[u8]) -> bool,
 ) -> Result<bool, String> {
     let mut at = 0;
     while at < BLOCK {
@@ -100,7 +100,7 @@ pub fn scan_block(
         };
         if record.ino != 0 && at >= from {
             let position = first_position + (at / UNIT) as u32;
-            if !visit(Entry { ino: record.ino, kind: record.kind, position }, record.name()) {
+            if !visit(DirEntry { ino: record.ino, kind: record.kind, position }, record.name()) {
                 return Ok(false);
             }
         }

@@ -8,7 +8,7 @@ use crate::error::FsResult;
 use crate::format::{Inode, entry, entry_kind, superblock};
 use crate::fs::{TierFs, now};
 use crate::namespace::{check_name, live};
-use crate::record::Entry;
+use crate::record::DirEntry;
 use crate::region::{Region, Unsynced};
 use crate::table;
 use crc32c::{crc32c, crc32c_append};
@@ -118,11 +118,11 @@ impl TierFs {
         &self,
         from: &End<'_>,
         to: &End<'_>,
-        moved: Entry,
-        replaced: Option<Entry>,
+        moved: DirEntry,
+        replaced: Option<DirEntry>,
         no_replace: bool,
     ) -> FsResult<()> {
-        let is_directory = |entry: Entry| entry.kind == entry_kind(libc::S_IFDIR);
+        let is_directory = |entry: DirEntry| entry.kind == entry_kind(libc::S_IFDIR);
         if is_directory(moved) && from.parent != to.parent && self.is_inside(to.parent, moved.ino) {
             return Err(Errno::INVAL);
         }
@@ -158,7 +158,7 @@ impl TierFs {
         &self,
         source: &Names,
         target: &Names,
-        moved: Entry,
+        moved: DirEntry,
         position: u32,
         to_name: &[u8],
     ) -> FsResult<()> {
@@ -170,7 +170,7 @@ impl TierFs {
     }
 
     /// Updates parents and counts of subdirectories, which are in memory only.
-    fn account_rename(&self, from: &End<'_>, to: &End<'_>, moved: Entry, replaced: Option<Entry>) {
+    fn account_rename(&self, from: &End<'_>, to: &End<'_>, moved: DirEntry, replaced: Option<DirEntry>) {
         let directory_kind = entry_kind(libc::S_IFDIR);
         if replaced.is_some_and(|entry| entry.kind == directory_kind) {
             to.directory.subdirectories.fetch_sub(1, Ordering::Relaxed);
@@ -184,7 +184,7 @@ impl TierFs {
         }
     }
 
-    fn finish_rename(&self, from: &End<'_>, to: &End<'_>, moved: Entry, replaced: Option<Entry>) -> FsResult<()> {
+    fn finish_rename(&self, from: &End<'_>, to: &End<'_>, moved: DirEntry, replaced: Option<DirEntry>) -> FsResult<()> {
         if let Some(replaced) = replaced {
             self.change_links(replaced.ino, -1)?;
         }

@@ -8,7 +8,7 @@ use crate::namespace::target_of;
 use crate::record::scan_block;
 use crate::region::{byte, sum_of_block};
 use crate::survey::Evicted;
-use crate::table::{Found, inspect};
+use crate::table::{InodeSlot, inspect};
 use crate::tree::Cursor;
 use crate::xattr::read_chain;
 use parking_lot::Mutex;
@@ -136,9 +136,9 @@ impl TierFs {
         let guard = self.table.slot(ino).lock.read();
         let Ok(offset) = self.table.offset(ino) else { return Vec::new() };
         let inode = match inspect(&self.region, offset) {
-            Found::Free => return Vec::new(),
-            Found::Used(inode) => inode,
-            Found::Damaged => {
+            InodeSlot::Free => return Vec::new(),
+            InodeSlot::Used(inode) => inode,
+            InodeSlot::Damaged => {
                 self.scrubbed.metadata(format!("inode {ino} is damaged"));
                 return Vec::new();
             }

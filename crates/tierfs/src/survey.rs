@@ -10,9 +10,9 @@ use crate::heat::{Heat, Leaf};
 use crate::problem::{Fix, Problem};
 use crate::region::Region;
 use crate::space::Marks;
-use crate::table::{self, Found as AtPlace, Table};
+use crate::table::{self, InodeSlot, Table};
 pub(crate) use careful::{Careful, Met};
-use marking::{Place, Tree};
+use marking::{PointerPosition, Tree};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -78,11 +78,11 @@ struct Walker<'a> {
     parents: Mutex<Vec<(u32, u32, usize)>>,
     /// Directories, and the pointer in their trees to a block of another directory; already reported.
     given_up: Mutex<HashSet<(u32, Option<usize>)>>,
-    found: Mutex<Found>,
+    found: Mutex<SurveyFindings>,
 }
 
 #[derive(Default)]
-struct Found {
+struct SurveyFindings {
     orphans: Vec<u32>,
     miscounted: Vec<(u32, u32)>,
     free: Vec<u32>,
@@ -110,7 +110,7 @@ pub fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
         references: Vec::new(),
         parents: Mutex::default(),
         given_up: Mutex::default(),
-        found: Mutex::new(Found::default()),
+        found: Mutex::new(SurveyFindings::default()),
     };
     walker.blocks.set(0);
     for block in 0..identity.sum_blocks() as u32 {
@@ -147,7 +147,7 @@ impl Walker<'_> {
         match Pointer::unseal(self.region.load(superblock::INODE_TREE)) {
             Some(root) if !root.is_cold() && self.valid(root.plain()) => {
                 let tree = Tree { ino: 0, is_file: false, is_directory: false };
-                self.mark_tree(tree, Place::root(root), &mut |index, pointer| {
+                self.mark_tree(tree, PointerPosition::root(root), &mut |index, pointer| {
                     self.table.set_block(index as u32, pointer.address());
                 });
             }
@@ -159,14 +159,14 @@ impl Walker<'_> {
         }
         let root = self.table.offset(ROOT_INO).map(|offset| table::inspect(self.region, offset));
         match root {
-            Ok(AtPlace::Used(inode)) if inode.is_directory() => {}
-            Ok(AtPlace::Damaged) => {}
+            Ok(InodeSlot::Used(inode)) if inode.is_directory() => {}
+            Ok(InodeSlot::Damaged) => {}
             _ => self.problem(ROOT_INO, Fix::RootDirectory, "the root directory is missing".into()),
         }
     }
 
     /// Calls `visit` for every used inode, on all processors.
-    fn each_inode(&self, visit: &(dyn Fn(u32, AtPlace) + Sync)) {
+    fn each_inode(&self, visit: &(dyn Fn(u32, InodeSlot) + Sync)) {
         const CHUNK: u32 = 64;
         let next = AtomicU32::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -236,7 +236,7 @@ impl Table {
 
 /// State of an inode's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum InodeSlot {
     Free,
     Used(Inode),
     Damaged,
@@ -258,23 +258,27 @@ fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) ->
 }
 
 #[inline]
-pub fn inspect(region: &Region, offset: usize) -> Found {
+pub fn inspect(region: &Region, offset: usize) -> InodeSlot {
     let word = region.load(offset + inode::SELECTOR);
     let low = word as u32;
     if low & inode::IN_USE == 0 {
-        return if word == selector(offset, low, None) { Found::Free } else { Found::Damaged };
+        return if word == selector(offset, low, None) { InodeSlot::Free } else { InodeSlot::Damaged };
     }
     let words = region.load_inode(active_copy(offset, low));
-    if word == selector(offset, low, Some(&words)) { Found::Used(Inode::unpack(&words)) } else { Found::Damaged }
+    if word == selector(offset, low, Some(&words)) {
+        InodeSlot::Used(Inode::unpack(&words))
+    } else {
+        InodeSlot::Damaged
+    }
 }
 
 /// ESTALE if it is not in use, EIO if it is damaged.
 #[inline]
 pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
     match inspect(region, offset) {
-        Found::Used(inode) => Ok(inode),
-        Found::Free => Err(Errno::STALE),
-        Found::Damaged => {
+        InodeSlot::Used(inode) => Ok(inode),
+        InodeSlot::Free => Err(Errno::STALE),
+        InodeSlot::Damaged => {
             region.note_damage();
             Err(Errno::IO)
         }

@@ -23,7 +23,7 @@ pub struct Guest(());
 
 /// A selection among the guest's drives; their names change between boots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DriveChoice {
     Only,
     /// The only zoned drive.
     Zoned,
@@ -32,7 +32,7 @@ pub enum Wanted {
 }
 
 /// A device by path. `auto` is a drive of the guest, and refused on other machines.
-pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
+pub fn find(text: &str, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
     if text != "auto" {
         return Ok(text.into());
     }
@@ -54,7 +54,7 @@ impl Guest {
 
     /// The selected emulated drive. [`TargetError::Missing`] if the guest has no such drive, [`TargetError::Usage`] if
     /// it has several.
-    pub fn drive(self, wanted: Wanted) -> Result<PathBuf, TargetError> {
+    pub fn drive(self, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
         choose(emulated(Path::new("/sys/block")), wanted)
     }
 
@@ -106,18 +106,18 @@ fn emulated(blocks: &Path) -> Vec<Drive> {
 }
 
 /// `drives` are sorted by size.
-fn choose(mut drives: Vec<Drive>, wanted: Wanted) -> Result<PathBuf, TargetError> {
-    drives.retain(|drive| wanted == Wanted::Only || drive.zoned == (wanted == Wanted::Zoned));
+fn choose(mut drives: Vec<Drive>, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
+    drives.retain(|drive| wanted == DriveChoice::Only || drive.zoned == (wanted == DriveChoice::Zoned));
     let (what, how) = match wanted {
-        Wanted::Only => ("NVMe drive", "nvme"),
-        Wanted::Zoned => ("zoned drive", "zns"),
-        Wanted::Smallest | Wanted::Largest => ("conventional NVMe drive", "nvme"),
+        DriveChoice::Only => ("NVMe drive", "nvme"),
+        DriveChoice::Zoned => ("zoned drive", "zns"),
+        DriveChoice::Smallest | DriveChoice::Largest => ("conventional NVMe drive", "nvme"),
     };
-    if matches!(wanted, Wanted::Only | Wanted::Zoned) && drives.len() > 1 {
+    if matches!(wanted, DriveChoice::Only | DriveChoice::Zoned) && drives.len() > 1 {
         let names: Vec<String> = drives.iter().map(|drive| drive.path.display().to_string()).collect();
         return Err(TargetError::Usage(format!("auto stands for the only {what}; name one of {}", names.join(", "))));
     }
-    let chosen = if wanted == Wanted::Largest { drives.pop() } else { drives.into_iter().next() };
+    let chosen = if wanted == DriveChoice::Largest { drives.pop() } else { drives.into_iter().next() };
     chosen.map(|drive| drive.path).ok_or_else(|| {
         TargetError::missing(format!("auto: the guest's {what}"), format!("start it with senesce vm run --drive {how}"))
     })
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn auto_is_refused_on_a_host() {
-        for wanted in [Wanted::Only, Wanted::Zoned, Wanted::Smallest, Wanted::Largest] {
+        for wanted in [DriveChoice::Only, DriveChoice::Zoned, DriveChoice::Smallest, DriveChoice::Largest] {
             assert!(matches!(find("auto", wanted), Err(TargetError::Refused { .. })));
         }
-        assert_eq!(find("/dev/nvme7n1", Wanted::Zoned).unwrap(), Path::new("/dev/nvme7n1"));
+        assert_eq!(find("/dev/nvme7n1", DriveChoice::Zoned).unwrap(), Path::new("/dev/nvme7n1"));
     }
 
     #[test]
@@ -179,17 +179,17 @@ mod tests {
         put("vda", 9, "none", "senesce-disk");
         put("nvme9n1", 1, "none", "S4EWNX0R123456");
         assert!(
-            matches!(chosen(Wanted::Only), Err(TargetError::Missing { .. })),
+            matches!(chosen(DriveChoice::Only), Err(TargetError::Missing { .. })),
             "drives of the host are never chosen"
         );
         put("nvme0n1", 100, "none", "senesce-nvme0");
-        assert_eq!(chosen(Wanted::Only).unwrap(), Path::new("/dev/nvme0n1"));
+        assert_eq!(chosen(DriveChoice::Only).unwrap(), Path::new("/dev/nvme0n1"));
         put("nvme1n1", 20, "none", "senesce-nvme1");
         put("nvme2n1", 50, "host-managed", "senesce-zns2");
-        assert_eq!(chosen(Wanted::Smallest).unwrap(), Path::new("/dev/nvme1n1"));
-        assert_eq!(chosen(Wanted::Largest).unwrap(), Path::new("/dev/nvme0n1"));
-        assert_eq!(chosen(Wanted::Zoned).unwrap(), Path::new("/dev/nvme2n1"));
-        let several = chosen(Wanted::Only).unwrap_err().to_string();
+        assert_eq!(chosen(DriveChoice::Smallest).unwrap(), Path::new("/dev/nvme1n1"));
+        assert_eq!(chosen(DriveChoice::Largest).unwrap(), Path::new("/dev/nvme0n1"));
+        assert_eq!(chosen(DriveChoice::Zoned).unwrap(), Path::new("/dev/nvme2n1"));
+        let several = chosen(DriveChoice::Only).unwrap_err().to_string();
         assert!(several.contains("/dev/nvme1n1, /dev/nvme2n1, /dev/nvme0n1"), "{several}");
     }
 }

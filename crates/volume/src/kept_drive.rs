@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const MARK: &str = "user.senesce.drive";
 
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct KeptDriveSpec<'a> {
     pub size: Bytes,
     /// Distinguishes drives of equal size, for example `lba=4096`.
     pub kind: &'a str,
@@ -36,7 +36,7 @@ impl KeptDrive {
     ///
     /// Refuses a file without our mark (unless `foreign`), one in use, and one that another user may have placed.
     /// [`TargetError::Usage`] for another size or kind.
-    pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TargetError> {
+    pub fn open(path: &Path, wanted: KeptDriveSpec) -> Result<Self, TargetError> {
         // Clean up after killed processes first.
         guardian::sweep();
         let file = match path.symlink_metadata() {
@@ -58,7 +58,7 @@ impl AsFd for KeptDrive {
     }
 }
 
-fn make(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
+fn make(path: &Path, wanted: KeptDriveSpec) -> Result<File, TargetError> {
     let failed = |error| TargetError::io("make the drive", path)(error);
     let new = NewFile::private(path).map_err(failed)?;
     new.file().set_len(wanted.size.0).map_err(failed)?;
@@ -79,7 +79,7 @@ fn make(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
     Ok(file)
 }
 
-fn existing(path: &Path, wanted: Wanted) -> Result<File, TargetError> {
+fn existing(path: &Path, wanted: KeptDriveSpec) -> Result<File, TargetError> {
     let (file, size) = guard::open_image(path, true)?;
     if size != wanted.size.0 {
         return Err(other_drive(path, format!("it has {}, and the drive has {}", Bytes(size), wanted.size)));
@@ -126,9 +126,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{FileExt, PermissionsExt};
 
-    const WANTED: Wanted = Wanted { size: Bytes(1 << 20), kind: "lba=4096", foreign: false };
+    const WANTED: KeptDriveSpec = KeptDriveSpec { size: Bytes(1 << 20), kind: "lba=4096", foreign: false };
 
-    fn refusal(path: &Path, wanted: Wanted) -> String {
+    fn refusal(path: &Path, wanted: KeptDriveSpec) -> String {
         KeptDrive::open(path, wanted).unwrap_err().to_string()
     }
 
@@ -155,13 +155,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         KeptDrive::open(&at("ours"), WANTED).unwrap();
-        let larger = Wanted { size: Bytes(2 << 20), ..WANTED };
-        assert!(refusal(&at("ours"), Wanted { foreign: true, ..larger }).contains("1 MiB, and the drive has 2 MiB"));
-        let blocks = Wanted { kind: "lba=512", ..WANTED };
-        assert!(refusal(&at("ours"), Wanted { foreign: true, ..blocks }).contains("it is one of lba=4096"));
+        let larger = KeptDriveSpec { size: Bytes(2 << 20), ..WANTED };
+        assert!(
+            refusal(&at("ours"), KeptDriveSpec { foreign: true, ..larger }).contains("1 MiB, and the drive has 2 MiB")
+        );
+        let blocks = KeptDriveSpec { kind: "lba=512", ..WANTED };
+        assert!(refusal(&at("ours"), KeptDriveSpec { foreign: true, ..blocks }).contains("it is one of lba=4096"));
         fs::write(at("precious"), vec![7; 1 << 20]).unwrap();
         assert!(refusal(&at("precious"), WANTED).contains("--force"));
-        KeptDrive::open(&at("precious"), Wanted { foreign: true, ..WANTED }).unwrap();
+        KeptDrive::open(&at("precious"), KeptDriveSpec { foreign: true, ..WANTED }).unwrap();
         assert_eq!(fs::read(at("precious")).unwrap(), vec![7; 1 << 20]);
         fs::write(at("empty"), "").unwrap();
         assert!(refusal(&at("empty"), WANTED).contains("it has 0 B"));
@@ -185,7 +187,7 @@ mod tests {
             String::from_utf8(output.stdout).unwrap().trim().to_string()
         };
         let device = losetup(&["--find", "--show", path.to_str().unwrap()]);
-        let said = refusal(&path, Wanted { foreign: true, ..WANTED });
+        let said = refusal(&path, KeptDriveSpec { foreign: true, ..WANTED });
         losetup(&["-d", &device]);
         assert!(said.contains(&format!("it is attached to {device}")), "{said}");
         KeptDrive::open(&path, WANTED).unwrap();

@@ -26,7 +26,7 @@ const BUSY_LIMIT: Duration = Duration::from_secs(10);
 pub struct Mount {
     device: PathBuf,
     point: PathBuf,
-    file_system: Kind,
+    file_system: MountedKind,
     options: String,
     mounted: Option<Identity>,
     /// The file system below the mount point before a custom file system was mounted.
@@ -37,7 +37,7 @@ pub struct Mount {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum MountedKind {
     Known(FileSystem),
     Custom(CustomFileSystem),
 }
@@ -47,19 +47,19 @@ impl Mount {
     /// next user waits for it in [`crate::guardian::sweep`]. [`TargetError::Missing`] without root or kernel support,
     /// [`TargetError::Program`] for an unknown option or a damaged file system.
     pub fn new(device: &Path, file_system: FileSystem, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
-        Self::of(device, Kind::Known(file_system), options, lock)
+        Self::of(device, MountedKind::Known(file_system), options, lock)
     }
 
     /// The same by the commands of a custom file system. [`TargetError::Program`] if the command fails or leaves
     /// nothing mounted.
     pub fn custom(device: &Path, file_system: CustomFileSystem, lock: Option<File>) -> Result<Self, TargetError> {
-        Self::of(device, Kind::Custom(file_system), "", lock)
+        Self::of(device, MountedKind::Custom(file_system), "", lock)
     }
 
-    fn of(device: &Path, file_system: Kind, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
+    fn of(device: &Path, file_system: MountedKind, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
         let (directory, guardian) = scratch_directory::mount_point(&name, |point| match &file_system {
-            Kind::Custom(custom) if !custom.unmount.trim().is_empty() => {
+            MountedKind::Custom(custom) if !custom.unmount.trim().is_empty() => {
                 Guardian::of_custom_mount(point, device, &custom.unmount)
             }
             _ => Guardian::of_mount(point),
@@ -90,23 +90,23 @@ impl Mount {
     /// `None` for a custom file system.
     pub fn file_system(&self) -> Option<FileSystem> {
         match &self.file_system {
-            Kind::Known(file_system) => Some(*file_system),
-            Kind::Custom(_) => None,
+            MountedKind::Known(file_system) => Some(*file_system),
+            MountedKind::Custom(_) => None,
         }
     }
 
     /// Runs the checker on the unmounted device. `None` without a checker.
     pub fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         match &self.file_system {
-            Kind::Known(file_system) => file_system.check(device),
-            Kind::Custom(custom) => custom.check(device),
+            MountedKind::Known(file_system) => file_system.check(device),
+            MountedKind::Custom(custom) => custom.check(device),
         }
     }
 
     pub fn mount(&mut self) -> Result<(), TargetError> {
         match &self.file_system {
-            Kind::Known(file_system) => self.mount_known(*file_system)?,
-            Kind::Custom(custom) => self.beneath = Some(custom.mount(&self.device, &self.point)?),
+            MountedKind::Known(file_system) => self.mount_known(*file_system)?,
+            MountedKind::Custom(custom) => self.beneath = Some(custom.mount(&self.device, &self.point)?),
         }
         self.mounted = Some(Identity::of(&self.device, &self.point));
         self.ending = None;
@@ -172,7 +172,7 @@ impl Mount {
     fn detach(&mut self, identity: &Identity) -> Result<(), TargetError> {
         self.unmount_below()?;
         // If its command left it mounted, umount(2) follows.
-        if let (Kind::Custom(custom), Some(beneath)) = (&self.file_system, self.beneath)
+        if let (MountedKind::Custom(custom), Some(beneath)) = (&self.file_system, self.beneath)
             && custom.unmount(&self.device, &self.point, beneath)?
         {
             self.mounted = None;

@@ -24,7 +24,7 @@ pub(crate) fn check(file: &File, path: &Path) -> Result<(), TargetError> {
         if FileType::from_raw_mode(there.st_mode) != FileType::Symlink {
             return check_place(&found, &there, &folder, path);
         }
-        if let Some(problem) = Place::of(&there, &folder, &at)?.problem(me) {
+        if let Some(problem) = FileOwnership::of(&there, &folder, &at)?.problem(me) {
             return Err(refused(path, format!("the link {} leads to it, which {problem}", at.display())));
         }
         Planted::refuse(&at, &there, &found).map_err(|planted| TargetError::io("use", path)(planted.into()))?;
@@ -51,7 +51,7 @@ fn check_place(found: &Stat, there: &Stat, folder: &Folder, path: &Path) -> Resu
     if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino) {
         return Err(refused(path, "its name was given to another file meanwhile".into()));
     }
-    match Place::of(found, folder, path)?.problem(rustix::process::geteuid().as_raw()) {
+    match FileOwnership::of(found, folder, path)?.problem(rustix::process::geteuid().as_raw()) {
         Some(problem) => Err(refused(path, format!("it {problem}"))),
         None => Ok(()),
     }
@@ -63,14 +63,14 @@ fn refused(path: &Path, found: String) -> TargetError {
 }
 
 /// A file or link with its folder.
-struct Place {
+struct FileOwnership {
     owner: u32,
     names: u64,
     folder_owner: u32,
     folder_mode: u32,
 }
 
-impl Place {
+impl FileOwnership {
     fn of(found: &Stat, folder: &Folder, path: &Path) -> Result<Self, TargetError> {
         let around = rustix::fs::fstat(folder).map_err(TargetError::errno("check the folder of ", path))?;
         #[allow(clippy::unnecessary_cast, reason = "its width depends on the processor")]
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn is_refused(me: u32, owner: u32, folder: (u32, u32)) -> bool {
-        Place { owner, names: 1, folder_owner: folder.0, folder_mode: folder.1 }.problem(me).is_some()
+        FileOwnership { owner, names: 1, folder_owner: folder.0, folder_mode: folder.1 }.problem(me).is_some()
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn hard_links_are_refused_in_shared_folders() {
         let refused = |owner, folder: (u32, u32)| {
-            Place { owner, names: 2, folder_owner: folder.0, folder_mode: folder.1 }.problem(0).is_some()
+            FileOwnership { owner, names: 2, folder_owner: folder.0, folder_mode: folder.1 }.problem(0).is_some()
         };
         assert!(refused(0, (0, 0o1777)) && refused(0, (1000, 0o755)));
         assert!(!refused(0, (0, 0o755)) && !refused(1000, (1000, 0o755)));

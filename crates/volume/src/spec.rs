@@ -1,7 +1,7 @@
 //! Parses target names.
 
 use crate::error::TargetError;
-use crate::guest::{self, Wanted};
+use crate::guest::{self, DriveChoice};
 use senesce_core::{Bytes, Size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -90,7 +90,7 @@ impl FromStr for TargetSpec {
             ));
         }
         if text == "auto" && !Path::new(text).exists() {
-            return guest::find(text, Wanted::Only).map(Self::Device);
+            return guest::find(text, DriveChoice::Only).map(Self::Device);
         }
         let path = PathBuf::from(text);
         let is_block = path.metadata().is_ok_and(|found| found.file_type().is_block_device());

@@ -1,9 +1,9 @@
 //! Preparing a workload on a claimed directory, and running it.
 
 use crate::engine::account::missing_files;
-use crate::engine::backend::{Backend, Null, System};
 use crate::engine::clock::Clock;
 use crate::engine::conduct::{Length, Measure, conduct, semaphores};
+use crate::engine::file_calls::{FileCalls, Null, System};
 use crate::engine::latency::Latencies;
 use crate::engine::program::{Program, Programs, Target};
 use crate::engine::shared::{ActiveFileset, Shared, Totals};
@@ -267,7 +267,7 @@ impl Bench {
         }
     }
 
-    fn run_on<B: Backend>(
+    fn run_on<B: FileCalls>(
         self,
         backend: B,
         directory: &ClaimedDirectory,

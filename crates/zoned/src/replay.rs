@@ -36,7 +36,7 @@ pub struct Times {
 
 /// Totals of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Kind {
+pub struct OperationTotals {
     /// Completed commands.
     pub commands: u64,
     /// Bytes that they moved.
@@ -49,7 +49,7 @@ pub struct Kind {
 pub struct Replayed {
     pub times: Vec<Times>,
     /// By operation name.
-    pub kinds: BTreeMap<&'static str, Kind>,
+    pub kinds: BTreeMap<&'static str, OperationTotals>,
     /// Refused commands: index and fault.
     pub refused: Vec<(usize, ZoneFault)>,
     /// Seconds of host time between commands.

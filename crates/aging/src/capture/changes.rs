@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct FileState {
     pub inode: u64,
     /// Time of its birth: seconds and nanoseconds since 1970; `None` where the file system does not know it.
     pub born: Option<(i64, u32)>,
@@ -22,7 +22,7 @@ pub struct Seen {
     pub path: u64,
 }
 
-impl Seen {
+impl FileState {
     /// When it was born or modified last.
     pub fn newest(&self) -> (i64, u32) {
         self.born.unwrap_or(self.modified).max(self.modified)
@@ -127,22 +127,23 @@ impl Observed {
 }
 
 /// Compares the files of an earlier snapshot with those of a later one.
-pub fn compare(before: &[Seen], after: &[Seen]) -> Observed {
-    let inode = |seen: &Seen| seen.born.map(|born| (seen.inode, born));
+pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
+    let inode = |seen: &FileState| seen.born.map(|born| (seen.inode, born));
     let by_inode = pairs(before, after, inode);
     match by_inode.iter().any(|pair| matches!(pair, (Some(_), Some(_)))) {
         true => Observed::new(ToldBy::Inode, &by_inode),
-        false => Observed::new(ToldBy::Path, &pairs(before, after, |seen: &Seen| Some(seen.path))),
+        false => Observed::new(ToldBy::Path, &pairs(before, after, |seen: &FileState| Some(seen.path))),
     }
 }
 
-type Pair = (Option<Seen>, Option<Seen>);
+type Pair = (Option<FileState>, Option<FileState>);
 
 /// Every file once, as it was and as it is. A file with several names counts once, with the first of them by hash; without a `key` it
 /// is known in neither.
-fn pairs<K: Eq + Hash>(before: &[Seen], after: &[Seen], key: impl Fn(&Seen) -> Option<K>) -> Vec<Pair> {
+fn pairs<K: Eq + Hash>(before: &[FileState], after: &[FileState], key: impl Fn(&FileState) -> Option<K>) -> Vec<Pair> {
     let mut files: HashMap<K, Pair> = HashMap::new();
-    let earlier = |known: Option<Seen>, seen: &Seen| known.filter(|known| known.path <= seen.path).or(Some(*seen));
+    let earlier =
+        |known: Option<FileState>, seen: &FileState| known.filter(|known| known.path <= seen.path).or(Some(*seen));
     for seen in before {
         if let Some(key) = key(seen) {
             let pair = files.entry(key).or_default();
@@ -186,8 +187,8 @@ fn classes(pairs: &[Pair]) -> Vec<ClassChanges> {
 mod tests {
     use super::*;
 
-    fn seen(inode: u64, size: u64, modified: i64, path: u64) -> Seen {
-        Seen { inode, born: Some((inode as i64, 7)), size, modified: (modified, 0), path }
+    fn seen(inode: u64, size: u64, modified: i64, path: u64) -> FileState {
+        FileState { inode, born: Some((inode as i64, 7)), size, modified: (modified, 0), path }
     }
 
     #[test]
@@ -209,7 +210,7 @@ mod tests {
             seen(7, 10, 9, 7),
             seen(8, 70_000, 9, 8),
             // An inode that was used again is another file.
-            Seen { born: Some((99, 0)), ..seen(6, 10, 9, 6) },
+            FileState { born: Some((99, 0)), ..seen(6, 10, 9, 6) },
         ];
         let observed = compare(&before, &after);
         assert_eq!(observed.told_by, ToldBy::Inode);

@@ -11,7 +11,7 @@ pub use tally::Tally;
 
 use crate::error::AgingError;
 use crate::profile::Profile;
-use changes::{Observed, Seen, ToldBy};
+use changes::{FileState, Observed, ToldBy};
 use list::ListError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -104,7 +104,7 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
 ///
 /// # Errors
 /// [`AgingError::Io`] where `top` itself cannot be read.
-pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<Seen>, AgingError> {
+pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<FileState>, AgingError> {
     Ok(walk::walk(top, threads, now(), true)?.seen)
 }
 

@@ -1,6 +1,6 @@
 //! Histograms that grow with neither files nor directories, and the profile they make.
 
-use super::changes::Seen;
+use super::changes::FileState;
 use super::edges::{AgeEdge, choose_edges};
 use crate::error::AgingError;
 use crate::profile::{AgeRow, DepthRow, Profile, SizeRow};
@@ -31,7 +31,7 @@ pub struct Tally {
     /// Mount points below, not entered.
     pub other_file_systems: u64,
     /// Every file, where snapshots are compared.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<FileState>,
 }
 
 impl Default for Tally {
@@ -78,9 +78,9 @@ impl Tally {
     /// Counts the ages of all files anew, relative to the newest of their times: of births and modifications, or where births say
     /// nothing (`by_birth`) of modifications alone. Times later than `now`, in seconds since 1970, are wrong and shift no ages, unless
     /// all are: then it is the clock.
-    pub fn age_anew(&mut self, files: &[Seen], by_birth: bool, now: i64) {
-        let born = |seen: &Seen| seen.born.filter(|_| by_birth);
-        let time = |seen: &Seen| born(seen).unwrap_or(seen.modified).0;
+    pub fn age_anew(&mut self, files: &[FileState], by_birth: bool, now: i64) {
+        let born = |seen: &FileState| seen.born.filter(|_| by_birth);
+        let time = |seen: &FileState| born(seen).unwrap_or(seen.modified).0;
         let times = files.iter().flat_map(|seen| [time(seen), seen.modified.0]);
         let newest = times.clone().filter(|seconds| *seconds <= now).max().or_else(|| times.max()).unwrap_or(0);
         self.ages.fill(0);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn ages_of_snapshots_are_relative_to_their_newest_time() {
-        let seen = |born: i64, modified: i64| Seen {
+        let seen = |born: i64, modified: i64| FileState {
             inode: born as u64,
             born: Some((born, 0)),
             size: 1,

@@ -1,6 +1,6 @@
 //! Walks a tree in parallel without leaving its file system.
 
-use super::changes::Seen;
+use super::changes::FileState;
 use super::tally::Tally;
 use crate::error::AgingError;
 use rayon::Scope;
@@ -187,10 +187,10 @@ fn birth(found: &Statx) -> Option<(i64, u32)> {
     known.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
 }
 
-fn seen(found: &Statx, above: &Path, name: &CStr) -> Seen {
+fn seen(found: &Statx, above: &Path, name: &CStr) -> FileState {
     let mut path = DefaultHasher::new();
     (above, name).hash(&mut path);
-    Seen {
+    FileState {
         inode: found.stx_ino,
         born: birth(found),
         size: found.stx_size,

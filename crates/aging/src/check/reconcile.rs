@@ -2,7 +2,7 @@
 
 use super::{Listing, find, list};
 use crate::error::AgingError;
-use crate::execute::{BackEnd, Descriptors, DirectoryBackEnd, Hand, Name, Shard, explain};
+use crate::execute::{Descriptors, DirectoryTarget, Hand, Name, PlanTarget, Shard, explain};
 use crate::namespace::Namespace;
 use crate::planner::Planner;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
@@ -28,7 +28,7 @@ pub struct Reconciled {
 /// As [`clear`] and [`Cleared::restore`]. The same call goes on from there.
 pub fn reconcile(
     planner: &Planner,
-    backend: &DirectoryBackEnd<'_>,
+    backend: &DirectoryTarget<'_>,
     shard: Option<Shard>,
 ) -> Result<Reconciled, AgingError> {
     clear(planner, backend, shard)?.restore(planner, backend)
@@ -48,7 +48,7 @@ pub struct Cleared {
 /// # Errors
 /// [`AgingError::Io`] when a directory cannot be made or listed, or a file not be looked at or deleted. The same call goes on from
 /// there.
-pub fn clear(planner: &Planner, backend: &DirectoryBackEnd<'_>, shard: Option<Shard>) -> Result<Cleared, AgingError> {
+pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Shard>) -> Result<Cleared, AgingError> {
     backend.prepare()?;
     let mut hand = backend.hand(2)?;
     let mut descriptors = backend.descriptors(2)?;
@@ -89,7 +89,7 @@ impl Cleared {
     ///
     /// # Errors
     /// [`AgingError::Io`] when a file cannot be made, also once the file system has committed what was taken away.
-    pub fn restore(self, planner: &Planner, backend: &DirectoryBackEnd<'_>) -> Result<Reconciled, AgingError> {
+    pub fn restore(self, planner: &Planner, backend: &DirectoryTarget<'_>) -> Result<Reconciled, AgingError> {
         if self.missing.is_empty() {
             return Ok(self.done);
         }
@@ -105,7 +105,7 @@ impl Cleared {
 }
 
 /// Does something, where there is no room for it once more after a commit.
-fn with_room(backend: &impl BackEnd, mut act: impl FnMut() -> Result<(), AgingError>) -> Result<(), AgingError> {
+fn with_room(backend: &impl PlanTarget, mut act: impl FnMut() -> Result<(), AgingError>) -> Result<(), AgingError> {
     match act() {
         Err(error) if error.is_full() => {
             backend.commit()?;

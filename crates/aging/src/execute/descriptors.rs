@@ -37,13 +37,13 @@ pub struct Descriptors {
     top_path: PathBuf,
     /// Entry of each directory, or `NONE`.
     entry_of: Vec<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<CachedDescriptor>,
     capacity: usize,
     clock: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedDescriptor {
     directory: u32,
     descriptor: OwnedFd,
     used: bool,
@@ -83,7 +83,7 @@ impl Descriptors {
             result => result,
         };
         let descriptor = descriptor.map_err(|errno| AgingError::io("open directory", self.path(directory), errno))?;
-        let entry = Entry { directory, descriptor, used: true };
+        let entry = CachedDescriptor { directory, descriptor, used: true };
         let at = if self.entries.len() < self.capacity {
             self.entries.push(entry);
             self.entries.len() - 1

@@ -1,11 +1,11 @@
 //! The executor's back end for a directory of a mounted file system.
 
 use super::Data;
-use super::backend::{BackEnd, Hand};
 use super::commit::{Deletes, commit};
 use super::descriptors::{Descriptors, budget};
 use super::filler::{Failed, Filler, cut};
 use super::name::Name;
+use super::plan_target::{Hand, PlanTarget};
 use crate::error::AgingError;
 use crate::plan::AgingPlan;
 use crate::planner::{Change, ChangeKind, File, Operation, OperationKind};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// A claimed directory that a plan is played on.
 #[derive(Debug)]
-pub struct DirectoryBackEnd<'a> {
+pub struct DirectoryTarget<'a> {
     plan: Arc<AgingPlan>,
     directory: &'a ClaimedDirectory,
     data: Data,
@@ -29,7 +29,7 @@ pub struct DirectoryBackEnd<'a> {
     writers: usize,
 }
 
-impl<'a> DirectoryBackEnd<'a> {
+impl<'a> DirectoryTarget<'a> {
     /// Plays `plan` on `directory`, giving files their size as `data` says.
     pub fn new(plan: Arc<AgingPlan>, directory: &'a ClaimedDirectory, data: Data) -> Self {
         Self { plan, directory, data, below: String::new(), prepared: false, writers: 1 }
@@ -78,7 +78,7 @@ impl<'a> DirectoryBackEnd<'a> {
     }
 }
 
-impl BackEnd for DirectoryBackEnd<'_> {
+impl PlanTarget for DirectoryTarget<'_> {
     type Hand = DirectoryHand;
 
     fn prepare(&self) -> Result<(), AgingError> {

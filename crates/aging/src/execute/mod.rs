@@ -7,7 +7,6 @@
 //! is synchronised, and then the next round begins. So commits lie at the same operations for any number of threads. Changes of
 //! files go with the operation that they follow, to the thread of their directory.
 
-mod backend;
 mod commit;
 mod content;
 mod descriptors;
@@ -15,14 +14,15 @@ mod directory;
 mod filler;
 mod name;
 mod pace;
+mod plan_target;
 mod pool;
 mod task;
 mod witness;
 
-pub use backend::{BackEnd, Hand, NullBackEnd};
 pub use content::Content;
-pub use directory::{DirectoryBackEnd, DirectoryHand, check};
+pub use directory::{DirectoryHand, DirectoryTarget, check};
 pub use pace::{Alone, Pace};
+pub use plan_target::{Hand, NullTarget, PlanTarget};
 pub use witness::CommitWitness;
 
 pub(crate) use content::CHUNK;
@@ -120,7 +120,7 @@ pub struct ExecuteOutcome {
 /// Plays what is left of `planner` on `backend`. `observer` is called after each round (half a window of operations)
 /// with the planner, which is up to a window ahead, and the number of operations completed; it may stop the run.
 /// After a stop without failure the completed operations are exactly those of `planner`.
-pub fn execute<B: BackEnd>(
+pub fn execute<B: PlanTarget>(
     planner: &mut Planner,
     backend: &B,
     options: &ExecuteOptions,
@@ -135,7 +135,7 @@ pub fn execute<B: BackEnd>(
 
 /// Plays the parts of a plan, each on its own back end, in step with those that play the others: a round begins when
 /// `pace` allows. Operations are counted as positions of [`Interleaved`].
-pub fn execute_parts<B: BackEnd>(
+pub fn execute_parts<B: PlanTarget>(
     parts: &mut Interleaved<'_>,
     backends: &[B],
     options: &ExecuteOptions,
@@ -153,7 +153,7 @@ pub fn execute_parts<B: BackEnd>(
     ExecuteOutcome { result, completed, seconds, stalls, executed, commits, synced, changes }
 }
 
-struct Run<'a, 'b, B: BackEnd> {
+struct Run<'a, 'b, B: PlanTarget> {
     parts: &'a mut Interleaved<'b>,
     backends: &'a [B],
     options: &'a ExecuteOptions,
@@ -172,9 +172,9 @@ const BETWEEN_QUESTIONS: Duration = Duration::from_millis(1);
 /// Longest time without a look at the interrupt.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-impl<B: BackEnd> Run<'_, '_, B> {
+impl<B: PlanTarget> Run<'_, '_, B> {
     fn play(&mut self) -> Result<Stop, AgingError> {
-        self.backends.iter().try_for_each(BackEnd::prepare)?;
+        self.backends.iter().try_for_each(PlanTarget::prepare)?;
         if self.options.threads <= 1 { self.play_alone() } else { pool::play(self) }
     }
 
@@ -254,7 +254,7 @@ impl<B: BackEnd> Run<'_, '_, B> {
             return Ok(Some(Stop::Interrupted));
         }
         if round % ROUNDS_PER_CHECK == ROUNDS_PER_CHECK - 1 {
-            self.backends.iter().try_for_each(BackEnd::check)?;
+            self.backends.iter().try_for_each(PlanTarget::check)?;
         }
         Ok(None)
     }
@@ -289,7 +289,7 @@ impl<B: BackEnd> Run<'_, '_, B> {
             std::thread::sleep(BETWEEN_QUESTIONS);
         }
         // All parts lie on one file system.
-        self.backends.first().map_or(Ok(()), BackEnd::commit)?;
+        self.backends.first().map_or(Ok(()), PlanTarget::commit)?;
         self.counts.commits += 1;
         Ok(())
     }
@@ -333,13 +333,13 @@ impl<B: BackEnd> Run<'_, '_, B> {
 }
 
 /// The hands of one of `threads` threads, one for each part.
-fn hands<B: BackEnd>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, AgingError> {
+fn hands<B: PlanTarget>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, AgingError> {
     backends.iter().map(|backend| backend.hand(threads * backends.len())).collect()
 }
 
 /// Does one task. When the file system is full, waits (by `earlier_done`) until every earlier operation is done, has it commit so
 /// that freed space is available, which counts as one of the `stalls`, and tries once more.
-fn apply<B: BackEnd>(
+fn apply<B: PlanTarget>(
     backends: &[B],
     hands: &mut [B::Hand],
     task: &Task,

@@ -1,7 +1,7 @@
 //! Several threads: each gets its lane of every round and says when it is done. When the file system is full because
 //! some ran ahead, all stop, one plays what is left of the rounds in the order of the plan, and then they go on.
 
-use super::backend::BackEnd;
+use super::plan_target::PlanTarget;
 use super::{Act, Pace, Run, Stop, Task, Work, apply, hands};
 use crate::error::AgingError;
 use crate::planner::{File, Operation, OperationKind};
@@ -54,7 +54,7 @@ struct Worker {
     reports: Receiver<Report>,
 }
 
-pub(super) fn play<B: BackEnd>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingError> {
+pub(super) fn play<B: PlanTarget>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingError> {
     let threads = run.options.threads;
     let start = run.parts.position();
     let shared =
@@ -77,7 +77,7 @@ pub(super) fn play<B: BackEnd>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingEr
 }
 
 /// Hands out rounds until the plan ends or something stops it, then waits for those in flight.
-fn conduct<B: BackEnd>(
+fn conduct<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
     hands: &mut [B::Hand],
     workers: &[Worker],
@@ -151,7 +151,7 @@ struct Flight {
 
 impl Flight {
     /// Waits for the oldest round.
-    fn land<B: BackEnd>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker]) {
+    fn land<B: PlanTarget>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker]) {
         let end = self.ends.remove(0);
         let reports: Vec<Report> = workers.iter().filter_map(|worker| worker.reports.recv().ok()).collect();
         let settled = self.left.is_empty() && reports.iter().all(|report| report.done == report.lane.len());
@@ -176,7 +176,7 @@ impl Flight {
     }
 
     /// Waits for all rounds. If the file system was full, does what is left of them.
-    fn land_all<B: BackEnd>(
+    fn land_all<B: PlanTarget>(
         &mut self,
         run: &mut Run<'_, '_, B>,
         hands: &mut [B::Hand],
@@ -198,7 +198,7 @@ impl Flight {
 
 /// Plays what is left in the order of the plan, so that it needs no more room than the plan: files that were made ahead
 /// of it are taken back first and made again in their turn. On failure, which operation it was.
-fn catch_up<B: BackEnd>(
+fn catch_up<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
     hands: &mut [B::Hand],
     mut left: Vec<Task>,
@@ -237,7 +237,7 @@ fn catch_up<B: BackEnd>(
     Ok(())
 }
 
-fn work<B: BackEnd>(
+fn work<B: PlanTarget>(
     backends: &[B],
     mut hands: Vec<B::Hand>,
     index: usize,

@@ -4,12 +4,12 @@ use crate::execute::{claim, play};
 use proptest::prelude::*;
 use senesce_aging::capture::changes::{ToldBy, compare};
 use senesce_aging::capture::{capture_since, snapshot};
-use senesce_aging::execute::{BackEnd, Hand};
+use senesce_aging::execute::{Hand, PlanTarget};
 use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
-    AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data,
-    DirectoryBackEnd, ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Stop,
-    Truncate, execute, reconcile, verify,
+    AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data, DirectoryTarget,
+    ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Stop, Truncate, execute,
+    reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
@@ -197,7 +197,7 @@ fn what_was_changed_is_on_the_file_system_for_any_number_of_threads() {
         let room = tempfile::tempdir().unwrap();
         let mut planner = plan.operations();
         let backend_room = claim(&room);
-        let backend = DirectoryBackEnd::new(plan.clone(), &backend_room, data);
+        let backend = DirectoryTarget::new(plan.clone(), &backend_room, data);
         let options = ExecuteOptions { threads, window: 64, ..ExecuteOptions::default() };
         let outcome =
             execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
@@ -220,7 +220,7 @@ fn an_aging_with_changes_ends_the_same_after_a_kill() {
         assert!(before.changes_under_way() > 0, "nothing was under way: the test shows nothing");
         assert!(verify(&before, room.path(), data, None).unwrap().is_good(), "a stopped run is as its planner says");
         // As after a kill: operations and changes beyond the record.
-        let backend = DirectoryBackEnd::new(plan.clone(), &target, data);
+        let backend = DirectoryTarget::new(plan.clone(), &target, data);
         let (mut hand, mut further) = (backend.hand(1).unwrap(), before.clone());
         for _ in 0..ahead {
             hand.apply(&further.next().unwrap(), false).unwrap();
@@ -259,7 +259,7 @@ fn files_that_grow_side_by_side_are_whole_whenever_the_run_stops() {
         let plan = all_kinds(7);
         let room = tempfile::tempdir().unwrap();
         let target = claim(&room);
-        let backend = DirectoryBackEnd::new(plan.clone(), &target, data).writers(8);
+        let backend = DirectoryTarget::new(plan.clone(), &target, data).writers(8);
         let options = ExecuteOptions { window: 64, ..ExecuteOptions::default() };
         let mut planner = plan.operations();
         for until in [700, u64::MAX] {
@@ -280,7 +280,7 @@ fn several_files_are_open_at_once_and_a_delete_waits_for_its_own() {
     let plan = plan(&spec(Vec::new(), 9));
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
-    let backend = DirectoryBackEnd::new(plan.clone(), &target, Data::Fallocate).writers(4);
+    let backend = DirectoryTarget::new(plan.clone(), &target, Data::Fallocate).writers(4);
     backend.prepare().unwrap();
     let mut hand = backend.hand(1).unwrap();
     let file = |birth, size| File { birth, size, directory: 0, renamed: false };

@@ -1,6 +1,6 @@
 //! The clock: where commits lie, and that nothing is under way while the file system commits.
 
-use senesce_aging::execute::{Alone, BackEnd, Hand};
+use senesce_aging::execute::{Alone, Hand, PlanTarget};
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
     AgingError, AgingPlan, Change, Clock, CommitShare, ExecuteOptions, Interleaved, Limit, Operation, OperationKind,
@@ -64,7 +64,7 @@ impl Witness {
 
 struct WitnessHand<'a>(&'a Witness);
 
-impl<'a> BackEnd for &'a Witness {
+impl<'a> PlanTarget for &'a Witness {
     type Hand = WitnessHand<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {

@@ -1,12 +1,12 @@
 //! Plays plans on real directories: one namespace for any number of threads, repair after a kill, verification.
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use senesce_aging::execute::{BackEnd, Hand};
+use senesce_aging::execute::{Hand, PlanTarget};
 use senesce_aging::plan::file_name;
 use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
-    AgingError, AgingPlan, Change, ChangeKind, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit,
-    NullBackEnd, Operation, OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute,
+    AgingError, AgingPlan, Change, ChangeKind, Clock, Data, DirectoryTarget, ExecuteOptions, Interleaved, Limit,
+    NullTarget, Operation, OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute,
     execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
@@ -27,7 +27,7 @@ fn small_plan(seed: u64) -> Arc<AgingPlan> {
 }
 
 pub fn play(planner: &mut Planner, room: &ClaimedDirectory, data: Data, threads: usize, until: u64) -> u64 {
-    let backend = DirectoryBackEnd::new(planner.plan().clone(), room, data);
+    let backend = DirectoryTarget::new(planner.plan().clone(), room, data);
     let options = ExecuteOptions { threads, window: 64, fsync_every: 500, ..ExecuteOptions::default() };
     let mut observer = |_: &Planner, completed: u64| {
         if completed >= until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -112,7 +112,7 @@ fn a_directory_that_is_not_there_is_missed_though_it_was_empty() {
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
     // Nothing is played: all directories are empty.
-    DirectoryBackEnd::new(plan.clone(), &target, Data::Sparse).prepare().unwrap();
+    DirectoryTarget::new(plan.clone(), &target, Data::Sparse).prepare().unwrap();
     let report = || verify(&plan.operations(), room.path(), Data::Sparse, None).unwrap();
     assert!(report().is_good(), "{:?}", report());
     let last = last_directory(&plan, &room);
@@ -157,7 +157,7 @@ fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
         // As after a kill: operations beyond the record, the last file half-written.
-        let backend = DirectoryBackEnd::new(plan.clone(), &target, data);
+        let backend = DirectoryTarget::new(plan.clone(), &target, data);
         let mut hand = backend.hand(1).unwrap();
         for operation in before.clone().take(ahead) {
             hand.apply(&operation, false).unwrap();
@@ -169,7 +169,7 @@ fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
 
         let mut resumed = plan.operations();
         resumed.skip_to(completed);
-        let report = reconcile(&resumed, &DirectoryBackEnd::new(plan.clone(), &target, data), None).unwrap();
+        let report = reconcile(&resumed, &DirectoryTarget::new(plan.clone(), &target, data), None).unwrap();
         assert_eq!(report.repaired, 1);
         assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
         play(&mut resumed, &target, data, 2, u64::MAX);
@@ -195,7 +195,7 @@ fn what_should_not_be_there_is_taken_away_before_anything_is_made() {
     let last = last_directory(&plan, &room);
     std::fs::rename(&last, room.path().join("aside")).unwrap();
     std::fs::write(&last, "in the way").unwrap();
-    let backend = DirectoryBackEnd::new(plan.clone(), &target, Data::Sparse);
+    let backend = DirectoryTarget::new(plan.clone(), &target, Data::Sparse);
     reconcile(&planner, &backend, None).unwrap_err();
     assert_eq!((stranger.exists(), missing.exists()), (false, false), "nothing is made before all is looked at");
     std::fs::remove_file(&last).unwrap();
@@ -214,7 +214,7 @@ fn shards_together_hold_every_file() {
     for index in 0..3 {
         let shard = Some(Shard { index, count: 3 });
         let mut planner = plan.operations();
-        let backend = DirectoryBackEnd::new(plan.clone(), &target, Data::Sparse);
+        let backend = DirectoryTarget::new(plan.clone(), &target, Data::Sparse);
         let options = ExecuteOptions { shard, threads: 2, ..ExecuteOptions::default() };
         let outcome =
             execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
@@ -241,7 +241,7 @@ fn an_interrupt_leaves_planner_and_record_at_the_same_operation() {
             ControlFlow::Continue(())
         };
         let options = ExecuteOptions { threads, window: 100, ..ExecuteOptions::default() };
-        let outcome = execute(&mut planner, &NullBackEnd, &options, &interrupt, &mut observer);
+        let outcome = execute(&mut planner, &NullTarget, &options, &interrupt, &mut observer);
         assert_eq!(outcome.result.unwrap(), Stop::Interrupted);
         assert_eq!(outcome.completed, planner.operations_done());
         assert!(outcome.completed > 500 && outcome.completed < 1000);
@@ -264,7 +264,7 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
     };
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, "in the way").unwrap();
-    let backend = DirectoryBackEnd::new(plan, &target, Data::Sparse);
+    let backend = DirectoryTarget::new(plan, &target, Data::Sparse);
     let options = ExecuteOptions { threads: 2, ..ExecuteOptions::default() };
     let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
     assert_eq!(outcome.completed, 0);
@@ -404,7 +404,7 @@ struct SmallHand<'a> {
     refused: bool,
 }
 
-impl<'a> BackEnd for &'a SmallVolume {
+impl<'a> PlanTarget for &'a SmallVolume {
     type Hand = SmallHand<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {
@@ -533,7 +533,7 @@ const REFUSED: (u64, usize) = (10, 3);
 
 struct HandOfOne<'a>(&'a FullForOne);
 
-impl<'a> BackEnd for &'a FullForOne {
+impl<'a> PlanTarget for &'a FullForOne {
     type Hand = HandOfOne<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {
@@ -588,7 +588,7 @@ fn files_that_are_synchronised_are_counted() {
         let mut planner = plan.operations();
         let options = ExecuteOptions { threads, fsync_every: 100, ..ExecuteOptions::default() };
         let go_on = &mut |_: &Planner, _| ControlFlow::Continue(());
-        let outcome = execute(&mut planner, &NullBackEnd, &options, &Interrupt::new(), go_on);
+        let outcome = execute(&mut planner, &NullTarget, &options, &Interrupt::new(), go_on);
         assert_eq!(outcome.result.unwrap(), Stop::Finished);
         assert_eq!(outcome.synced, planner.creates() / 100, "{threads} threads");
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use senesce_aging::execute::Alone;
 use senesce_aging::parts::{Placed, part_capacity, part_name, part_of_name, part_seed, whole_sha256};
 use senesce_aging::{
-    AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit, PlanSpec, Planner, Profile, Stop,
+    AgingPlan, Clock, Data, DirectoryTarget, ExecuteOptions, Interleaved, Limit, PlanSpec, Planner, Profile, Stop,
     Summary, Tally, Truncate, execute_parts, verify, verify_top,
 };
 use senesce_core::interrupt::Interrupt;
@@ -123,7 +123,7 @@ fn the_files_are_those_of_the_parts_for_any_threads_and_ranks() {
         for rank in 0..ranks {
             let mut planners = planners((0..parts).filter(|part| part % ranks == rank), parts, capacity, limit);
             let back_end = |(part, planner): &(u32, Planner)| {
-                DirectoryBackEnd::new(planner.plan().clone(), &target, Data::Write).below(part_name(*part))
+                DirectoryTarget::new(planner.plan().clone(), &target, Data::Write).below(part_name(*part))
             };
             let backends: Vec<_> = planners.iter().map(back_end).collect();
             let options = ExecuteOptions { threads, window: 64, ..ExecuteOptions::default() };

@@ -7,7 +7,7 @@ use crate::display::show;
 use crate::output::output_failed;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_aging::parts::MOST_PARTS;

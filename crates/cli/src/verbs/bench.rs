@@ -7,7 +7,7 @@ use crate::display::print_plan;
 use crate::display::{show, show_record};
 use crate::output::output_failed;
 use crate::session::{Session, runs_directory};
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed};

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::output::output_failed;
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;

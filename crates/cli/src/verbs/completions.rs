@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::output::output_failed;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use clap_complete::env::Shells;
 use senesce_core::{ExitCode, Failure};

@@ -4,7 +4,7 @@ use crate::Exit;
 use crate::display::show;
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use crate::verbs::age::Age;
 use crate::verbs::report;
 use clap::{Args, Command, FromArgMatches};

@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;

@@ -5,7 +5,7 @@ use crate::display::print_analysis;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::plan::Plan;
@@ -16,7 +16,7 @@ use senesce_diagnose::estimate::{self, Prognosis};
 use senesce_diagnose::headroom::{NAME_BYTES, NAME_BYTES_ALLOWED};
 use senesce_diagnose::reading::Order;
 use senesce_diagnose::record::{self, Trend};
-use senesce_diagnose::twin::{self, TrialSetup, Wanted};
+use senesce_diagnose::twin::{self, TrialRequest, TrialSetup};
 use senesce_diagnose::{Options, analysis, prometheus};
 use senesce_volume::ScratchDirectory;
 use serde_json::json;
@@ -143,7 +143,7 @@ impl Diagnose {
             progress: session.progress(),
             interrupt: &interrupt,
         };
-        let wanted = Wanted {
+        let wanted = TrialRequest {
             create: self.only.as_deref() != Some("cures"),
             passes: if self.only.as_deref() == Some("creations") { 0 } else { self.passes },
             command: self.command.clone(),

@@ -3,11 +3,11 @@
 use crate::Exit;
 use crate::output::output_failed;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::doctor::{State, examine};
-use senesce_volume::guardian::{Found, Outcome, sweep_and_list};
+use senesce_volume::guardian::{Outcome, SweptLeftover, sweep_and_list};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -59,7 +59,7 @@ fn examine_machine(as_json: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn print_found(found: &[Found], as_json: bool) -> io::Result<()> {
+fn print_found(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
     let mut out = crate::output::stdout();
     if as_json {
         return writeln!(out, "{}", json!(found));

@@ -5,7 +5,7 @@ mod manual;
 use crate::Exit;
 use crate::pages;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use crate::display::print_analysis;
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};

@@ -5,7 +5,7 @@ use crate::display::{print_analysis, print_table};
 use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_aging::profile::import_geriatrix;
 use senesce_aging::{

@@ -9,7 +9,7 @@ use crate::display::print_analysis;
 use crate::output::{Output, output_failed};
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use figures::Folder;

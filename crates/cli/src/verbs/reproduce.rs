@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::display::{print_plan, show};
 use crate::registry::REGISTRY;
 use crate::session::Session;
-use crate::table::examples;
+use crate::verb_table::examples;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use senesce_core::{ExitCode, Failure, Level, Record, Verdict};
 use senesce_runner::{Common, Conduct, Outcome, Reproducible};

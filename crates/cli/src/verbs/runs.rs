@@ -9,7 +9,7 @@ use crate::arguments::{self, newest, run_paths};
 use crate::display::print_table;
 use crate::output::output_failed;
 use crate::session::{Session, runs_directory};
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
 use history::History;

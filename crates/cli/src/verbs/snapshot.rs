@@ -5,7 +5,7 @@ mod run;
 
 use crate::Exit;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use restore::Restore;
 use run::Run;

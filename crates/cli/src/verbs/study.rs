@@ -6,7 +6,7 @@ use crate::Exit;
 use crate::display::{print_plan, show};
 use crate::output::Output;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Seed, Span};

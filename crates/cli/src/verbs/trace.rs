@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Environment, ExitCode, Failure, RunDirectory};

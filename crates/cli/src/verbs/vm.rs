@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::output::{self, Format};
 use senesce_core::units::parse_duration;

@@ -5,7 +5,7 @@ mod zones;
 
 use crate::Exit;
 use crate::session::Session;
-use crate::table::Verb;
+use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use measure::Measure;
 use senesce_core::Failure;

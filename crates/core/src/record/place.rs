@@ -35,19 +35,19 @@ impl Made {
 pub(super) fn check(path: &Path) -> Result<(), RecordError> {
     match output::obstacle(path) {
         Some(found) => Err(RecordError::NoDirectory(found)),
-        None if path.symlink_metadata().is_ok() => Place::open(path)?.check(),
+        None if path.symlink_metadata().is_ok() => RunFolder::open(path)?.check(),
         None => Ok(()),
     }
 }
 
 /// Folder of a run, opened once: a folder that replaces it is neither trusted nor written.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RunFolder {
     folder: Folder,
     path: PathBuf,
 }
 
-impl Place {
+impl RunFolder {
     /// Opens an existing folder.
     pub(super) fn open(path: &Path) -> Result<Self, RecordError> {
         let folder = Folder::open(path).map_err(|error| match Planted::in_error(&error) {

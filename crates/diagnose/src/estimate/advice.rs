@@ -3,7 +3,7 @@
 //! ext4: fs/ext4/move_extent.c, mext_check_validity, and fs/ext4/ioctl.c. XFS: xfsprogs, fsr/xfs_fsr.c, packfile. btrfs:
 //! fs/btrfs/defrag.c, defrag_collect_targets, which leaves compressed extents of full length.
 
-use super::{Seen, headroom};
+use super::{CostedLayout, headroom};
 use rayon::prelude::*;
 use rustix::fs::{CWD, IFlags, Mode, OFlags};
 use senesce_layout::space::Particulars;
@@ -37,7 +37,12 @@ pub struct Advice {
 }
 
 impl Advice {
-    pub(super) fn of(place: &ShownDirectory, known: Option<FileSystem>, seen: &Seen, space: &FileSystemSpace) -> Self {
+    pub(super) fn of(
+        place: &ShownDirectory,
+        known: Option<FileSystem>,
+        seen: &CostedLayout,
+        space: &FileSystemSpace,
+    ) -> Self {
         let Some((known, tool)) = known.and_then(|known| Some((known, known.entry().defragmenter?))) else {
             return Self::default();
         };
@@ -63,7 +68,7 @@ impl Advice {
         !self.fixed.get(file).copied().unwrap_or(false)
     }
 
-    fn ask_files(&mut self, directory: &Path, known: FileSystem, seen: &Seen) {
+    fn ask_files(&mut self, directory: &Path, known: FileSystem, seen: &CostedLayout) {
         let moves = seen.ideal_moves(|_| true);
         let one = |file: u32| {
             let encoded = seen.files.marks(file as usize).has(ExtentKind::ENCODED);
@@ -79,7 +84,7 @@ impl Advice {
     }
 
     /// Nothing is left that it could move, or nowhere to move it to.
-    fn by_files(&self, seen: &Seen, space: &FileSystemSpace) -> Option<String> {
+    fn by_files(&self, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
         let moves = seen.ideal_moves(|file| self.moves(file));
         if moves.is_empty() && !self.immovable.is_empty() {
             let reasons: Vec<&str> = self.immovable.keys().copied().collect();
@@ -98,7 +103,7 @@ fn bytes(count: u64) -> senesce_core::Bytes {
     senesce_core::Bytes(count)
 }
 
-fn by_file_system(place: &ShownDirectory, seen: &Seen, space: &FileSystemSpace) -> Option<String> {
+fn by_file_system(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
     let Particulars::Ext(ext) = &space.kind else { return None };
     let refused = [
         (!headroom::can_preallocate(space), "files are mapped block by block"),

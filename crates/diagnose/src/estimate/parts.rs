@@ -4,7 +4,7 @@ use super::*;
 use senesce_layout::names::shown;
 use senesce_layout::space::Particulars;
 
-pub(super) fn directories(seen: &Seen) -> Vec<Directory> {
+pub(super) fn directories(seen: &CostedLayout) -> Vec<Directory> {
     let mut all: Vec<Directory> = Vec::new();
     let mut places: HashMap<&Path, usize> = HashMap::new();
     let mut last = None;
@@ -45,7 +45,7 @@ fn empty(top: &Path) -> Directory {
 }
 
 /// The files that cost most by lying in pieces, most first.
-pub(crate) fn worst(seen: &Seen) -> Vec<Worst> {
+pub(crate) fn worst(seen: &CostedLayout) -> Vec<Worst> {
     let [now, ideal, _] = &seen.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
     let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
@@ -64,7 +64,7 @@ pub(crate) fn worst(seen: &Seen) -> Vec<Worst> {
     order.into_iter().map(one).collect()
 }
 
-pub(super) fn breaks(seen: &Seen) -> Breaks {
+pub(super) fn breaks(seen: &CostedLayout) -> Breaks {
     let mut found = Breaks { extra_links: seen.summary.extra_links, ..Breaks::default() };
     for file in 0..seen.files.len() {
         let marks = seen.files.marks(file);
@@ -86,7 +86,7 @@ pub(super) fn breaks(seen: &Seen) -> Breaks {
 
 /// Of a whole file system: the used bytes that no file seen accounts for. Of a directory of it: the share of directories and files
 /// that may not be opened.
-pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, space: &FileSystemSpace) -> f64 {
+pub(super) fn unseen_share(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> f64 {
     let summary = &seen.summary;
     if summary.denied == 0 {
         return 0.0;
@@ -160,7 +160,7 @@ pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     })
 }
 
-pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
+pub(super) fn cures(found: &Prognosis, seen: &CostedLayout, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
     let advice = &found.defragmenter;
     let is_moved = |file: usize| seen.files.of(file).len() > 1 && advice.moves(file);
     let moved: u64 = (0..seen.files.len()).filter(|file| is_moved(*file)).map(|file| seen.bytes(file)).sum();

@@ -8,7 +8,7 @@ mod chunks;
 mod devices;
 
 use super::{EndsBy, Estimate, NewFiles};
-use chunks::{Course, Growing, Turn};
+use chunks::{FillState, Growing, Turn};
 use devices::{Devices, STRIPE};
 use senesce_layout::space::Btrfs;
 
@@ -87,7 +87,7 @@ pub(super) fn estimate(found: &Btrfs, new: NewFiles, sector: u64) -> Option<Esti
     let share = if size == 0 { EMPTY_FILES_SHARE } else { FILES_SHARE };
     let item = (ITEM_NODES * found.node_size) as f64;
     let least = |times: f64| {
-        let varied = Course { metadata: begin.metadata.scaled(times).promising(item), ..begin.clone() };
+        let varied = FillState { metadata: begin.metadata.scaled(times).promising(item), ..begin.clone() };
         let due = varied.clone().filled(Turn::Due);
         let last = due.data_chunks;
         let turns = (1..=last.min(MOST_TURNS)).chain(last.saturating_sub(1)..=last);
@@ -97,12 +97,12 @@ pub(super) fn estimate(found: &Btrfs, new: NewFiles, sector: u64) -> Option<Esti
     let withheld = SUPERBLOCKS.iter().filter(|start| **start < found.device).count() as u64 * STRIPE * found.devices;
     let low =
         low / (1.0 + DATA_SHARE) - if begin.data.each > 0.0 { (withheld as f64 / begin.data.each).ceil() } else { 0.0 };
-    let best = Course { metadata: begin.metadata.scaled(1.0 - share).promising(-item), ..begin }.at_best();
+    let best = FillState { metadata: begin.metadata.scaled(1.0 - share).promising(-item), ..begin }.at_best();
     let high = best.max(usual.files) * (1.0 + DATA_SHARE);
     Some(Estimate { low: (low - 1.0).max(0.0), high: high + 1.0, ..Estimate::within(usual.files, 0.0, usual.ends_by) })
 }
 
-fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> Course {
+fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> FillState {
     let size = new.size;
     let chunk = |most: u64| (found.device / CHUNK_SHARE).min(most);
     let most_metadata = if found.device > LARGE_DEVICE { LARGE_METADATA_CHUNK } else { METADATA_CHUNK };
@@ -131,5 +131,5 @@ fn beginning(found: &Btrfs, new: NewFiles, sector: u64) -> Course {
         chunk: chunk(most_metadata),
         stripe: most_metadata.min(STRIPE_MOST),
     };
-    Course { data, metadata, devices: Devices(found.holes.clone()) }
+    FillState { data, metadata, devices: Devices(found.holes.clone()) }
 }

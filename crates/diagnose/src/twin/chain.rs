@@ -7,7 +7,7 @@
 //! of them files are left out one by one.
 
 use super::cure::moved_bytes_of;
-use crate::estimate::Seen;
+use crate::estimate::CostedLayout;
 use crate::plan::{SHARES, Step};
 use crate::reading;
 use senesce_devmodel::DeviceModel;
@@ -45,7 +45,7 @@ impl Chain {
     }
 
     /// What the tool did to files and to what lies between them.
-    pub(super) fn of(model: &DeviceModel, before: &Seen, after: &Seen) -> Self {
+    pub(super) fn of(model: &DeviceModel, before: &CostedLayout, after: &CostedLayout) -> Self {
         let order: Vec<u32> = before
             .order
             .iter()

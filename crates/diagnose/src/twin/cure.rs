@@ -4,7 +4,7 @@ use super::fewest::{self, Whole};
 use super::trial::Trial;
 use super::{Shown, TrialSetup, Tried};
 use crate::error::PrognosisError;
-use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
+use crate::estimate::{CostedLayout, Cure, pays, place_of_commands, sequential_rate};
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_layout::names::shown;
@@ -31,7 +31,7 @@ fn defragmenter(setup: &TrialSetup<'_>) -> Result<Defragmenter, PrognosisError> 
 pub(super) fn try_tool(
     setup: &TrialSetup<'_>,
     target: &str,
-    before: &Seen,
+    before: &CostedLayout,
     passes: u32,
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
@@ -41,7 +41,7 @@ pub(super) fn try_tool(
     let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
     setup.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
     let rate = sequential_rate(setup.model)?;
-    let (mut last, mut whole): (Option<Seen>, Option<Whole>) = (None, None);
+    let (mut last, mut whole): (Option<CostedLayout>, Option<Whole>) = (None, None);
     let mut written = 0;
     for pass in 1..=passes {
         setup.check()?;
@@ -85,7 +85,12 @@ pub(super) fn try_tool(
 }
 
 /// Finds out by trial how few of the files that the whole tool moved bring most of what it gained.
-fn carry_out(setup: &TrialSetup<'_>, before: &Seen, whole: &Whole, tried: &mut Tried) -> Result<(), PrognosisError> {
+fn carry_out(
+    setup: &TrialSetup<'_>,
+    before: &CostedLayout,
+    whole: &Whole,
+    tried: &mut Tried,
+) -> Result<(), PrognosisError> {
     setup.progress.phase("carry out plans on the twin", u64::from(fewest::TRIALS), "plans");
     let mut done = 0;
     let (found, files) = whole.fewest(|files| {
@@ -102,7 +107,7 @@ fn carry_out(setup: &TrialSetup<'_>, before: &Seen, whole: &Whole, tried: &mut T
 }
 
 /// Runs the tool on these files alone.
-fn move_files(setup: &TrialSetup<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
+fn move_files(setup: &TrialSetup<'_>, before: &CostedLayout, files: &[u32]) -> Result<CostedLayout, PrognosisError> {
     let mut trial = setup.begin()?;
     ready_for_data(setup, &mut trial)?;
     let paths: Vec<PathBuf> =
@@ -120,7 +125,7 @@ fn move_files(setup: &TrialSetup<'_>, before: &Seen, files: &[u32]) -> Result<Se
 
 pub(super) fn try_command(
     setup: &TrialSetup<'_>,
-    before: &Seen,
+    before: &CostedLayout,
     command: &[String],
     tried: &mut Tried,
 ) -> Result<(), PrognosisError> {
@@ -191,8 +196,8 @@ fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Op
     }
 }
 
-fn look(setup: &TrialSetup<'_>, directory: &Path) -> Result<Seen, PrognosisError> {
-    Seen::of(directory, setup.model, setup.options)
+fn look(setup: &TrialSetup<'_>, directory: &Path) -> Result<CostedLayout, PrognosisError> {
+    CostedLayout::of(directory, setup.model, setup.options)
 }
 
 /// Data of a twin read as zeros, which are not what the checksums of btrfs say: they are made anew.

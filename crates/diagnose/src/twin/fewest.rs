@@ -6,7 +6,7 @@
 use super::Executed;
 use super::chain::{Chain, Chosen};
 use crate::error::PrognosisError;
-use crate::estimate::Seen;
+use crate::estimate::CostedLayout;
 use crate::plan::Step;
 use senesce_devmodel::DeviceModel;
 
@@ -41,7 +41,7 @@ struct Bound {
 }
 
 impl Whole {
-    pub(super) fn of(model: &DeviceModel, before: &Seen, after: &Seen) -> Self {
+    pub(super) fn of(model: &DeviceModel, before: &CostedLayout, after: &CostedLayout) -> Self {
         Self::new(before.costs[0].seconds, after.costs[0].seconds, Chain::of(model, before, after))
     }
 

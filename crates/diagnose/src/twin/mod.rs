@@ -18,7 +18,7 @@ pub use make::{Made, Source, make};
 pub use trial::Trial;
 
 use crate::error::PrognosisError;
-use crate::estimate::{self, Cure, Options, Seen, Worst};
+use crate::estimate::{self, CostedLayout, Cure, Options, Worst};
 use crate::headroom::{Creatable, NewFiles, SIZES, User};
 use crate::plan::Step;
 use senesce_core::interrupt::Interrupt;
@@ -32,7 +32,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct TrialRequest {
     /// Create files until none fits.
     pub create: bool,
     /// Defragment by the tool of the file system, so many passes at most.
@@ -41,7 +41,7 @@ pub struct Wanted {
     pub command: Vec<String>,
 }
 
-impl Default for Wanted {
+impl Default for TrialRequest {
     fn default() -> Self {
         Self { create: true, passes: 3, command: Vec::new() }
     }
@@ -199,10 +199,10 @@ impl Tried {
 
 impl TrialSetup<'_> {
     /// Tries what is wanted. `target` names the original in commands. A part that fails is kept in `failed`.
-    pub fn run(&self, target: &str, made: Made, wanted: &Wanted) -> Result<Tried, PrognosisError> {
+    pub fn run(&self, target: &str, made: Made, wanted: &TrialRequest) -> Result<Tried, PrognosisError> {
         let begun = std::time::Instant::now();
         let trial = self.begin()?;
-        let before = Seen::of(trial.directory(), self.model, self.options)?;
+        let before = CostedLayout::of(trial.directory(), self.model, self.options)?;
         trial.end()?;
         let mut tried = Tried {
             made,

@@ -5,7 +5,7 @@ use senesce_core::Silent;
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
 use senesce_diagnose::estimate::{Options, prognosis};
-use senesce_diagnose::twin::{self, Part, TrialSetup, Tried, Wanted};
+use senesce_diagnose::twin::{self, Part, TrialRequest, TrialSetup, Tried};
 use senesce_diagnose::{Prognosis, PrognosisError};
 use senesce_layout::LayoutError;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn scattered(name: &str, mount_options: &str) -> Image {
     image
 }
 
-fn tried(target: &Path, wanted: &Wanted) -> (Prognosis, Tried) {
+fn tried(target: &Path, wanted: &TrialRequest) -> (Prognosis, Tried) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("twin");
     let mut found = prognosis(target, &options()).unwrap();
@@ -41,8 +41,8 @@ fn tried(target: &Path, wanted: &Wanted) -> (Prognosis, Tried) {
     (found, tried)
 }
 
-fn cures() -> Wanted {
-    Wanted { create: false, passes: 1, ..Wanted::default() }
+fn cures() -> TrialRequest {
+    TrialRequest { create: false, passes: 1, ..TrialRequest::default() }
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_part_that_fails_does_not_lose_the_others() {
     let image = scattered("ext4 with inline data", "");
     std::fs::write(image.point().join("tiny"), "inline").unwrap();
     run(&format!("sync -f {}", image.point().display()));
-    let wanted = Wanted { create: true, passes: 2, command: vec!["sh".into(), "-c".into(), "exit 3".into()] };
+    let wanted = TrialRequest { create: true, passes: 2, command: vec!["sh".into(), "-c".into(), "exit 3".into()] };
     let (_, all) = tried(&image.point(), &wanted);
     assert!(all.creatable.len() >= 4, "{:?}", all.creatable);
     let command = all.failed.iter().find(|failed| failed.part == Part::Command).unwrap();
@@ -143,7 +143,7 @@ fn a_part_that_fails_does_not_lose_the_others() {
         assert_eq!(all.defragmenter.as_ref().unwrap().seconds_after, None);
     }
     assert!(all.has_failed());
-    let works = Wanted { command: vec!["true".into()], create: false, passes: 1 };
+    let works = TrialRequest { command: vec!["true".into()], create: false, passes: 1 };
     let (_, some) = tried(&image.point(), &works);
     assert!(!some.has_failed() && some.cures.iter().any(|cure| cure.command == "true"), "{:?}", some.failed);
 }

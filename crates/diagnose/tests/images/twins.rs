@@ -5,9 +5,9 @@ use senesce_core::Silent;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
-use senesce_diagnose::estimate::{Options, Seen};
+use senesce_diagnose::estimate::{CostedLayout, Options};
 use senesce_diagnose::headroom::{NewFiles, User};
-use senesce_diagnose::twin::{self, TrialSetup, Wanted};
+use senesce_diagnose::twin::{self, TrialRequest, TrialSetup};
 use std::os::unix::fs::MetadataExt;
 
 fn options() -> Options {
@@ -98,11 +98,11 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
         progress: &Silent,
         interrupt: &interrupt,
     };
-    let wanted = Wanted { create: false, passes: 2, command: vec!["true".into()] };
+    let wanted = TrialRequest { create: false, passes: 2, command: vec!["true".into()] };
     let tried = setup.run("TARGET", made, &wanted).unwrap();
     image.mount("");
     run(&format!("{tool} {} > /dev/null 2>&1; sync -f {}", image.point().display(), image.point().display()));
-    let truth = Seen::of(&image.point(), &model, &options).unwrap();
+    let truth = CostedLayout::of(&image.point(), &model, &options).unwrap();
     let (on_twin, real) = (tried.cures[0].seconds_after, truth.costs[0].seconds);
     println!("{name}: now {} ideal {} twin {on_twin} original {real}", tried.now_seconds, tried.ideal_seconds);
     println!("{:?} {:?}", tried.plan, tried.executed);

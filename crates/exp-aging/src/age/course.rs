@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 /// A specification with the new limits of later parts of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Course {
+pub struct ExtendedSpec {
     /// Specification at the start.
     pub spec: AgeSpec,
     /// Later limits, in order.
     pub replans: Vec<Replanned>,
 }
 
-impl Course {
+impl ExtendedSpec {
     pub fn new(spec: AgeSpec) -> Self {
         Self { spec, replans: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Events in the record of an aging.
 
-use super::course::Course;
+use super::course::ExtendedSpec;
 use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
 use senesce_aging::{ChangeCounts, Reconciled, Summary};
@@ -63,7 +63,7 @@ pub struct Rehearsal {
     pub positions: u64,
     /// The rehearsed specification and limits.
     #[serde(default)]
-    pub course: Option<Course>,
+    pub course: Option<ExtendedSpec>,
 }
 
 /// The state at one time of the execution.

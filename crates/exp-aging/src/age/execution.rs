@@ -1,7 +1,7 @@
 //! Executes a plan in a directory, with samples, checkpoints and limits.
 
 use super::Age;
-use super::course::Course;
+use super::course::ExtendedSpec;
 use super::events::{Checkpoint, Event, Executed, RankRow, Sample};
 use super::parts::{Own, PartState, Whole};
 use super::ranks;
@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 pub struct Execution<'a> {
-    pub course: &'a Course,
+    pub course: &'a ExtendedSpec,
     /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
     pub continues: bool,
     /// Operations below this one were done in earlier parts of the run.
@@ -304,7 +304,7 @@ mod tests {
         let mut spec = age_spec("sparse", None);
         let begun = Instant::now();
         let is_out_of_time = |spec: &AgeSpec, seconds| {
-            let course = Course::new(spec.clone());
+            let course = ExtendedSpec::new(spec.clone());
             let execution = Execution {
                 course: &course,
                 continues: true,

@@ -4,7 +4,7 @@ use super::events::{Checkpoint, Event, Executed, LayoutSeen, Rehearsal, Sample};
 
 /// The last event of each kind.
 #[derive(Default)]
-pub(super) struct Found<'a> {
+pub(super) struct RecordedAging<'a> {
     pub rehearsal: Option<&'a Rehearsal>,
     /// The end of the execution, unless the run continued and was then killed or failed.
     pub executed: Option<&'a Executed>,
@@ -15,7 +15,7 @@ pub(super) struct Found<'a> {
     pub reached: Option<Checkpoint>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> RecordedAging<'a> {
     pub fn of(events: impl Iterator<Item = &'a Event>) -> Self {
         let mut found = Self::default();
         for event in events {
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn restarted_run_has_the_course_of_its_last_start() {
         let operations = |events: &[Event]| -> Vec<u64> {
-            Found::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
+            RecordedAging::of(events.iter()).samples.iter().map(|sample| sample.operations).collect()
         };
         let lost = [checkpoint(0), sample(10), checkpoint(700), sample(700)];
         let anew = [checkpoint(0), sample(20), checkpoint(300)];
@@ -81,11 +81,11 @@ mod tests {
     fn end_before_later_operations_is_ignored() {
         let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() }));
         let ended = [checkpoint(0), checkpoint(700), executed("time", 0), seen, Event::Closed(700)];
-        let found = Found::of(ended.iter());
+        let found = RecordedAging::of(ended.iter());
         assert!(found.executed.is_some() && found.layout.is_some());
         for later in [Event::Reconciled(Reconciled::default()), checkpoint(700), sample(800)] {
             let killed = [&ended[..], &[later]].concat();
-            let found = Found::of(killed.iter());
+            let found = RecordedAging::of(killed.iter());
             assert!(found.executed.is_none() && found.layout.is_none());
             assert_eq!(found.reached.map(|reached| reached.operation), Some(700));
         }
@@ -95,7 +95,7 @@ mod tests {
     fn layout_belongs_only_to_its_own_end() {
         let seen = Event::Layout(Box::new(LayoutSeen { layout: None, problem: "none".into(), read_times: Vec::new() }));
         let events = [executed("time", 0), seen, checkpoint(700), checkpoint(900), executed("interrupt", 0)];
-        let found = Found::of(events.iter());
+        let found = RecordedAging::of(events.iter());
         assert_eq!(found.executed.map(|executed| &*executed.stopped_by), Some("interrupt"));
         assert!(found.layout.is_none(), "no layout was read then");
     }

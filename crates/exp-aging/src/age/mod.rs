@@ -23,9 +23,9 @@ pub(crate) use space::metadata_bytes;
 pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
 pub use verify::{Verification, verify};
 
-use course::Course;
+use course::ExtendedSpec;
 use events::{Event, Executed, Rehearsal};
-use found::Found;
+use found::RecordedAging;
 use run::Start;
 use senesce_aging::Clock;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
@@ -36,7 +36,7 @@ use serde_json::Value;
 use unasked::Unasked;
 
 pub struct Age {
-    course: Course,
+    course: ExtendedSpec,
     start: Start,
     /// `None` once it is closed.
     target: Option<MountedTarget>,
@@ -112,7 +112,7 @@ impl Run for Age {
     }
 
     fn analyse(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let found = Found::of(recorded.events());
+        let found = RecordedAging::of(recorded.events());
         let rehearsal = found.rehearsal.ok_or_else(|| {
             let words =
                 format!("{} ended before its plan was made; run the same command again", recorded.path.display());
@@ -120,7 +120,7 @@ impl Run for Age {
         })?;
         let (executed, seen) = (found.executed, found.layout);
         let device = device_words(spec, recorded);
-        let limits = rehearsal.course.as_ref().map(Course::limits);
+        let limits = rehearsal.course.as_ref().map(ExtendedSpec::limits);
         let mut analysis = Analysis {
             title: title(&device, &rehearsal.summary.profile, executed),
             summary: summary_words(rehearsal, &found),
@@ -154,7 +154,7 @@ impl Run for Age {
     }
 
     fn measurements(_spec: &AgeSpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
-        let found = Found::of(recorded.events());
+        let found = RecordedAging::of(recorded.events());
         let Some((rehearsal, executed)) = found.rehearsal.zip(whole(found.executed)) else { return Vec::new() };
         let layout = found.layout.map(seen::measurements).unwrap_or_default();
         errors(rehearsal, executed).into_iter().chain(layout).collect()
@@ -183,7 +183,7 @@ fn title(device: &str, profile: &str, executed: Option<&Executed>) -> String {
     }
 }
 
-fn summary_words(rehearsal: &Rehearsal, found: &Found<'_>) -> String {
+fn summary_words(rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> String {
     let summary = &rehearsal.summary;
     let planned = format!(
         "{} files, {} operations, {:.1} overwrites of {}.",
@@ -207,7 +207,7 @@ fn summary_words(rehearsal: &Rehearsal, found: &Found<'_>) -> String {
     )
 }
 
-fn caveats(spec: &AgeSpec, found: &Found<'_>) -> Vec<String> {
+fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
     let mut caveats: Vec<String> =
         found.warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
     let lost = found.executed.and_then(|executed| executed.lost);

@@ -1,4 +1,4 @@
-use super::course::Course;
+use super::course::ExtendedSpec;
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_name, whole_sha256};
 use senesce_aging::{
@@ -22,7 +22,7 @@ pub struct Own {
 
 impl Own {
     /// The planners of a share (`None`: everything) of a course, positioned after all operations below `from`.
-    pub fn new(course: &Course, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
+    pub fn new(course: &ExtendedSpec, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
         let parts = course.spec.parts;
         let numbers = match shard {
             Some(shard) if parts > 1 => parts_of(parts, shard.index, shard.count),
@@ -107,7 +107,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    pub fn of(course: &Course, mut states: Vec<PartState>) -> Result<Self, Failure> {
+    pub fn of(course: &ExtendedSpec, mut states: Vec<PartState>) -> Result<Self, Failure> {
         states.sort_by_key(|state| state.part);
         let mut tally = Tally::default();
         states.iter().for_each(|state| tally.add(&state.tally));

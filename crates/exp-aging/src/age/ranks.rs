@@ -2,7 +2,7 @@
 //! executes its share of the directories in step with the others.
 
 use super::Age;
-use super::course::Course;
+use super::course::ExtendedSpec;
 use super::events::{Event, RankRow};
 use super::execution::{Execution, Played, Watch, data_mode, process_cpu_seconds, since};
 use super::parts::{Own, PartState, parts_of};
@@ -29,7 +29,7 @@ enum Order {
     /// Check whether this directory is the one of rank 0.
     Look(Token),
     /// Rehearse the parts of this course without the target.
-    Rehearse(Box<Course>),
+    Rehearse(Box<ExtendedSpec>),
     /// Execute the plan of this course.
     Age(Box<Assignment>),
     /// Leave: the run is over.
@@ -38,7 +38,7 @@ enum Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Assignment {
-    course: Course,
+    course: ExtendedSpec,
     continues: bool,
     from: u64,
     len: u64,
@@ -109,7 +109,7 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
 pub fn share(
     cluster: &Cluster,
     root: &ClaimedDirectory,
-    course: &Course,
+    course: &ExtendedSpec,
     context: &mut Context<'_, Age>,
 ) -> Result<(), Failure> {
     if course.spec.writers > 1 {
@@ -152,7 +152,11 @@ pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
 }
 
 /// On rank 0: has each rank rehearse the parts of a course that it will execute.
-pub fn rehearse(cluster: &Cluster, course: &Course, context: &Context<'_, Age>) -> Result<Vec<Rehearsed>, Failure> {
+pub fn rehearse(
+    cluster: &Cluster,
+    course: &ExtendedSpec,
+    context: &Context<'_, Age>,
+) -> Result<Vec<Rehearsed>, Failure> {
     cluster.broadcast(Some(&Order::Rehearse(Box::new(course.clone()))))?;
     let own = rehearse_own(cluster, course, context.progress, &|| context.interrupt.requested())?;
     Ok(cluster.gather(&own)?.unwrap_or_default())
@@ -160,7 +164,7 @@ pub fn rehearse(cluster: &Cluster, course: &Course, context: &Context<'_, Age>) 
 
 fn rehearse_own(
     cluster: &Cluster,
-    course: &Course,
+    course: &ExtendedSpec,
     progress: &dyn Progress,
     stop: &dyn Fn() -> bool,
 ) -> Result<Rehearsed, Failure> {

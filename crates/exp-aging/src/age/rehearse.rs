@@ -1,6 +1,6 @@
 //! Rehearses a plan without a target: exact measures and planning speed before any write.
 
-use super::course::Course;
+use super::course::ExtendedSpec;
 use super::events::Rehearsal;
 use super::parts::{PartState, Whole};
 use senesce_core::{ExitCode, Failure, Progress};
@@ -19,7 +19,7 @@ pub struct Rehearsed {
 
 /// Streams the rest of some parts of a course and measures their ends, one part at a time to bound memory.
 pub fn rehearse(
-    course: &Course,
+    course: &ExtendedSpec,
     parts: &[u32],
     progress: &dyn Progress,
     stop: &dyn Fn() -> bool,
@@ -54,7 +54,7 @@ pub fn rehearse(
 }
 
 impl Rehearsal {
-    pub fn of(course: &Course, rehearsed: Vec<Rehearsed>) -> Result<Self, Failure> {
+    pub fn of(course: &ExtendedSpec, rehearsed: Vec<Rehearsed>) -> Result<Self, Failure> {
         let plan_cpu_seconds: f64 = rehearsed.iter().map(|one| one.cpu_seconds).sum();
         let operations: u64 = rehearsed.iter().map(|one| one.operations).sum();
         let states = rehearsed.into_iter().flat_map(|one| one.states).collect();

@@ -3,12 +3,12 @@
 use super::events::{Executed, Rehearsal};
 use super::run;
 use super::unasked::Unasked;
-use super::{Age, Found, seen};
+use super::{Age, RecordedAging, seen};
 use senesce_runner::Recorded;
 use serde_json::{Value, json};
 
 /// The result of a record. Before the end of the execution only `planned` has values.
-pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &Found<'_>) -> Value {
+pub(super) fn result(recorded: &Recorded<Age>, rehearsal: &Rehearsal, found: &RecordedAging<'_>) -> Value {
     let mut value = match found.executed {
         Some(executed) => measures_json(rehearsal, Some(executed)),
         None => unmeasured_json(rehearsal),
@@ -108,7 +108,7 @@ fn unmeasured_json(rehearsal: &Rehearsal) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::Course;
+    use super::super::course::ExtendedSpec;
     use super::super::rehearse::rehearse;
     use super::super::spec::tests::age_spec;
     use super::super::spec::{AgeSpec, Limits};
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn unfinished_execution_has_no_measured_values() {
         let limits = Limits { max_operations: Some(1000), ..Limits::default() };
-        let course = Course::new(AgeSpec { limits, ..age_spec("sparse", None) });
+        let course = ExtendedSpec::new(AgeSpec { limits, ..age_spec("sparse", None) });
         let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
         let rehearsal = Rehearsal::of(&course, vec![played]).unwrap();
         let value = unmeasured_json(&rehearsal);

@@ -1,6 +1,6 @@
 //! Runs an aging: claims the target, rehearses, executes, reads the layout, closes.
 
-use super::course::Course;
+use super::course::ExtendedSpec;
 use super::events::{Checkpoint, Event, Rehearsal, Replanned, TimeLimit};
 use super::execution::{self, Execution};
 use super::parts::{Memory, memory_words};
@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// Plans without a target or a record; returns the JSON result.
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
-    let course = Course::new(spec.clone());
+    let course = ExtendedSpec::new(spec.clone());
     // Parts are planned one at a time, as with one rank per part.
     say_memory(&spec.summary()?, spec.parts, 1, progress);
     let parts: Vec<u32> = (0..spec.parts).collect();
@@ -50,7 +50,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
     }
     let spec: AgeSpec = spec_of::<Age>(&record)?;
     let recorded = Recorded::<Age>::of(&record)?;
-    let course = Course::of(&spec, recorded.events());
+    let course = ExtendedSpec::of(&spec, recorded.events());
     if let Some(event) = asked(course, limits, &recorded, record.is_partial())? {
         let mut directory = RunDirectory::resume(path)?;
         directory.reopen_finished()?;
@@ -61,7 +61,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
 
 /// The new request that given limits make; `None` if they change nothing.
 fn asked(
-    course: Course,
+    course: ExtendedSpec,
     limits: &Limits,
     recorded: &Recorded<Age>,
     is_partial: bool,
@@ -78,7 +78,7 @@ fn asked(
 }
 
 /// The new limits as an event. Limits that no plan can satisfy are refused before they are recorded.
-fn replanned(mut course: Course, limits: &Limits, recorded: &Recorded<Age>) -> Result<Event, Failure> {
+fn replanned(mut course: ExtendedSpec, limits: &Limits, recorded: &Recorded<Age>) -> Result<Event, Failure> {
     let reached = Start::of(&course.spec, recorded);
     if reached.continues && reached.operation > 0 {
         let replanned = Replanned { operation: reached.operation, limits: limits.clone() };
@@ -141,7 +141,7 @@ pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
 /// Opens the target where the run stopped, or from the start. From then on an image made by this run belongs to it, also if the
 /// run ends before it ages anything.
 pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
-    let mut course = Course::of(spec, context.recorded().events());
+    let mut course = ExtendedSpec::of(spec, context.recorded().events());
     let start = Start::of(&course.spec, context.recorded());
     let earlier = earlier_order(&course.spec, start.continues)?;
     let target = open_own(&course.spec, start.continues, context)?;
@@ -150,7 +150,7 @@ pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Fail
     } else if !course.replans.is_empty() {
         // The state of earlier parts is lost with the memory: the run starts from operation 0 under its last limits.
         course.spec.limits = course.limits().clone();
-        course = Course::new(course.spec);
+        course = ExtendedSpec::new(course.spec);
         context.record_now(Event::Spec(Box::new(course.spec.clone())))?;
     }
     let recording = course.spec.record_order.then(|| Recording::begin(&target, earlier)).transpose()?;
@@ -294,7 +294,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     if is_whole { Ok(()) } else { Err(interrupted()) }
 }
 
-fn rehearsal(course: &Course, context: &mut Context<'_, Age>) -> Result<Rehearsal, Failure> {
+fn rehearsal(course: &ExtendedSpec, context: &mut Context<'_, Age>) -> Result<Rehearsal, Failure> {
     let earlier = context.recorded().events().rev().find_map(|event| match event {
         Event::Rehearsal(rehearsal) => Some(rehearsal.clone()),
         _ => None,

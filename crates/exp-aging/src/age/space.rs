@@ -112,7 +112,7 @@ pub fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root
 
 #[cfg(test)]
 mod tests {
-    use super::super::course::Course;
+    use super::super::course::ExtendedSpec;
     use super::super::rehearse::rehearse;
     use super::super::spec::tests::age_spec;
     use super::super::spec::{AgeSpec, Limits};
@@ -121,7 +121,7 @@ mod tests {
 
     fn rehearsed(data: &str) -> Rehearsal {
         let limits = Limits { max_operations: Some(1000), ..Limits::default() };
-        let course = Course::new(AgeSpec { size: Some(Bytes::gib(100)), limits, ..age_spec(data, None) });
+        let course = ExtendedSpec::new(AgeSpec { size: Some(Bytes::gib(100)), limits, ..age_spec(data, None) });
         let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
         Rehearsal::of(&course, vec![played]).unwrap()
     }

@@ -5,7 +5,7 @@ pub(super) mod tests;
 
 pub use super::limits::Limits;
 
-use crate::compressed_aging::certificate::{Wanted, certified};
+use crate::compressed_aging::certificate::{CertificateRequest, certified};
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::plan::DEFAULT_FULLNESS;
@@ -168,7 +168,7 @@ impl AgeSpec {
             && (self.parts, self.shard) == (1, None);
         let size = self.capacity()?;
         let threads = self.threads as u32;
-        let wanted = Wanted { profile: &self.profile, file_system, size, fullness, threads, as_measured };
+        let wanted = CertificateRequest { profile: &self.profile, file_system, size, fullness, threads, as_measured };
         self.compression = Some(certified(&wanted)?);
         Ok(self)
     }

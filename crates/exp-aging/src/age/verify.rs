@@ -1,7 +1,7 @@
 //! `senesce verify`: compares a target with its record.
 
 use super::Age;
-use super::course::Course;
+use super::course::ExtendedSpec;
 use super::events::Event;
 use super::execution::{data_mode, shard};
 use super::run::last_checkpoint;
@@ -37,7 +37,7 @@ pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Fail
         return Err(words("is not an aging"));
     }
     let recorded = Recorded::<Age>::of(&record)?;
-    let course = Course::of(&spec_of::<Age>(&record)?, recorded.events());
+    let course = ExtendedSpec::of(&spec_of::<Age>(&record)?, recorded.events());
     let spec = &course.spec;
     if !execution_ended(&recorded) {
         let remedy = format!("its execution has not ended; continue it with senesce age --resume {}", path.display());
@@ -77,7 +77,7 @@ fn execution_ended(recorded: &Recorded<Age>) -> bool {
     last == Some(true)
 }
 
-fn files(course: &Course, position: u64, top: &Path) -> Result<VerifyReport, Failure> {
+fn files(course: &ExtendedSpec, position: u64, top: &Path) -> Result<VerifyReport, Failure> {
     let spec = &course.spec;
     let data = data_mode(&spec.data)?;
     if spec.parts == 1 {

@@ -2,7 +2,7 @@
 
 use super::{AgeConvergence, Step, named, plan_of};
 use rand::seq::SliceRandom;
-use senesce_aging::{AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
+use senesce_aging::{AgingPlan, Churn, Data, DirectoryTarget, ExecuteOptions, Stop, execute};
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_runner::{Context, Planned};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
@@ -80,7 +80,7 @@ impl Pace {
         // Metadata and the journal need space in addition to the declared size.
         let size = Bytes(plan.spec().capacity.0.div_ceil(1 << 20) * (1152 << 10));
         let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(self.fs))?;
-        let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), self.data);
+        let back_end = DirectoryTarget::new(plan.clone(), target.directory(), self.data);
         context.progress.phase(&format!("age by {name}"), plan.len(), "operations");
         let options = ExecuteOptions { threads: self.threads, ..ExecuteOptions::default() };
         let outcome = execute(&mut plan.operations(), &back_end, &options, context.interrupt, &mut |planner, done| {

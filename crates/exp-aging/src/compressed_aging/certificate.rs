@@ -41,7 +41,7 @@ const MEASURED: &str = include_str!("../../data/compressed-aging.json");
 const FULLNESS_REACH: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted<'a> {
+pub struct CertificateRequest<'a> {
     /// Built-in profile, as named by the user.
     pub profile: &'a str,
     pub file_system: FileSystem,
@@ -53,7 +53,7 @@ pub struct Wanted<'a> {
 }
 
 /// The strongest certified compression for these agings.
-pub fn certified(wanted: &Wanted<'_>) -> Result<Compression, Failure> {
+pub fn certified(wanted: &CertificateRequest<'_>) -> Result<Compression, Failure> {
     let cells: Vec<Cell> = serde_json::from_str(MEASURED)
         .map_err(|error| Failure::usage(format!("data/compressed-aging.json: {error}")))?;
     choose(&cells, wanted)
@@ -63,7 +63,7 @@ pub(super) fn hands(threads: u32) -> String {
     format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 
-fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
+fn choose(cells: &[Cell], wanted: &CertificateRequest<'_>) -> Result<Compression, Failure> {
     let (profile, fs) = (wanted.profile, wanted.file_system);
     let refuse = |why: String| Err(Failure::usage(format!("--compress: {profile} on {fs} {why}; age it in full")));
     if Profile::builtin(profile).is_err() {
@@ -128,9 +128,9 @@ mod tests {
         }
     }
 
-    fn wanted() -> Wanted<'static> {
+    fn wanted() -> CertificateRequest<'static> {
         let (profile, file_system) = ("agrawal", FileSystem::Ext4);
-        Wanted { profile, file_system, size: Bytes::gib(4), fullness: 0.8, threads: 1, as_measured: true }
+        CertificateRequest { profile, file_system, size: Bytes::gib(4), fullness: 0.8, threads: 1, as_measured: true }
     }
 
     #[test]
@@ -139,23 +139,23 @@ mod tests {
         assert_eq!(choose(&cells, &wanted()).unwrap().turnovers, 4.0);
         let parallel = [Cell { threads: 2, ..cell(1024, 2.0, 4.7, true) }, cell(1024, 4.0, 2.9, true)];
         for (threads, turnovers) in [(1, 4.0), (2, 2.0)] {
-            assert_eq!(choose(&parallel, &Wanted { threads, ..wanted() }).unwrap().turnovers, turnovers);
+            assert_eq!(choose(&parallel, &CertificateRequest { threads, ..wanted() }).unwrap().turnovers, turnovers);
         }
-        let small = Wanted { size: Bytes::mib(512), ..wanted() };
+        let small = CertificateRequest { size: Bytes::mib(512), ..wanted() };
         assert_eq!(choose(&cells, &small).unwrap().turnovers, 1.0);
     }
 
     #[test]
     fn unmeasured_cases_are_refused_with_the_reason() {
         let cells = [cell(512, 4.0, 2.9, true), cell(2048, 4.0, 2.9, false)];
-        let refused = |wanted: Wanted<'_>| choose(&cells, &wanted).unwrap_err().to_string();
+        let refused = |wanted: CertificateRequest<'_>| choose(&cells, &wanted).unwrap_err().to_string();
         assert!(refused(wanted()).contains("not certified"));
-        assert!(refused(Wanted { file_system: FileSystem::Xfs, ..wanted() }).contains("not measured"));
-        assert!(refused(Wanted { fullness: 0.6, ..wanted() }).contains("fullness"));
-        assert!(refused(Wanted { size: Bytes::mib(100), ..wanted() }).contains("larger volumes"));
-        assert!(refused(Wanted { threads: 2, ..wanted() }).contains("by 1 thread),"));
-        assert!(refused(Wanted { profile: "./mine.toml", ..wanted() }).contains("built-in"));
-        assert!(refused(Wanted { as_measured: false, ..wanted() }).contains("clock"));
+        assert!(refused(CertificateRequest { file_system: FileSystem::Xfs, ..wanted() }).contains("not measured"));
+        assert!(refused(CertificateRequest { fullness: 0.6, ..wanted() }).contains("fullness"));
+        assert!(refused(CertificateRequest { size: Bytes::mib(100), ..wanted() }).contains("larger volumes"));
+        assert!(refused(CertificateRequest { threads: 2, ..wanted() }).contains("by 1 thread),"));
+        assert!(refused(CertificateRequest { profile: "./mine.toml", ..wanted() }).contains("built-in"));
+        assert!(refused(CertificateRequest { as_measured: false, ..wanted() }).contains("clock"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Seen {
+pub struct RoundData {
     pub round: &'static str,
     /// Points, of each state the last one recorded, in the order of file system, round, aged before unaged.
     pub points: Vec<Point>,
@@ -32,7 +32,7 @@ pub struct Seen {
     pub models: Models,
 }
 
-impl Seen {
+impl RoundData {
     /// Of events; `round` is what a round is called.
     pub fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str) -> Self {
         let mut seen = Self { round, ..Self::default() };
@@ -104,7 +104,7 @@ pub fn analyse<P: Procedure>(
     spec: &Spec<P::Parameters>,
     recorded: &Recorded<Fragmentation<P>>,
 ) -> Result<Analysis, Failure> {
-    let seen = Seen { models: spec.common.models(), ..Seen::of(recorded.events(), P::STORY.round) };
+    let seen = RoundData { models: spec.common.models(), ..RoundData::of(recorded.events(), P::STORY.round) };
     let published = published_of::<P>(&spec.own)?;
     let mut caveats = vec![format!(
         "modelled: seconds on {} and {}; the flash drive first replayed the requests that were traced while the \
@@ -127,7 +127,7 @@ pub fn analyse<P: Procedure>(
 }
 
 /// Which file systems have times per GiB of other bytes than allocated ones.
-fn by_bytes_read(seen: &Seen) -> Option<String> {
+fn by_bytes_read(seen: &RoundData) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
     systems_with(seen, is_one).map(|names| {
         format!(
@@ -138,7 +138,7 @@ fn by_bytes_read(seen: &Seen) -> Option<String> {
 }
 
 /// Which file systems have no times of their own.
-fn under_emulation(seen: &Seen) -> Option<String> {
+fn under_emulation(seen: &RoundData) -> Option<String> {
     systems_with(seen, |point| point.emulated).map(|names| {
         format!(
             "{names}: read in the guest under emulation (TCG); layouts, requests and the times modelled from them \
@@ -147,7 +147,7 @@ fn under_emulation(seen: &Seen) -> Option<String> {
     })
 }
 
-fn systems_with(seen: &Seen, is_one: impl Fn(&Point) -> bool) -> Option<String> {
+fn systems_with(seen: &RoundData, is_one: impl Fn(&Point) -> bool) -> Option<String> {
     let found: BTreeSet<&str> =
         seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
@@ -165,7 +165,7 @@ fn published_of<P: Procedure>(own: &P::Parameters) -> Result<Vec<PublishedValue>
     Ok(values)
 }
 
-fn text_of(seen: &Seen) -> String {
+fn text_of(seen: &RoundData) -> String {
     let found: Vec<String> =
         seen.systems.iter().filter_map(|fs| Some(format!("{fs} {:.1}", seen.slowdown(fs, Clock::Hdd)?))).collect();
     match found.is_empty() {
@@ -178,7 +178,7 @@ fn text_of(seen: &Seen) -> String {
     }
 }
 
-fn result(seen: &Seen) -> Value {
+fn result(seen: &RoundData) -> Value {
     let slowdown = |clock| -> BTreeMap<&String, f64> {
         seen.systems.iter().filter_map(|fs| Some((fs, seen.slowdown(fs, clock)?))).collect()
     };
@@ -197,7 +197,7 @@ fn result(seen: &Seen) -> Value {
     })
 }
 
-fn table(seen: &Seen) -> Table {
+fn table(seen: &RoundData) -> Table {
     let round = seen.round;
     let columns = [
         "file system",
@@ -238,7 +238,7 @@ fn table(seen: &Seen) -> Table {
     table
 }
 
-fn correlation_table(seen: &Seen) -> Table {
+fn correlation_table(seen: &RoundData) -> Table {
     let columns = ["file systems", "device", "read-ahead", "Pearson", "from", "to", "Spearman", "points"];
     let mut table = Table::new("correlations", "Correlation of layout score and cost, 95 % intervals", &columns);
     for one in &seen.correlations {

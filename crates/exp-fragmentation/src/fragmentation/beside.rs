@@ -1,6 +1,6 @@
 //! Published values beside ours. What of them is seen, the claims decide.
 
-use super::analysis::Seen;
+use super::analysis::RoundData;
 use super::correlations::overall;
 use super::figures;
 use super::point::Clock;
@@ -8,7 +8,7 @@ use senesce_core::Table;
 use senesce_core::published::PublishedValue;
 use serde_json::json;
 
-pub fn table(seen: &Seen, published: &[PublishedValue]) -> Table {
+pub fn table(seen: &RoundData, published: &[PublishedValue]) -> Table {
     let columns = ["metric", "condition", "published", "here, modelled", "unit", "source", "note"];
     let mut table = Table::new("published", "Published and measured values", &columns);
     for one in published {
@@ -26,7 +26,7 @@ pub fn table(seen: &Seen, published: &[PublishedValue]) -> Table {
 }
 
 /// Our value for a published one; none for a metric that is not known here, or without a run of what it is about.
-fn ours(seen: &Seen, theirs: &PublishedValue) -> Option<f64> {
+fn ours(seen: &RoundData, theirs: &PublishedValue) -> Option<f64> {
     let condition = theirs.condition.as_str();
     let clock = if condition.contains("ssd") { Clock::Ssd } else { Clock::Hdd };
     let fs = condition.split(' ').next()?;

@@ -1,6 +1,6 @@
 //! Figures of points: where blocks lie, how they were read, what that cost.
 
-use super::analysis::Seen;
+use super::analysis::RoundData;
 use super::correlations::{overall, pairs, text_of};
 use super::models::{self, Models};
 use super::point::{Clock, Point, Reading, read_ahead_text};
@@ -10,7 +10,7 @@ use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_devmodel::DeviceModel;
 use std::collections::BTreeSet;
 
-pub fn all(seen: &Seen) -> Vec<Figure> {
+pub fn all(seen: &RoundData) -> Vec<Figure> {
     let mut figures: Vec<Figure> = strips(seen).into_iter().collect();
     for (clock, setting) in views(seen) {
         figures.extend(cost(seen, clock, setting));
@@ -42,7 +42,7 @@ pub(super) fn figure(
 
 /// The read-ahead setting that a device's figures are made with: on for a disk drive, off for a solid-state drive, as
 /// published.
-pub fn usual(seen: &Seen, clock: Clock) -> Option<u64> {
+pub fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
     match clock {
         Clock::Ssd if seen.settings.contains(&Some(0)) => Some(0),
         _ => seen.settings.iter().copied().max().flatten(),
@@ -50,7 +50,7 @@ pub fn usual(seen: &Seen, clock: Clock) -> Option<u64> {
 }
 
 /// Seconds per GiB of a device that reads in one run.
-pub fn sequential(seen: &Seen, clock: Clock) -> Option<f64> {
+pub fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
     let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
     match modelled_sequential(&seen.models).iter().find(|(modelled, _)| *modelled == clock) {
         Some((_, cost)) => *cost,
@@ -65,7 +65,7 @@ pub fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] {
 }
 
 /// Devices with the read-ahead setting of their figures; the solid-state drive is shown with read-ahead too.
-fn views(seen: &Seen) -> Vec<(Clock, Option<u64>)> {
+fn views(seen: &RoundData) -> Vec<(Clock, Option<u64>)> {
     let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(seen, clock))).collect();
     let on = usual(seen, Clock::Hdd);
     if usual(seen, Clock::Ssd) != on {
@@ -75,7 +75,7 @@ fn views(seen: &Seen) -> Vec<(Clock, Option<u64>)> {
 }
 
 /// Ends of the id and of the title of a view.
-fn view_text(seen: &Seen, clock: Clock, setting: Option<u64>) -> (String, String) {
+fn view_text(seen: &RoundData, clock: Clock, setting: Option<u64>) -> (String, String) {
     match setting == usual(seen, clock) {
         true => (clock.key().into(), short(clock).into()),
         false => (format!("{}-read-ahead", clock.key()), format!("{}, with read-ahead", short(clock))),
@@ -90,7 +90,7 @@ fn short(clock: Clock) -> &'static str {
     }
 }
 
-pub fn device_text(seen: &Seen, clock: Clock) -> String {
+pub fn device_text(seen: &RoundData, clock: Clock) -> String {
     match clock {
         Clock::Wall => format!("measured on {}", seen.device),
         Clock::Hdd => format!("modelled: disk drive {}", seen.models.disk),
@@ -103,7 +103,7 @@ fn mark(clock: Clock) -> Mark {
 }
 
 /// A few rounds without gaps get a tick each.
-fn rounds(seen: &Seen) -> Axis {
+fn rounds(seen: &RoundData) -> Axis {
     let rounds: BTreeSet<u64> = seen.points.iter().map(|point| point.round).collect();
     match (0..rounds.len().min(12) as u64).eq(rounds.iter().copied()) {
         true => Axis::categories(seen.round, rounds.iter().map(u64::to_string).collect()),
@@ -112,7 +112,7 @@ fn rounds(seen: &Seen) -> Axis {
 }
 
 fn over_rounds<'a>(
-    seen: &'a Seen,
+    seen: &'a RoundData,
     fs: &'a str,
     aged: bool,
     value: impl Fn(&Point) -> Option<f64> + 'a,
@@ -122,7 +122,7 @@ fn over_rounds<'a>(
 }
 
 /// Seconds per GiB over rounds.
-fn cost(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
+fn cost(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let mut series = Vec::new();
     for aged in [true, false] {
         for fs in &seen.systems {
@@ -151,7 +151,7 @@ fn cost(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
 }
 
 /// Dynamic layout scores over rounds, aged and copied.
-fn dynamic_score(seen: &Seen) -> Option<Figure> {
+fn dynamic_score(seen: &RoundData) -> Option<Figure> {
     let setting = usual(seen, Clock::Hdd);
     let dynamic = |point: &Point| point.reading(setting)?.traced.as_ref()?.dynamic_layout_score;
     let mut series = Vec::new();
@@ -167,7 +167,7 @@ fn dynamic_score(seen: &Seen) -> Option<Figure> {
 }
 
 /// Scores from extents over rounds: inside files, and over all files.
-fn extent_scores(seen: &Seen) -> Option<Figure> {
+fn extent_scores(seen: &RoundData) -> Option<Figure> {
     let mut series = Vec::new();
     for fs in &seen.systems {
         let files = over_rounds(seen, fs, true, |point| point.static_layout_score);
@@ -180,7 +180,7 @@ fn extent_scores(seen: &Seen) -> Option<Figure> {
     scores(seen, "score-extents", "Static and tree layout score", caption, series)
 }
 
-fn scores(seen: &Seen, id: &str, what: &str, caption: &str, mut series: Vec<Series>) -> Option<Figure> {
+fn scores(seen: &RoundData, id: &str, what: &str, caption: &str, mut series: Vec<Series>) -> Option<Figure> {
     series.retain(|one| !one.points.is_empty());
     (!series.is_empty()).then(|| {
         figure(
@@ -195,7 +195,7 @@ fn scores(seen: &Seen, id: &str, what: &str, caption: &str, mut series: Vec<Seri
 }
 
 /// Score against cost.
-fn scatter(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
+fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let series: Vec<Series> = seen
         .systems
         .iter()
@@ -228,7 +228,7 @@ fn scatter(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
 }
 
 /// Address against request order for the first, the middle and the last round.
-fn requests(seen: &Seen, fs: &str) -> Option<Figure> {
+fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
     let aged: Vec<&Sketch> =
         seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
     let chosen: BTreeSet<usize> = [0, aged.len() / 2, aged.len().checked_sub(1)?].into();
@@ -261,7 +261,7 @@ fn requests(seen: &Seen, fs: &str) -> Option<Figure> {
 }
 
 /// Jumps by length, aged and unaged, in the last round.
-fn discontinuities(seen: &Seen, fs: &str) -> Option<Figure> {
+fn discontinuities(seen: &RoundData, fs: &str) -> Option<Figure> {
     let last = seen.points.iter().filter(|point| point.fs == fs).map(|point| point.round).max()?;
     let setting = usual(seen, Clock::Hdd);
     let buckets = |point: &Point, reading: Option<&Reading>| match reading.and_then(|one| one.traced.as_ref()) {

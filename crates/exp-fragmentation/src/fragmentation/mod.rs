@@ -75,7 +75,7 @@ pub trait Procedure: Sized + 'static {
         None
     }
 
-    fn tables(_seen: &analysis::Seen) -> Vec<Table> {
+    fn tables(_seen: &analysis::RoundData) -> Vec<Table> {
         Vec::new()
     }
 }

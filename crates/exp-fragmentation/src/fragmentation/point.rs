@@ -195,11 +195,11 @@ pub fn read_ahead_text(kib: Option<u64>) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::fragmentation::analysis::Seen;
+    use crate::fragmentation::analysis::RoundData;
 
     /// A record of nothing but points of one file system.
-    pub fn seen(points: Vec<Point>) -> Seen {
-        Seen {
+    pub fn seen(points: Vec<Point>) -> RoundData {
+        RoundData {
             round: "round",
             points,
             sketches: Vec::new(),

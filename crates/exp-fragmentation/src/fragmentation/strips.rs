@@ -1,6 +1,6 @@
 //! Where blocks lie: each block a bar coloured by its file.
 
-use super::analysis::Seen;
+use super::analysis::RoundData;
 use super::figures::figure;
 use super::sketch::Sketch;
 use senesce_core::analysis::{Better, CellRow, Figure, FigureKind};
@@ -17,7 +17,7 @@ const NOTHING: i32 = -2;
 const COLOURS: u32 = 12;
 
 /// Rounds stacked, file systems side by side.
-pub fn strips(seen: &Seen) -> Option<Figure> {
+pub fn strips(seen: &RoundData) -> Option<Figure> {
     let sketches: Vec<&Sketch> = seen.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
     let systems: Vec<&String> =
         seen.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();

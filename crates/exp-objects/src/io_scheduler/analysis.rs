@@ -136,10 +136,10 @@ fn against_themselves(samples: &Samples, controls: &Samples) -> Vec<Pair> {
     judged(wanted.collect())
 }
 
-type Wanted<'a> = (Condition, &'a str, &'a str, &'a BTreeMap<u64, f64>, &'a BTreeMap<u64, f64>);
+type PairValues<'a> = (Condition, &'a str, &'a str, &'a BTreeMap<u64, f64>, &'a BTreeMap<u64, f64>);
 
-fn judged(wanted: Vec<Wanted<'_>>) -> Vec<Pair> {
-    let rounds = |(_, _, _, ours, theirs): &Wanted<'_>| -> Vec<(f64, f64)> {
+fn judged(wanted: Vec<PairValues<'_>>) -> Vec<Pair> {
+    let rounds = |(_, _, _, ours, theirs): &PairValues<'_>| -> Vec<(f64, f64)> {
         ours.iter().filter_map(|(round, ours)| Some((*ours, *theirs.get(round)?))).collect()
     };
     let rule = Rule::new(Direction::LowerIsBetter);

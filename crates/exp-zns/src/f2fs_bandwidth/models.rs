@@ -1,5 +1,5 @@
 use super::{Event, F2fsBandwidth, MEAN, OnModel, Recorded};
-use crate::on_model::{Host, HostSpeed, OVERWRITING, Place, hosts, time};
+use crate::on_model::{Host, HostSpeed, MachineRole, OVERWRITING, hosts, time};
 use senesce_core::{ExitCode, Failure};
 use senesce_guest::carry::guest_records;
 use senesce_runner::Context;
@@ -15,7 +15,7 @@ pub fn metric(host: Host) -> Option<&'static str> {
 }
 
 pub fn time_all(context: &mut Context<'_, F2fsBandwidth>) -> Result<(), Failure> {
-    let speed = HostSpeed::of_overwriting(Place::Host)?;
+    let speed = HostSpeed::of_overwriting(MachineRole::Host)?;
     context.record(Event::Speed(speed.clone()));
     let events: Vec<Event> = context.recorded().events().cloned().collect();
     let speeds = events.iter().filter_map(|event| match event {

@@ -73,7 +73,7 @@ impl Shape {
 pub type Writer = Vec<(PathBuf, File)>;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Course {
+pub struct WriteProgress {
     /// Since the run began.
     pub seconds: f64,
     pub bytes: u64,
@@ -98,7 +98,7 @@ pub fn run(
     wanted_bytes: u64,
     begin: Instant,
     seed: Seed,
-    mut tell: impl FnMut(Option<Course>) -> Result<(), Failure>,
+    mut tell: impl FnMut(Option<WriteProgress>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let blocks = wanted_bytes / BLOCK;
     let shared = Shared {
@@ -150,7 +150,7 @@ pub fn run(
 }
 
 impl Shared {
-    fn write(&self, files: &Writer, seed: Seed, sender: &Sender<Course>) -> Result<(), Failure> {
+    fn write(&self, files: &Writer, seed: Seed, sender: &Sender<WriteProgress>) -> Result<(), Failure> {
         let mut random = seed.stream("order");
         let mut content = vec![0; BLOCK as usize];
         rand::Rng::fill_bytes(&mut random, &mut content);
@@ -180,12 +180,12 @@ impl Shared {
         Ok(())
     }
 
-    fn count(&self, blocks: u64, sender: &Sender<Course>) {
+    fn count(&self, blocks: u64, sender: &Sender<WriteProgress>) {
         let before = self.written.fetch_add(blocks, Ordering::Relaxed);
         let now = before + blocks;
         if now / self.stretch > before / self.stretch || now == self.blocks {
             // The receiver is gone when the run is over.
-            let _ = sender.send(Course { seconds: self.begin.elapsed().as_secs_f64(), bytes: now * BLOCK });
+            let _ = sender.send(WriteProgress { seconds: self.begin.elapsed().as_secs_f64(), bytes: now * BLOCK });
         }
     }
 }
@@ -247,7 +247,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shape = Shape { writers: 2, blocks_per_file: 100 };
         let writers = writers(folder.path(), shape);
-        let stop = |course: Option<Course>| match course {
+        let stop = |course: Option<WriteProgress>| match course {
             Some(_) => Err(Failure::new(ExitCode::Interrupted, "enough")),
             None => Ok(()),
         };

@@ -1,8 +1,8 @@
 //! Makes F2FS, fills it and overwrites the files. In the guest it records the requests to the drives.
 
-use super::overwriting::{self, Course, Shape};
+use super::overwriting::{self, Shape, WriteProgress};
 use super::{DriveResult, Event, F2fsBandwidth, Recorded, Sample, Spec};
-use crate::on_model::{HostSpeed, Place, Recording, Role, now_ns};
+use crate::on_model::{HostSpeed, MachineRole, Recording, Role, now_ns};
 use senesce_core::failure::failed;
 use senesce_core::heartbeat::Heartbeat;
 use senesce_core::{Bytes, Failure};
@@ -43,7 +43,7 @@ pub fn write_on(
     let outcome = outcome.and_then(|measured| {
         let Some(recording) = recording else { return Ok(()) };
         let traced = recording.stop(context.path(), &format!("{name}-{repeat}"), measured)?;
-        context.record(Event::Speed(HostSpeed::of_overwriting(Place::Guest)?));
+        context.record(Event::Speed(HostSpeed::of_overwriting(MachineRole::Guest)?));
         context.record(Event::Recorded(Recorded { drive: name.into(), repeat, traced }));
         Ok(())
     });
@@ -80,7 +80,7 @@ fn overwrite(
     context.progress.phase(&format!("writing on the {name} drive"), wanted, "bytes");
     let heartbeat = Heartbeat::begin();
     let (begin, begin_ns) = (Instant::now(), now_ns());
-    let mut last = Course { seconds: 0.0, bytes: 0 };
+    let mut last = WriteProgress { seconds: 0.0, bytes: 0 };
     let outcome = overwriting::run(&writers, shape, wanted, begin, context.seed, |course| {
         context.check_interrupt()?;
         let Some(course) = course else { return Ok(()) };

@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The machine that was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum MachineRole {
     /// The emulated guest.
     Guest,
     /// The host of the guest.
@@ -22,7 +22,7 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostSpeed {
     /// The machine.
-    pub place: Place,
+    pub place: MachineRole,
     /// The kind of work.
     pub work: String,
     /// Amount of work per second, the best of several rounds.
@@ -39,7 +39,7 @@ const ROUNDS: usize = 12;
 const STRIDE: u64 = 5_003;
 
 impl HostSpeed {
-    pub fn of_overwriting(place: Place) -> Result<Self, Failure> {
+    pub fn of_overwriting(place: MachineRole) -> Result<Self, Failure> {
         let folder = ScratchDirectory::in_memory("host-speed")?;
         let path = folder.path().join("file");
         let file = File::create(&path).map_err(failed("create", &path))?;
@@ -62,7 +62,7 @@ impl HostSpeed {
             let speeds = speeds.iter().filter(|speed| speed.place == place && speed.work == work);
             speeds.map(|speed| speed.per_second).max_by(f64::total_cmp)
         };
-        Some(of(Place::Guest)? / of(Place::Host)?)
+        Some(of(MachineRole::Guest)? / of(MachineRole::Host)?)
     }
 }
 
@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn share_uses_best_rounds() {
         let speed = |place, per_second| HostSpeed { place, work: "w".into(), per_second };
-        let speeds = [speed(Place::Guest, 50.0), speed(Place::Guest, 100.0), speed(Place::Host, 1000.0)];
+        let speeds =
+            [speed(MachineRole::Guest, 50.0), speed(MachineRole::Guest, 100.0), speed(MachineRole::Host, 1000.0)];
         assert_eq!(HostSpeed::share(&speeds, "w"), Some(0.1));
         assert_eq!(HostSpeed::share(&speeds[..2], "w"), None);
         assert_eq!(HostSpeed::share(&speeds, "v"), None);

@@ -9,7 +9,7 @@ mod timed;
 
 use senesce_claims::Facts;
 
-pub use host::{HostSpeed, OVERWRITING, Place};
+pub use host::{HostSpeed, MachineRole, OVERWRITING};
 pub use recording::{Recording, Role, Traced, TracedDrive, Zones, now_ns};
 pub use timed::{Host, Timed, hosts, time};
 

@@ -7,7 +7,7 @@ use senesce_core::failure::failed;
 use senesce_core::{Failure, Seed, input};
 use senesce_volume::BlockTrace;
 use senesce_zoned::ZonedDevice;
-use senesce_zoned::replay::{Kind, Replayed, replay};
+use senesce_zoned::replay::{OperationTotals, Replayed, replay};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub struct Timed {
     /// Seconds of the recording spent in the host only.
     pub host_seconds: f64,
     /// Commands, bytes and latencies by operation.
-    pub kinds: BTreeMap<String, Kind>,
+    pub kinds: BTreeMap<String, OperationTotals>,
     /// Requests to the drive that take no time on the model, by kind.
     pub unmodelled: BTreeMap<String, u64>,
     /// Bytes written to drives that take no time on the model.

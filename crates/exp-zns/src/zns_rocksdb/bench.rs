@@ -3,7 +3,7 @@
 use super::output::{self, Percentiles};
 use super::setup::Database;
 use super::{Event, Recorded, Spec, ZnsRocksdb};
-use crate::on_model::{HostSpeed, Place, Recording, now_ns};
+use crate::on_model::{HostSpeed, MachineRole, Recording, now_ns};
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_runner::Context;
@@ -131,7 +131,7 @@ fn measure(
     Ok(())
 }
 
-pub fn speeds(place: Place, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
+pub fn speeds(place: MachineRole, spec: &Spec, context: &Context<'_, ZnsRocksdb>) -> Result<Vec<HostSpeed>, Failure> {
     let folder = ScratchDirectory::in_memory("host-speed")?;
     let report = folder.path().join("report.txt");
     let small = Spec { keys: spec.keys.min(SMALL_KEYS), readers: 1, ..spec.clone() };

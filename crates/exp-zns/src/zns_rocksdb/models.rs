@@ -2,7 +2,7 @@
 
 use super::analysis::published_rate;
 use super::{Event, OnModel, Recorded, Spec, ZnsRocksdb, bench};
-use crate::on_model::{Host, HostSpeed, NAMES, Place, hosts, time};
+use crate::on_model::{Host, HostSpeed, MachineRole, NAMES, hosts, time};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::{Analysis, ExitCode, Failure, Table, published};
 use senesce_guest::carry::guest_records;
@@ -34,8 +34,8 @@ fn speeds(events: &[Event], spec: &Spec, context: &mut Context<'_, ZnsRocksdb>) 
         _ => None,
     });
     let mut speeds: Vec<HostSpeed> = known.collect();
-    if !speeds.iter().any(|speed| speed.place == Place::Host) {
-        let own = bench::speeds(Place::Host, spec, context)?;
+    if !speeds.iter().any(|speed| speed.place == MachineRole::Host) {
+        let own = bench::speeds(MachineRole::Host, spec, context)?;
         own.iter().for_each(|speed| context.record(Event::Speed(speed.clone())));
         speeds.extend(own);
     }

@@ -3,7 +3,7 @@
 use super::Spec;
 use crate::on_model::Role;
 use senesce_core::{ExitCode, Failure};
-use senesce_volume::guest::{Wanted, find};
+use senesce_volume::guest::{DriveChoice, find};
 use senesce_volume::{
     BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, guardian, open,
 };
@@ -33,13 +33,13 @@ impl Database {
     ///
     /// # Errors A drive is not empty, or its file system cannot be made or mounted.
     pub fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
-        let zoned = || find(&spec.zoned, Wanted::Zoned);
-        let conventional = || find(&spec.conventional, Wanted::Largest);
+        let zoned = || find(&spec.zoned, DriveChoice::Zoned);
+        let conventional = || find(&spec.conventional, DriveChoice::Largest);
         match setup {
             "xfs-conventional" => mounted(FileSystem::Xfs, &[conventional()?], "", ours),
             "f2fs-conventional" => mounted(FileSystem::F2fs, &[conventional()?], "", ours),
             "f2fs-zns" => {
-                let (zoned, metadata) = (zoned()?, find(&spec.metadata, Wanted::Smallest)?);
+                let (zoned, metadata) = (zoned()?, find(&spec.metadata, DriveChoice::Smallest)?);
                 let words = format!("-m -c {}", zoned.display());
                 mounted(FileSystem::F2fs, &[metadata, zoned], &words, ours)
             }

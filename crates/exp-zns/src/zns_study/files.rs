@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A file and its path in the tree; an archive counts as a folder.
-pub struct Found {
+pub struct ArtifactFile {
     pub path: String,
     /// The content, or the reason why it could not be read.
     pub content: Result<Vec<u8>, String>,
@@ -32,7 +32,7 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Calls `take` with every file below `root`, sorted by name.
-pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
+pub fn walk(root: &Path, take: &mut dyn FnMut(ArtifactFile) -> Result<(), Failure>) -> Result<(), Failure> {
     let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
     let mut paths = Vec::new();
     if metadata.is_dir() {
@@ -46,11 +46,11 @@ pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> 
         let name = if name.as_os_str().is_empty() { Path::new(root.file_name().unwrap_or_default()) } else { name };
         let name = name.to_string_lossy().into_owned();
         if let Some(why) = unread(root, &path) {
-            take(Found { path: name, content: Err(why) })?;
+            take(ArtifactFile { path: name, content: Err(why) })?;
         } else if name.to_ascii_lowercase().ends_with(".zip") {
             walk_archive(&path, &name[..name.len() - 4], take)?;
         } else {
-            take(Found { path: name, content: read_file(&path) })?;
+            take(ArtifactFile { path: name, content: read_file(&path) })?;
         }
     }
     Ok(())
@@ -94,8 +94,12 @@ fn read_limited(reader: impl Read) -> Result<Vec<u8>, String> {
     if read as u64 > MOST_BYTES { Err("larger than 1 GiB".into()) } else { Ok(content) }
 }
 
-fn walk_archive(path: &Path, name: &str, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
-    let broken = |problem: String| Found { path: format!("{name}.zip"), content: Err(problem) };
+fn walk_archive(
+    path: &Path,
+    name: &str,
+    take: &mut dyn FnMut(ArtifactFile) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let broken = |problem: String| ArtifactFile { path: format!("{name}.zip"), content: Err(problem) };
     let file = File::open(path).map_err(|error| failed("open", path, &error))?;
     let mut archive = match zip::ZipArchive::new(file) {
         Ok(archive) => archive,
@@ -106,7 +110,7 @@ fn walk_archive(path: &Path, name: &str, take: &mut dyn FnMut(Found) -> Result<(
             Err(error) => broken(format!("entry {index}: {error}")),
             Ok(entry) if entry.is_dir() => continue,
             Ok(entry) => match entry.name().map(|inner| format!("{name}/{inner}")) {
-                Ok(path) => Found { path, content: read_limited(entry) },
+                Ok(path) => ArtifactFile { path, content: read_limited(entry) },
                 Err(error) => broken(format!("entry {index}: {error}")),
             },
         };

@@ -2,7 +2,7 @@
 
 use super::Event;
 use super::agreement::{check, check_alone};
-use super::files::Found;
+use super::files::ArtifactFile;
 use super::keys::{Holds, PublishedFile, operation_key, place, printable, word};
 use super::text::{BySecond, bandwidth_log, operations};
 use crate::zns::values::Values;
@@ -43,8 +43,8 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    pub fn take(&mut self, found: Found) {
-        let found = Found { path: printable(&found.path), ..found };
+    pub fn take(&mut self, found: ArtifactFile) {
+        let found = ArtifactFile { path: printable(&found.path), ..found };
         let content = match found.content {
             Ok(content) => content,
             Err(problem) => return self.skipped.push((found.path, problem)),

@@ -8,7 +8,7 @@ mod keys;
 mod text;
 
 use crate::zns::values::Values;
-use files::{Found, above, walk};
+use files::{ArtifactFile, above, walk};
 use gathered::Gathered;
 use senesce_core::{Analysis, Environment, ExitCode, Failure};
 use senesce_runner::{Imported, ImportedRun, Recorded, import};
@@ -58,7 +58,7 @@ impl Importer for ZnsStudyImport {
         let mut gathered = Gathered::default();
         let above = above(source);
         walk(source, &mut |found| {
-            gathered.take(Found { path: format!("{above}{}", found.path), ..found });
+            gathered.take(ArtifactFile { path: format!("{above}{}", found.path), ..found });
             Ok(())
         })?;
         let (results, skipped) = (gathered.results, gathered.skipped.len());

@@ -10,7 +10,7 @@ use senesce_core::failure::Classify;
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Plan, Seed};
 use senesce_runner::{Context, Planned, Recorded, Run, new_plan};
 use senesce_zoned::ZonedError;
-use senesce_zoned::fit::block::{self, Block, Fitted, Found, Known, Observations, Pass};
+use senesce_zoned::fit::block::{self, Block, Fitted, FittedConstant, Known, Observations, Pass};
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::probe::Values;
 use senesce_zoned::hardware::Leftover;
@@ -256,7 +256,7 @@ impl ZonedModel {
         let known = known(context.recorded());
         let pass = if sweep + 1 == SWEEPS { Pass::Last(&known) } else { Pass::First };
         let Fitted { constants, settled } = block::fit(&model, &block, &observations, pass, seed)?;
-        for Found { key, start, value, deviation, correlations } in constants {
+        for FittedConstant { key, start, value, deviation, correlations } in constants {
             context.record(Event::Constant { name: key, block: name.into(), start, value, deviation, correlations });
         }
         context.record(Event::Searched { block: name.into(), settled });

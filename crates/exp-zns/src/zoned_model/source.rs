@@ -5,8 +5,8 @@ use senesce_core::failure::failed;
 use senesce_core::{Bytes, Failure};
 use senesce_zoned::fit::block::Observations;
 use senesce_zoned::fit::design::{Design, Effort, design, start_model};
+use senesce_zoned::fit::fit_data::{self, FitData};
 use senesce_zoned::fit::probe::{Probe, Work};
-use senesce_zoned::fit::tables::{self, Tables};
 use senesce_zoned::job::check;
 use senesce_zoned::sim::model::Model;
 use senesce_zoned::survey::{Nature, Survey};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct Spec {
     /// The drive: `sim:MODEL`, a device, or `tables` for published values.
     pub device: String,
-    /// Tables of published values, instead of a drive.
+    /// FitData of published values, instead of a drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableFile>,
     /// The model that supplies the structure, and the constants that are not measured.
@@ -117,7 +117,7 @@ impl Source {
         if !spec.tables.is_empty() {
             let text = |table: &TableFile| Ok((table.path.display().to_string(), table.text()?));
             let texts = spec.tables.iter().map(text).collect::<Result<Vec<_>, Failure>>()?;
-            let Tables { design, observations } = tables::read(&texts)?;
+            let FitData { design, observations } = fit_data::read(&texts)?;
             let start = Model { name: "fitted".into(), fit: None, ..start };
             return Ok(Self { survey: None, design, start, given: observations });
         }

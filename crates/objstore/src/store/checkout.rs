@@ -1,6 +1,6 @@
 //! Restores a snapshot as files.
 
-use super::snapshot::{Entry, EntryKind, unescape};
+use super::snapshot::{EntryKind, SnapshotEntry, unescape};
 use super::writing::SparseWriter;
 use super::{Store, make_directory, space};
 use crate::error::{StoreError, io};
@@ -74,9 +74,9 @@ pub fn checkout(
     let (done, stripped) = (AtomicU64::new(0), AtomicU64::new(0));
     let writer = Writer { store, beneath, options, progress, interrupt, done, stripped };
     let is = |wanted: fn(&EntryKind) -> bool| snapshot.entries.iter().filter(move |entry| wanted(&entry.kind));
-    let directories: Vec<&Entry> = is(|kind| matches!(kind, EntryKind::Directory)).collect();
+    let directories: Vec<&SnapshotEntry> = is(|kind| matches!(kind, EntryKind::Directory)).collect();
     let mut lost: Vec<Lost> = directories.iter().filter_map(|entry| writer.directory(entry)).collect();
-    let files: Vec<&Entry> = is(|kind| matches!(kind, EntryKind::File { .. })).collect();
+    let files: Vec<&SnapshotEntry> = is(|kind| matches!(kind, EntryKind::File { .. })).collect();
     let outcomes: Vec<Result<u64, Lost>> = files.par_iter().map(|entry| writer.file(entry)).collect();
     let links: Vec<Lost> =
         is(|kind| matches!(kind, EntryKind::Link { .. })).filter_map(|entry| writer.link(entry)).collect();
@@ -120,7 +120,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn directory(&self, entry: &Entry) -> Option<Lost> {
+    fn directory(&self, entry: &SnapshotEntry) -> Option<Lost> {
         if self.interrupt.requested() {
             return None;
         }
@@ -129,7 +129,7 @@ impl Writer<'_> {
         made.err()
     }
 
-    fn file(&self, entry: &Entry) -> Result<u64, Lost> {
+    fn file(&self, entry: &SnapshotEntry) -> Result<u64, Lost> {
         if self.interrupt.requested() {
             return Ok(0);
         }
@@ -147,7 +147,7 @@ impl Writer<'_> {
         Ok(bytes)
     }
 
-    fn content(&self, entry: &Entry, file: File) -> Result<u64, Lost> {
+    fn content(&self, entry: &SnapshotEntry, file: File) -> Result<u64, Lost> {
         let EntryKind::File { size, objects, holes, .. } = &entry.kind else { return Ok(0) };
         let mut writer = SparseWriter::new(&file, *size, holes).map_err(|problem| lost(entry, problem))?;
         for run in objects {
@@ -162,7 +162,7 @@ impl Writer<'_> {
         Ok(written)
     }
 
-    fn link(&self, entry: &Entry) -> Option<Lost> {
+    fn link(&self, entry: &SnapshotEntry) -> Option<Lost> {
         let EntryKind::Link { to } = &entry.kind else { return None };
         if self.interrupt.requested() {
             return None;
@@ -176,13 +176,13 @@ impl Writer<'_> {
         make().err()
     }
 
-    fn finish_directory(&self, entry: &Entry) -> Option<Lost> {
+    fn finish_directory(&self, entry: &SnapshotEntry) -> Option<Lost> {
         // Failures to create it were already reported.
         let path = entry.safe_path()?;
         self.beneath.set_directory(&path, &self.attributes(entry)).err().map(|error| not_set(entry, &error))
     }
 
-    fn attributes(&self, entry: &Entry) -> Attributes {
+    fn attributes(&self, entry: &SnapshotEntry) -> Attributes {
         const SPECIAL: u32 = 0o7000;
         let is_link = matches!(entry.kind, EntryKind::Link { .. });
         if entry.mode & SPECIAL != 0 && !self.options.special_bits && !is_link {
@@ -198,14 +198,14 @@ impl Writer<'_> {
     }
 }
 
-fn place(entry: &Entry) -> Result<PathBuf, Lost> {
+fn place(entry: &SnapshotEntry) -> Result<PathBuf, Lost> {
     entry.safe_path().ok_or_else(|| lost(entry, "its path leads out of the destination"))
 }
 
-fn not_set(entry: &Entry, error: &std::io::Error) -> Lost {
+fn not_set(entry: &SnapshotEntry, error: &std::io::Error) -> Lost {
     lost(entry, format!("set owner, mode and times: {}", errno_message(error)))
 }
 
-fn lost(entry: &Entry, problem: impl ToString) -> Lost {
+fn lost(entry: &SnapshotEntry, problem: impl ToString) -> Lost {
     Lost { path: entry.path.clone(), problem: problem.to_string() }
 }

@@ -274,14 +274,14 @@ fn open_directory(path: &Path) -> Result<OwnedFd, StoreError> {
 }
 
 /// A file below `objects`.
-pub(super) enum Found {
+pub(super) enum LooseFile {
     Object(ObjectId, PathBuf),
     /// Not an object of this scheme.
     Other(PathBuf),
 }
 
 /// Lists all files below `objects`.
-pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Result<Vec<Found>, StoreError> {
+pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Result<Vec<LooseFile>, StoreError> {
     let mut found = Vec::new();
     let mut folders = vec![objects.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -298,8 +298,8 @@ pub(super) fn list(objects: &Path, scheme: Scheme, interrupt: &Interrupt) -> Res
             let relative = path.strip_prefix(objects).unwrap_or(&path);
             let id = relative.to_string_lossy().replace(['/', '_'], "").parse::<ObjectId>();
             found.push(match id {
-                Ok(id) if Path::new(&scheme.path(&id.hex())) == relative => Found::Object(id, path),
-                _ => Found::Other(path),
+                Ok(id) if Path::new(&scheme.path(&id.hex())) == relative => LooseFile::Object(id, path),
+                _ => LooseFile::Other(path),
             });
         }
     }

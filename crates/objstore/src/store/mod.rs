@@ -79,8 +79,8 @@ pub struct Store {
     path: PathBuf,
     settings: StoreSettings,
     packs: Vec<Pack>,
-    index: HashMap<ObjectId, (usize, pack::Entry)>,
-    more_copies: HashMap<ObjectId, Vec<(usize, pack::Entry)>>,
+    index: HashMap<ObjectId, (usize, pack::PackEntry)>,
+    more_copies: HashMap<ObjectId, Vec<(usize, pack::PackEntry)>>,
 }
 
 impl Store {
@@ -149,7 +149,7 @@ impl Store {
     }
 
     /// Copies of an object in packs: pack and position.
-    fn copies(&self, id: &ObjectId) -> impl Iterator<Item = (usize, pack::Entry)> {
+    fn copies(&self, id: &ObjectId) -> impl Iterator<Item = (usize, pack::PackEntry)> {
         let more = self.more_copies.get(id).into_iter().flatten();
         self.index.get(id).into_iter().chain(more).copied()
     }

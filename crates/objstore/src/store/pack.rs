@@ -34,7 +34,7 @@ const TRAILER: usize = 48;
 pub const FULL_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct PackEntry {
     pub id: ObjectId,
     /// Offset of its first byte.
     pub offset: u64,
@@ -46,7 +46,7 @@ pub struct PackWriter {
     path: PathBuf,
     file: BufWriter<File>,
     offset: u64,
-    entries: Vec<Entry>,
+    entries: Vec<PackEntry>,
 }
 
 impl PackWriter {
@@ -59,7 +59,7 @@ impl PackWriter {
     }
 
     pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
-        let entry = Entry { id, offset: self.offset + RECORD_HEADER as u64, length: data.len() as u32 };
+        let entry = PackEntry { id, offset: self.offset + RECORD_HEADER as u64, length: data.len() as u32 };
         let header = header_of(&entry);
         self.file.write_all(&header).and_then(|()| self.file.write_all(data)).map_err(io("write", &self.path))?;
         self.entries.push(entry);
@@ -92,7 +92,7 @@ impl PackWriter {
     }
 }
 
-fn header_of(entry: &Entry) -> [u8; RECORD_HEADER] {
+fn header_of(entry: &PackEntry) -> [u8; RECORD_HEADER] {
     let mut header = [0; RECORD_HEADER];
     header[..4].copy_from_slice(RECORD);
     header[4..8].copy_from_slice(&entry.length.to_le_bytes());
@@ -100,7 +100,7 @@ fn header_of(entry: &Entry) -> [u8; RECORD_HEADER] {
     header
 }
 
-fn encode_index(entries: &[Entry]) -> Vec<u8> {
+fn encode_index(entries: &[PackEntry]) -> Vec<u8> {
     let mut index = Vec::with_capacity(entries.len() * ENTRY);
     for entry in entries {
         index.extend_from_slice(entry.id.padded());
@@ -113,7 +113,7 @@ fn encode_index(entries: &[Entry]) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Pack {
     pub path: PathBuf,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<PackEntry>,
     /// Problem of the pack itself; its entries are then those that could be recovered.
     pub problem: Option<String>,
     file: File,
@@ -132,21 +132,25 @@ impl Pack {
     }
 
     /// Whether the record header of an object, which is needed for recovery, is intact.
-    pub fn has_header(&self, entry: &Entry) -> bool {
+    pub fn has_header(&self, entry: &PackEntry) -> bool {
         let mut header = [0; RECORD_HEADER];
         let start = entry.offset.checked_sub(RECORD_HEADER as u64);
         start.is_some_and(|start| self.file.read_exact_at(&mut header, start).is_ok()) && header == header_of(entry)
     }
 
     /// Bytes of an object, not yet checked against its name.
-    pub fn read(&self, entry: &Entry) -> std::io::Result<Vec<u8>> {
+    pub fn read(&self, entry: &PackEntry) -> std::io::Result<Vec<u8>> {
         let mut data = vec![0; entry.length as usize];
         self.file.read_exact_at(&mut data, entry.offset)?;
         Ok(data)
     }
 }
 
-fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Result<Vec<Entry>, String>> {
+fn read_index(
+    file: &impl ReadAt,
+    bytes: u64,
+    algorithm: HashAlgorithm,
+) -> std::io::Result<Result<Vec<PackEntry>, String>> {
     let least = (MAGIC.len() + TRAILER) as u64;
     if bytes < least {
         return Ok(Err(format!("the pack is truncated to {bytes} bytes")));
@@ -169,9 +173,9 @@ fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::
         return Ok(Err("its first bytes are not those of a pack".into()));
     }
     let data_end = bytes - TRAILER as u64 - index_bytes;
-    let too_long = |entry: &Entry| entry.length as usize > LONGEST_STORED;
-    let entries: Vec<Entry> = index.chunks_exact(ENTRY).map(|entry| decode_entry(entry, algorithm)).collect();
-    let inside = |entry: &Entry| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= data_end);
+    let too_long = |entry: &PackEntry| entry.length as usize > LONGEST_STORED;
+    let entries: Vec<PackEntry> = index.chunks_exact(ENTRY).map(|entry| decode_entry(entry, algorithm)).collect();
+    let inside = |entry: &PackEntry| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= data_end);
     if !entries.iter().all(inside) {
         return Ok(Err("the index points outside of the pack".into()));
     }
@@ -182,8 +186,8 @@ fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::
     Ok(Ok(entries))
 }
 
-fn decode_entry(entry: &[u8], algorithm: HashAlgorithm) -> Entry {
-    Entry {
+fn decode_entry(entry: &[u8], algorithm: HashAlgorithm) -> PackEntry {
+    PackEntry {
         id: ObjectId::new(&entry[..algorithm.bytes()]),
         offset: number_u64(&entry[32..40]),
         length: number_u32(&entry[40..44]),
@@ -191,7 +195,7 @@ fn decode_entry(entry: &[u8], algorithm: HashAlgorithm) -> Entry {
 }
 
 /// Walks the records. After damage, searches the next header whose name matches its bytes.
-fn recover(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Vec<Entry>> {
+fn recover(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Vec<PackEntry>> {
     let mut entries = Vec::new();
     let mut at = MAGIC.len() as u64;
     while at + RECORD_HEADER as u64 <= bytes {
@@ -205,7 +209,7 @@ fn recover(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io:
     Ok(entries)
 }
 
-fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Option<Entry>> {
+fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Option<PackEntry>> {
     let header = file.at(at, RECORD_HEADER)?;
     let length = number_u32(&header[4..8]);
     let offset = at + RECORD_HEADER as u64;
@@ -214,7 +218,7 @@ fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) 
     }
     let id = ObjectId::new(&header[8..8 + algorithm.bytes()]);
     let data = file.at(offset, length as usize)?;
-    Ok((algorithm.name(&data) == id).then_some(Entry { id, offset, length }))
+    Ok((algorithm.name(&data) == id).then_some(PackEntry { id, offset, length }))
 }
 
 /// Next possible start of a record at or after `at`; otherwise `bytes`.
@@ -268,7 +272,7 @@ impl ReadAt for &[u8] {
 }
 
 /// Decodes the bytes of a pack as [`Pack::open`]; for the fuzzer.
-pub fn decode(bytes: &[u8], algorithm: HashAlgorithm) -> (Vec<Entry>, Option<String>) {
+pub fn decode(bytes: &[u8], algorithm: HashAlgorithm) -> (Vec<PackEntry>, Option<String>) {
     let size = bytes.len() as u64;
     match read_index(&bytes, size, algorithm) {
         Ok(Ok(entries)) => (entries, None),

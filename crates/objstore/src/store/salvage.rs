@@ -66,7 +66,7 @@ impl Store {
         Ok(names(&self.path.join("packs"))?.into_iter().filter(is_aside).collect())
     }
 
-    fn whole(&self, pack: &Pack, entry: &super::pack::Entry) -> Option<Vec<u8>> {
+    fn whole(&self, pack: &Pack, entry: &super::pack::PackEntry) -> Option<Vec<u8>> {
         pack.read(entry).ok().filter(|data| self.settings.hash.name(data) == entry.id)
     }
 }

@@ -1,6 +1,6 @@
 //! Snapshots: text with one entry per line.
 //!
-//! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: first a [`Header`], then [`Entry`] lines,
+//! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: first a [`Header`], then [`SnapshotEntry`] lines,
 //! last an [`End`]. A damaged line therefore costs one entry, and a missing end is detected.
 
 pub use super::sparse::Hole;
@@ -112,7 +112,7 @@ pub fn data_bytes(size: u64, holes: &[Hole]) -> Option<u64> {
 /// One file, directory or symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct SnapshotEntry {
     /// Path below the committed directory, escaped: see [`escape`].
     pub path: String,
     /// Permission bits.
@@ -125,7 +125,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-impl Entry {
+impl SnapshotEntry {
     /// Its path below the destination, or `None` if it would lead outside.
     pub fn safe_path(&self) -> Option<PathBuf> {
         let path = unescape(&self.path)?;
@@ -145,12 +145,12 @@ pub struct End {
 pub struct Snapshot {
     pub number: u64,
     pub header: Option<Header>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SnapshotEntry>,
     /// Problems, by line number.
     pub problems: Vec<String>,
 }
 
-pub fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
+pub fn encode(header: &Header, entries: &[SnapshotEntry]) -> Vec<u8> {
     let mut text = Vec::with_capacity(256 * (entries.len() + 2));
     push_line(&mut text, header);
     for entry in entries {
@@ -191,7 +191,7 @@ pub fn decode(number: u64, text: &[u8]) -> Snapshot {
                 }
                 _ => snapshot.problems.push("line 1 is not a header of a known format".into()),
             }
-        } else if let Ok(entry) = serde_json::from_slice::<Entry>(json) {
+        } else if let Ok(entry) = serde_json::from_slice::<SnapshotEntry>(json) {
             snapshot.entries.push(entry);
         } else if let Ok(last) = serde_json::from_slice::<End>(json) {
             end = Some(last.entries);
@@ -263,8 +263,9 @@ mod tests {
         }
     }
 
-    fn entries() -> Vec<Entry> {
-        let entry = |path: &str, kind| Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind };
+    fn entries() -> Vec<SnapshotEntry> {
+        let entry =
+            |path: &str, kind| SnapshotEntry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind };
         let objects = vec![HashAlgorithm::Sha1.name(b"a").into(), HashAlgorithm::Sha1.name(b"b").into()];
         vec![
             entry("d", EntryKind::Directory),
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn paths_that_leave_the_destination_are_not_safe() {
         for path in ["../x", "/etc/passwd", "a/../../x", "", ".", "%2E%2E/x", "a%00b"] {
-            let entry = Entry { path: path.into(), ..entries()[0].clone() };
+            let entry = SnapshotEntry { path: path.into(), ..entries()[0].clone() };
             assert_eq!(entry.safe_path(), None, "{path}");
         }
     }

@@ -1,6 +1,6 @@
 //! Checks for enough space before a checkout. A small store may declare more content than any disk holds.
 
-use super::snapshot::{Entry, EntryKind, Snapshot, data_bytes};
+use super::snapshot::{EntryKind, Snapshot, SnapshotEntry, data_bytes};
 use crate::error::{StoreError, io};
 use rustix::fs::StatVfs;
 use senesce_core::machine::memory_available;
@@ -49,7 +49,7 @@ impl Need {
 }
 
 /// Directories created for an entry, possibly thousands: stored as digests of their paths.
-fn note_directories(entry: &Entry, directories: &mut HashSet<u64>) {
+fn note_directories(entry: &SnapshotEntry, directories: &mut HashSet<u64>) {
     let Some(path) = entry.safe_path() else { return };
     let folder = if matches!(entry.kind, EntryKind::Directory) { Some(&*path) } else { path.parent() };
     let names = folder.into_iter().flat_map(Path::iter);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn snapshot(entries: &[(&str, EntryKind)]) -> Snapshot {
-        let entry = |(path, kind): &(&str, EntryKind)| Entry {
+        let entry = |(path, kind): &(&str, EntryKind)| SnapshotEntry {
             path: (*path).into(),
             mode: 0o644,
             uid: 0,

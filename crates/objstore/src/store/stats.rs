@@ -1,7 +1,7 @@
 //! Content and space usage of a store.
 
 use super::Store;
-use super::loose::{self, Found};
+use super::loose::{self, LooseFile};
 use super::snapshot::EntryKind;
 use crate::error::{StoreError, io};
 use crate::occupancy;
@@ -60,7 +60,7 @@ pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
     }
     let mut loose_objects = 0;
     for found in loose::list(&store.path.join("objects"), settings.scheme, &Interrupt::new())? {
-        let Found::Object(_, path) = found else { continue };
+        let LooseFile::Object(_, path) = found else { continue };
         loose_objects += 1;
         count(std::fs::metadata(&path).map_err(io("read the size of", &path))?.len());
     }

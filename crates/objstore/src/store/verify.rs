@@ -1,7 +1,7 @@
 //! Reads all objects and compares them with their names.
 
 use super::Store;
-use super::loose::{self, Found};
+use super::loose::{self, LooseFile};
 use super::snapshot::EntryKind;
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
@@ -113,7 +113,7 @@ enum Finding {
 }
 
 enum CopyLocation {
-    Packed { pack: usize, entry: super::pack::Entry },
+    Packed { pack: usize, entry: super::pack::PackEntry },
     Loose(ObjectId, std::path::PathBuf),
 }
 
@@ -124,8 +124,8 @@ fn places(store: &Store, report: &mut VerifyReport, interrupt: &Interrupt) -> Re
     }
     for found in loose::list(&store.path.join("objects"), store.settings.scheme, interrupt)? {
         match found {
-            Found::Object(id, path) => places.push(CopyLocation::Loose(id, path)),
-            Found::Other(path) => report.problems.push(format!("{} is not an object", path.display())),
+            LooseFile::Object(id, path) => places.push(CopyLocation::Loose(id, path)),
+            LooseFile::Other(path) => report.problems.push(format!("{} is not an object", path.display())),
         }
     }
     Ok(places)

@@ -5,7 +5,7 @@ use super::commit::{CommitReport, Job, SlowObject};
 use super::loose::Held;
 use super::reading::FileReader;
 use super::sink::Sink;
-use super::snapshot::{self, Entry, EntryKind, escape};
+use super::snapshot::{self, EntryKind, SnapshotEntry, escape};
 use super::space::Names;
 use super::walk::{Item, ItemKind};
 use crate::error::{StoreError, io};
@@ -24,7 +24,7 @@ pub(super) struct Workers<'a> {
     store: &'a Store,
     items: &'a [Item],
     job: &'a Job<'a>,
-    seen: Seen,
+    seen: MetObjects,
     /// Packs with objects that differ from the source.
     damaged: Mutex<BTreeSet<usize>>,
     next: AtomicUsize,
@@ -35,7 +35,7 @@ pub(super) struct Workers<'a> {
 
 pub(super) struct Done<'a> {
     pub sinks: Vec<Sink<'a>>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SnapshotEntry>,
     pub report: CommitReport,
     /// Packs with objects that differ from the source.
     pub damaged: BTreeSet<usize>,
@@ -43,7 +43,7 @@ pub(super) struct Done<'a> {
 
 struct WorkerDone<'a> {
     sink: Sink<'a>,
-    entries: Vec<(usize, Entry)>,
+    entries: Vec<(usize, SnapshotEntry)>,
     report: CommitReport,
 }
 
@@ -52,7 +52,8 @@ const STRIDE: usize = 16;
 
 impl<'a> Workers<'a> {
     pub fn new(store: &'a Store, items: &'a [Item], job: &'a Job<'a>) -> Self {
-        let (seen, next, bytes, stop) = (Seen::new(), AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let (seen, next, bytes, stop) =
+            (MetObjects::new(), AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
         Self { store, items, job, seen, damaged: Mutex::default(), next, bytes, names: Names::new(), stop }
     }
 
@@ -159,7 +160,7 @@ struct Worker<'s, 'a> {
 }
 
 impl Worker<'_, '_> {
-    fn item(&mut self, item: &Item) -> Result<Entry, StoreError> {
+    fn item(&mut self, item: &Item) -> Result<SnapshotEntry, StoreError> {
         let path = self.workers.job.source.join(&item.path);
         if item.kind == ItemKind::File {
             return self.file(item, &path);
@@ -173,7 +174,7 @@ impl Worker<'_, '_> {
         Ok(entry(item, &stat, kind))
     }
 
-    fn file(&mut self, item: &Item, path: &Path) -> Result<Entry, StoreError> {
+    fn file(&mut self, item: &Item, path: &Path) -> Result<SnapshotEntry, StoreError> {
         let objects = std::cell::RefCell::new(Vec::new());
         let Self { workers, reader, sink, report } = self;
         let put = |chunk: &[u8], times: u64| {
@@ -268,8 +269,8 @@ impl Workers<'_> {
     }
 }
 
-fn entry(item: &Item, stat: &Stat, kind: EntryKind) -> Entry {
-    Entry {
+fn entry(item: &Item, stat: &Stat, kind: EntryKind) -> SnapshotEntry {
+    SnapshotEntry {
         path: escape(&item.path),
         mode: stat.st_mode & 0o7777,
         uid: stat.st_uid,
@@ -280,9 +281,9 @@ fn entry(item: &Item, stat: &Stat, kind: EntryKind) -> Entry {
 }
 
 /// Objects of this commit, in shards to reduce contention.
-struct Seen(Vec<Mutex<HashSet<ObjectId>>>);
+struct MetObjects(Vec<Mutex<HashSet<ObjectId>>>);
 
-impl Seen {
+impl MetObjects {
     fn new() -> Self {
         Self((0..64).map(|_| Mutex::default()).collect())
     }

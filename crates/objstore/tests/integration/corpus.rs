@@ -17,7 +17,7 @@ fn packs_of_the_corpus_are_read_or_explained() {
     for (path, bytes) in files {
         let (entries, problem) = pack::decode(&bytes, HashAlgorithm::Sha1);
         assert_eq!(problem.is_none(), path.ends_with("whole"), "{}: {problem:?}", path.display());
-        let inside = |entry: &pack::Entry| entry.offset + u64::from(entry.length) <= bytes.len() as u64;
+        let inside = |entry: &pack::PackEntry| entry.offset + u64::from(entry.length) <= bytes.len() as u64;
         assert!(entries.iter().all(inside), "{}", path.display());
     }
 }
@@ -29,6 +29,6 @@ fn snapshots_of_the_corpus_are_read_or_explained() {
     for (path, bytes) in files {
         let read = snapshot::decode(1, &bytes);
         assert_eq!(read.problems.is_empty(), path.ends_with("whole"), "{}: {:?}", path.display(), read.problems);
-        assert!(read.entries.iter().filter_map(snapshot::Entry::safe_path).all(|path| path.is_relative()));
+        assert!(read.entries.iter().filter_map(snapshot::SnapshotEntry::safe_path).all(|path| path.is_relative()));
     }
 }

@@ -6,7 +6,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
 use senesce_objstore::store::commit::{CommitOptions, commit};
-use senesce_objstore::store::snapshot::{Entry, EntryKind, Header, decode, encode};
+use senesce_objstore::store::snapshot::{EntryKind, Header, SnapshotEntry, decode, encode};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
 use std::fs;
@@ -53,15 +53,15 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    fn entry(&self, path: &str, kind: EntryKind) -> Entry {
-        Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind }
+    fn entry(&self, path: &str, kind: EntryKind) -> SnapshotEntry {
+        SnapshotEntry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind }
     }
 
-    fn link(&self, path: &str, to: &Path) -> Entry {
+    fn link(&self, path: &str, to: &Path) -> SnapshotEntry {
         self.entry(path, EntryKind::Link { to: to.to_string_lossy().into_owned() })
     }
 
-    fn check_out(&self, entries: &[Entry], options: CheckoutOptions) -> CheckoutReport {
+    fn check_out(&self, entries: &[SnapshotEntry], options: CheckoutOptions) -> CheckoutReport {
         fs::write(self.path("store/snapshots/000001"), encode(&self.header, entries)).unwrap();
         let back = self.path("back");
         let _ = fs::remove_dir_all(&back);
@@ -90,7 +90,7 @@ fn links_of_a_store_are_not_followed() {
     let scene = Scene::new();
     let before = scene.outside();
     let out = scene.path("outside");
-    let attacks: Vec<Vec<Entry>> = vec![
+    let attacks: Vec<Vec<SnapshotEntry>> = vec![
         vec![scene.link("l", &out), scene.link("l/planted", Path::new("x"))],
         vec![scene.link("l", &out), scene.entry("l/planted", scene.file.clone())],
         vec![scene.link("l", &out), scene.entry("l/planted", EntryKind::Directory)],
@@ -121,8 +121,8 @@ fn links_of_a_store_are_not_followed() {
 #[test]
 fn setuid_bits_are_only_restored_on_request() {
     let scene = Scene::new();
-    let entry = Entry { mode: 0o6755, ..scene.entry("program", scene.file.clone()) };
-    let shared = Entry { mode: 0o1777, ..scene.entry("tmp", EntryKind::Directory) };
+    let entry = SnapshotEntry { mode: 0o6755, ..scene.entry("program", scene.file.clone()) };
+    let shared = SnapshotEntry { mode: 0o1777, ..scene.entry("tmp", EntryKind::Directory) };
     let mode = |name: &str| fs::metadata(scene.path("back").join(name)).unwrap().mode() & 0o7777;
     let report = scene.check_out(&[entry.clone(), shared.clone()], CheckoutOptions::default());
     assert_eq!((mode("program"), mode("tmp"), report.stripped), (0o755, 0o777, 2));
@@ -148,7 +148,7 @@ fn crafted_stores_write_nothing_outside_and_do_not_crash() {
                 _ => EntryKind::Link { to: targets[random.random_range(0..targets.len())].into() },
             };
             let modified = (random.random::<i64>() >> random.random_range(0..60), random.random());
-            entries.push(Entry { mode: random.random(), modified, ..scene.entry(&path.join("/"), kind) });
+            entries.push(SnapshotEntry { mode: random.random(), modified, ..scene.entry(&path.join("/"), kind) });
         }
         scene.check_out(&entries, CheckoutOptions { special_bits: random.random() });
         assert_eq!(scene.outside(), before, "{entries:?}");
@@ -286,7 +286,7 @@ fn snapshot_larger_than_free_space_is_refused() {
     let scene = Scene::new();
     let EntryKind::File { size, objects, .. } = scene.file.clone() else { panic!("it is a file") };
     let back = scene.path("back");
-    let check_out = |entries: &[Entry]| {
+    let check_out = |entries: &[SnapshotEntry]| {
         fs::write(scene.path("store/snapshots/000001"), encode(&scene.header, entries)).unwrap();
         let store = Store::open(&scene.path("store")).unwrap();
         checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new())

@@ -1,6 +1,6 @@
 //! Grouped bars with their values written on them.
 
-use super::frame::{self, Frame, Sample, Wanted};
+use super::frame::{self, ExtraSpace, Frame, Sample};
 use super::paint::{self, Look};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, lines, text};
@@ -27,8 +27,13 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     }
     let x = &with_categories(x, series);
     let labels = value_labels(canvas, x, y, series);
-    let frame =
-        frame::frame(canvas, figure, (x, y), scales(x, y, series), Wanted { right: 0.0, headroom: labels.headroom });
+    let frame = frame::frame(
+        canvas,
+        figure,
+        (x, y),
+        scales(x, y, series),
+        ExtraSpace { right: 0.0, headroom: labels.headroom },
+    );
     let slot = frame.width / x.categories.len().max(1) as f64;
     let width = bar_width(slot, series.len());
     let mut missing = 0;

@@ -57,7 +57,7 @@ pub enum Sample {
 }
 
 /// Space that a figure wants beside and inside its plotting area.
-pub struct Wanted {
+pub struct ExtraSpace {
     /// Right of it, for labels at the lines' ends.
     pub right: f64,
     /// Above the highest value.
@@ -70,7 +70,7 @@ pub fn frame(
     figure: &Figure,
     axes: (&Axis, &Axis),
     scales: (AxisScale, AxisScale),
-    wanted: Wanted,
+    wanted: ExtraSpace,
 ) -> Frame {
     let em = canvas.em();
     let (x, y) = scales;

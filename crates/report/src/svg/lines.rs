@@ -1,6 +1,6 @@
 //! Lines with marks, and scatter plots.
 
-use super::frame::{self, Frame, Sample, Wanted};
+use super::frame::{self, ExtraSpace, Frame, Sample};
 use super::item::Paint;
 use super::paint::{self, Look};
 use super::scale::AxisScale;
@@ -37,7 +37,7 @@ pub(super) fn draw(
         0.0
     };
     let scales = scales(canvas, x, y, series);
-    let frame = frame::frame(canvas, figure, (x, y), scales, Wanted { right, headroom: 0.0 });
+    let frame = frame::frame(canvas, figure, (x, y), scales, ExtraSpace { right, headroom: 0.0 });
     let mut omitted = 0;
     for (index, (one, look)) in series.iter().zip(&looks).enumerate() {
         canvas.series = Some(index);

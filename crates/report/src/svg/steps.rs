@@ -1,6 +1,6 @@
 //! Step histograms.
 
-use super::frame::{self, Frame, Sample, Wanted};
+use super::frame::{self, ExtraSpace, Frame, Sample};
 use super::item::Paint;
 use super::paint::{self, Look};
 use super::scale::AxisScale;
@@ -18,7 +18,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     let (xs, _) = lines::scales(canvas, x, y, series);
     let heights = series.iter().flat_map(|one| one.points.iter().map(|point| point.1));
     let ys = AxisScale::fit(y, heights, y.min.is_none(), 5);
-    let frame = frame::frame(canvas, figure, (x, y), (xs, ys), Wanted { right: 0.0, headroom: 0.0 });
+    let frame = frame::frame(canvas, figure, (x, y), (xs, ys), ExtraSpace { right: 0.0, headroom: 0.0 });
     let mut omitted = 0;
     for (index, (one, look)) in series.iter().zip(&looks).enumerate() {
         canvas.series = Some(index);

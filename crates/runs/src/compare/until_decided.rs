@@ -37,7 +37,7 @@ pub fn compare_until_decided(
     let asked = Asked::of(max_time, options.fail_on_regression);
     asked.check(directory, &times)?;
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
-    let mut course = Course::new(goal);
+    let mut course = Rounds::new(goal);
     let mut last: Option<[Record; 2]> = None;
     let mut order = reference.seed.stream("compare/order");
     while course.wants(times.of(course.rounds()), max_time) {
@@ -140,7 +140,7 @@ fn run_once(
 }
 
 /// The rounds so far, and what was decided at the looks.
-pub struct Course {
+pub struct Rounds {
     goal: Goal,
     reference: Vec<Vec<Measurement>>,
     sample: Vec<Vec<Measurement>>,
@@ -154,7 +154,7 @@ struct Looks {
     next: usize,
 }
 
-impl Course {
+impl Rounds {
     pub fn new(goal: Goal) -> Self {
         Self { goal, reference: Vec::new(), sample: Vec::new(), looks: None, is_over: false }
     }
@@ -272,7 +272,7 @@ mod tests {
     /// Words of a whole comparison, a second each round, and the rounds it took.
     fn played(loss: f64, goal: Goal, most: u64, seed: u64) -> (Vec<Row>, usize) {
         let mut rng = Seed(seed).stream("noise");
-        let mut course = Course::new(goal);
+        let mut course = Rounds::new(goal);
         while course.wants(Duration::from_secs(course.rounds() as u64), Duration::from_secs(most)) {
             // The machine slows down to half of its speed and recovers.
             let drift = 0.25 * (1.0 - (course.rounds() as f64 / 10.0).cos());

@@ -1,6 +1,6 @@
 //! The newest runs against those that carry a name.
 
-use super::{Entry, State};
+use super::{ListedRun, State};
 use crate::compare::{Comparison, Options, compare};
 use crate::decided::interval_text;
 use senesce_core::{Failure, Record, Table};
@@ -24,11 +24,11 @@ pub struct Against {
 /// without either is left out.
 pub fn against_baseline(
     registry: &Registry,
-    entries: &[Entry],
+    entries: &[ListedRun],
     name: &str,
     options: &Options,
 ) -> Result<Vec<Against>, Failure> {
-    let is_named = |entry: &Entry| entry.label.as_deref() == Some(name);
+    let is_named = |entry: &ListedRun| entry.label.as_deref() == Some(name);
     if !entries.iter().any(is_named) {
         return Err(no_baseline(entries, name));
     }
@@ -46,7 +46,7 @@ pub fn against_baseline(
     Ok(pairs.map(|(run, baseline)| found(registry, entries, run, baseline, options)).collect())
 }
 
-fn found(registry: &Registry, entries: &[Entry], run: usize, baseline: Vec<usize>, options: &Options) -> Against {
+fn found(registry: &Registry, entries: &[ListedRun], run: usize, baseline: Vec<usize>, options: &Options) -> Against {
     let open = |index: &usize| Record::open(&entries[*index].run).map_err(Failure::from);
     let comparison = || {
         let reference = baseline.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
@@ -57,7 +57,7 @@ fn found(registry: &Registry, entries: &[Entry], run: usize, baseline: Vec<usize
 }
 
 /// Dates of one form are in the order of their text.
-fn time(entries: &[Entry], run: usize, baseline: &[usize]) -> Option<&'static str> {
+fn time(entries: &[ListedRun], run: usize, baseline: &[usize]) -> Option<&'static str> {
     let date = |index: usize| entries[index].date.as_deref();
     if date(run).is_none() || baseline.iter().any(|index| date(*index).is_none()) {
         return Some("not dated: which is newer is not known");
@@ -69,7 +69,7 @@ fn time(entries: &[Entry], run: usize, baseline: &[usize]) -> Option<&'static st
     }
 }
 
-fn no_baseline(entries: &[Entry], name: &str) -> Failure {
+fn no_baseline(entries: &[ListedRun], name: &str) -> Failure {
     let labels: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.label.as_deref()).collect();
     let known = match labels.is_empty() {
         true => "no run has a label".to_string(),
@@ -81,7 +81,7 @@ fn no_baseline(entries: &[Entry], name: &str) -> Failure {
 }
 
 /// All judged metrics in words.
-pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
+pub(super) fn table(name: &str, entries: &[ListedRun], found: &[Against]) -> Table {
     let title = format!("The newest runs against the baseline {name}");
     let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];
     let mut table = Table::new("baseline", &title, &columns);
@@ -110,7 +110,7 @@ pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
     table
 }
 
-pub(super) fn json(entries: &[Entry], found: &[Against]) -> Value {
+pub(super) fn json(entries: &[ListedRun], found: &[Against]) -> Value {
     let of = |one: &Against| {
         let baseline: Vec<_> = one.baseline.iter().map(|index| &entries[*index].run).collect();
         let mut all = json!({"run": entries[one.run].run, "baseline": baseline, "time": one.time});
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn a_run_that_is_older_than_its_baseline_is_said_to_be() {
         let entry = |date: Option<&str>| {
-            let unread = Entry::of(Path::new("no such run"));
-            Entry { date: date.map(str::to_string), ..unread }
+            let unread = ListedRun::of(Path::new("no such run"));
+            ListedRun { date: date.map(str::to_string), ..unread }
         };
         let dates = [None, Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z")];
-        let entries: Vec<Entry> = dates.map(entry).into();
+        let entries: Vec<ListedRun> = dates.map(entry).into();
         assert_eq!(time(&entries, 3, &[1, 2]), None);
         assert!(time(&entries, 2, &[1, 2]).unwrap().starts_with("of the same second"), "files of one second");
         assert!(time(&entries, 2, &[1, 3]).unwrap().starts_with("older"));

@@ -1,6 +1,6 @@
 //! The course of each metric over the runs that did the same on the same machine.
 
-use super::{Entry, Measured, State};
+use super::{ListedRun, Measured, State};
 use rayon::prelude::*;
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
@@ -46,7 +46,7 @@ pub struct Key {
 
 /// One metric under one condition over all runs of one setting on one machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Course {
+pub struct MetricHistory {
     /// What tells it from others.
     #[serde(flatten)]
     pub key: Key,
@@ -62,7 +62,7 @@ pub struct Course {
     pub drift: Option<Trend>,
 }
 
-impl Course {
+impl MetricHistory {
     pub fn values(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.value).collect()
     }
@@ -109,7 +109,7 @@ impl Course {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Courses {
     /// By kind, setting, machine, metric and condition.
-    pub courses: Vec<Course>,
+    pub courses: Vec<MetricHistory>,
     /// Index of a run whose values could not be read, and why.
     pub unread: Vec<(usize, String)>,
     /// Runs that are not complete: what they measured is a part.
@@ -122,7 +122,7 @@ pub struct Courses {
 
 impl Courses {
     /// Of the values of all complete runs in the list that have a date.
-    pub fn of(entries: &[Entry], measured: &[Measured]) -> Self {
+    pub fn of(entries: &[ListedRun], measured: &[Measured]) -> Self {
         let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
         let (mut copies, mut known) = (Vec::new(), HashSet::new());
         let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
@@ -140,7 +140,8 @@ impl Courses {
             }
         }
         let groups: Vec<_> = groups.into_iter().collect();
-        let courses = groups.into_par_iter().map(|(key, (first, points))| Course::found(key, first, points)).collect();
+        let courses =
+            groups.into_par_iter().map(|(key, (first, points))| MetricHistory::found(key, first, points)).collect();
         Self { courses, unread, partial, undated, copies }
     }
 
@@ -167,7 +168,7 @@ fn is_copy(values: &[Measurement], known: &mut HashSet<Digest>) -> bool {
     found > 0 && 2 * found >= count
 }
 
-fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
+fn points<'a>(run: usize, entry: &ListedRun, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
     let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
     let mut images: BTreeMap<Key, (&Measurement, BTreeMap<u32, Vec<f64>>)> = BTreeMap::new();
     for one in values {
@@ -200,10 +201,16 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
 
-    fn entry(name: &str, date: Option<&str>, state: State) -> Entry {
+    fn entry(name: &str, date: Option<&str>, state: State) -> ListedRun {
         let text = |text: &str| Some(text.to_string());
         let date = date.map(str::to_string);
-        Entry { run: PathBuf::from(name), date, kind: text("fio"), state, ..Entry::of(Path::new("no such run")) }
+        ListedRun {
+            run: PathBuf::from(name),
+            date,
+            kind: text("fio"),
+            state,
+            ..ListedRun::of(Path::new("no such run"))
+        }
     }
 
     #[test]
@@ -232,7 +239,7 @@ mod tests {
         let caveats = page.caveats.join("\n");
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
         assert!(!caveats.contains("time of their file"), "{caveats}");
-        let by_file = Entry { date_from: Some("the time of their file".into()), ..entries[1].clone() };
+        let by_file = ListedRun { date_from: Some("the time of their file".into()), ..entries[1].clone() };
         let page = super::super::analysis(&[by_file], &Courses::of(&entries[1..2], &values[1..2]), None);
         assert!(
             page.caveats.join(" ").contains("time of their file, which copying may set anew"),

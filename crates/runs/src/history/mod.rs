@@ -8,7 +8,7 @@ mod scrape;
 mod tidy_table;
 
 pub use baseline::{Against, against_baseline};
-pub use course::{Course, Courses, Point};
+pub use course::{Courses, MetricHistory, Point};
 pub use find::{is_run, run_directories};
 pub use present::{analysis, course_table, list, runs_table};
 pub use scrape::prometheus;
@@ -49,7 +49,7 @@ impl State {
 
 /// One run in the list. What its record does not say is `None`: imported results know no machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Entry {
+pub struct ListedRun {
     /// Its directory.
     pub run: PathBuf,
     /// When it began (RFC 3339, UTC).
@@ -81,7 +81,7 @@ pub struct Entry {
     pub command: Option<String>,
 }
 
-impl Entry {
+impl ListedRun {
     /// Reads it, without the events of the run.
     pub fn of(run: &Path) -> Self {
         match Overview::read(run) {
@@ -177,8 +177,8 @@ fn findings(found: &[Value]) -> Option<String> {
 }
 
 /// All runs below some directories, by date; those without one come first.
-pub fn entries(below: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
-    let mut found: Vec<Entry> = run_directories(below)?.par_iter().map(|run| Entry::of(run)).collect();
+pub fn entries(below: &[PathBuf]) -> Result<Vec<ListedRun>, Failure> {
+    let mut found: Vec<ListedRun> = run_directories(below)?.par_iter().map(|run| ListedRun::of(run)).collect();
     found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));
     Ok(found)
 }
@@ -187,8 +187,8 @@ pub fn entries(below: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
 pub type Measured = Result<Vec<Measurement>, String>;
 
 /// The values of all runs, in the order of the list.
-pub fn measured(registry: &Registry, entries: &[Entry]) -> Vec<Measured> {
-    let of = |entry: &Entry| match entry.state {
+pub fn measured(registry: &Registry, entries: &[ListedRun]) -> Vec<Measured> {
+    let of = |entry: &ListedRun| match entry.state {
         State::Unreadable => Err(entry.verdict.clone()),
         _ => {
             let record = Record::open(&entry.run).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! A history as tables and figures.
 
 use super::course::LEAST_POINTS;
-use super::{Against, Course, Courses, Entry, State, baseline};
+use super::{Against, Courses, ListedRun, MetricHistory, State, baseline};
 use senesce_core::analysis::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 /// Courses that are drawn; all are in the tables.
 const MOST_FIGURES: usize = 60;
 
-pub fn list(entries: &[Entry]) -> Value {
+pub fn list(entries: &[ListedRun]) -> Value {
     json!(entries)
 }
 
-pub fn runs_table(entries: &[Entry]) -> Table {
+pub fn runs_table(entries: &[ListedRun]) -> Table {
     let columns = ["date (UTC)", "host", "label", "commit", "kernel", "kind", "verdict", "run"];
     let mut table = Table::new("runs", "Runs", &columns);
     for entry in entries {
@@ -44,7 +44,7 @@ fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-pub fn course_table(entries: &[Entry], courses: &Courses) -> Table {
+pub fn course_table(entries: &[ListedRun], courses: &Courses) -> Table {
     let columns = ["metric", "condition", "of", "host", "runs", "median", "last", "unit", "since"];
     let mut table = Table::new("courses", "Every metric over its runs", &columns);
     for course in &courses.courses {
@@ -64,16 +64,16 @@ pub fn course_table(entries: &[Entry], courses: &Courses) -> Table {
     table
 }
 
-fn setting(course: &Course) -> String {
+fn setting(course: &MetricHistory) -> String {
     format!("{} {}", course.key.kind, course.key.setting)
 }
 
 /// The run with which a level begins: date, label and commit, as far as they are known.
-fn place(entries: &[Entry], course: &Course, change: &ChangePoint) -> String {
+fn place(entries: &[ListedRun], course: &MetricHistory, change: &ChangePoint) -> String {
     course.points.get(change.index).map_or_else(String::new, |point| run_text(&entries[point.run]))
 }
 
-fn run_text(entry: &Entry) -> String {
+fn run_text(entry: &ListedRun) -> String {
     let date = entry.date.as_deref().map(minute);
     let words: Vec<String> =
         [date, entry.label.clone(), entry.commit.as_deref().map(|commit| short(commit).to_string())]
@@ -83,7 +83,7 @@ fn run_text(entry: &Entry) -> String {
     if words.is_empty() { entry.name() } else { words.join(", ") }
 }
 
-fn changes(entries: &[Entry], courses: &Courses) -> Table {
+fn changes(entries: &[ListedRun], courses: &Courses) -> Table {
     let columns = ["metric", "condition", "of", "host", "change", "before", "after", "unit", "first run", "begun", "p"];
     let mut table = Table::new("changes", "Where the level of a metric changed for good", &columns);
     let found = courses.courses.iter().flat_map(|course| course.changes.iter().map(move |change| (course, change)));
@@ -125,7 +125,7 @@ fn drifts(courses: &Courses) -> Table {
 }
 
 /// Tables, figures and the result; `against` are the name of a baseline and what came of it.
-pub fn analysis(entries: &[Entry], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
+pub fn analysis(entries: &[ListedRun], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
     let of_baseline = against.map(|(name, found)| baseline::table(name, entries, found));
     let tables = of_baseline.into_iter().chain([
         changes(entries, courses),
@@ -149,7 +149,7 @@ pub fn analysis(entries: &[Entry], courses: &Courses, against: Option<(&str, &[A
     }
 }
 
-fn summary(entries: &[Entry], courses: &Courses) -> String {
+fn summary(entries: &[ListedRun], courses: &Courses) -> String {
     let dates: Vec<String> = entries.iter().filter_map(|entry| entry.date.as_deref().map(minute)).collect();
     let hosts: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.host.as_deref()).collect();
     let span = match (dates.first(), dates.last()) {
@@ -178,7 +178,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
+fn caveats(entries: &[ListedRun], courses: &Courses) -> Vec<String> {
     let mut caveats = Vec::new();
     if let Some((first, why)) = courses.unread.first() {
         let name = entries[*first].name();
@@ -213,26 +213,26 @@ fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
     caveats
 }
 
-fn is_drawable(course: &Course) -> bool {
+fn is_drawable(course: &MetricHistory) -> bool {
     course.points.len() > 1
 }
 
 /// The courses that are drawn: the largest changes first, then drifts, then those by which workloads are judged.
-fn drawn(courses: &Courses) -> Vec<&Course> {
-    let largest = |course: &Course| {
+fn drawn(courses: &Courses) -> Vec<&MetricHistory> {
+    let largest = |course: &MetricHistory| {
         let share = |change: &ChangePoint| ((change.after - change.before) / change.before).abs();
         course.changes.iter().map(share).fold(0.0, f64::max)
     };
-    let mut drawn: Vec<&Course> = courses.courses.iter().filter(|course| is_drawable(course)).collect();
+    let mut drawn: Vec<&MetricHistory> = courses.courses.iter().filter(|course| is_drawable(course)).collect();
     drawn.sort_by(|a, b| {
-        let rest = |course: &Course| (course.drift.is_none(), !course.primary);
+        let rest = |course: &MetricHistory| (course.drift.is_none(), !course.primary);
         largest(b).total_cmp(&largest(a)).then_with(|| rest(a).cmp(&rest(b)))
     });
     drawn.truncate(MOST_FIGURES);
     drawn
 }
 
-fn figure(index: usize, entries: &[Entry], course: &Course) -> Figure {
+fn figure(index: usize, entries: &[ListedRun], course: &MetricHistory) -> Figure {
     let at = |index: usize| (index + 1) as f64;
     let values = course.points.iter().enumerate().map(|(index, point)| (at(index), point.value)).collect();
     let mut series = vec![Series {
@@ -263,7 +263,7 @@ fn figure(index: usize, entries: &[Entry], course: &Course) -> Figure {
 }
 
 /// The levels as one line that falls or rises where they change.
-fn levels(course: &Course) -> Vec<(f64, f64)> {
+fn levels(course: &MetricHistory) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     let mut begin = 1.0;
     for change in &course.changes {
@@ -276,7 +276,7 @@ fn levels(course: &Course) -> Vec<(f64, f64)> {
     points
 }
 
-fn caption(entries: &[Entry], course: &Course) -> String {
+fn caption(entries: &[ListedRun], course: &MetricHistory) -> String {
     let change = |change: &ChangePoint| {
         let (words, number) = (course.change_text(change), change.index + 1);
         format!("{words} from run {number} on ({}; p {:.1e}).", place(entries, course, change), change.p)

@@ -1,33 +1,33 @@
 //! The last value of each course as metrics for Prometheus.
 
-use super::{Course, Courses, Entry, State};
+use super::{Courses, ListedRun, MetricHistory, State};
 use senesce_core::circumstances::seconds_since_1970;
 use senesce_core::prometheus::{gauge, quoted};
 
 /// All metrics. They have no time stamps, which collectors of text files refuse; when a value was measured is a metric itself.
-pub fn prometheus(entries: &[Entry], courses: &Courses) -> String {
+pub fn prometheus(entries: &[ListedRun], courses: &Courses) -> String {
     let mut text = String::new();
     let count = |state: State| entries.iter().filter(|entry| entry.state == state).count() as f64;
     let states = [State::Complete, State::Partial, State::Unreadable];
     let counts: Vec<_> =
         states.iter().map(|state| (format!("state={}", quoted(state.word())), count(*state))).collect();
     gauge(&mut text, "history_runs", "Runs in the history.", &counts);
-    let of = |value: &dyn Fn(&Course) -> Option<f64>| {
-        let sample = |course: &Course| Some((labels(course), value(course)?));
+    let of = |value: &dyn Fn(&MetricHistory) -> Option<f64>| {
+        let sample = |course: &MetricHistory| Some((labels(course), value(course)?));
         courses.courses.iter().filter_map(sample).collect::<Vec<_>>()
     };
-    let last = |course: &Course| course.points.last().map(|point| (point.value, &entries[point.run]));
+    let last = |course: &MetricHistory| course.points.last().map(|point| (point.value, &entries[point.run]));
     gauge(&mut text, "history_value", "Mean of the last run.", &of(&|course| Some(last(course)?.0)));
-    let time = |course: &Course| Some(seconds_since_1970(last(course)?.1.date.as_deref()?)? as f64);
+    let time = |course: &MetricHistory| Some(seconds_since_1970(last(course)?.1.date.as_deref()?)? as f64);
     gauge(&mut text, "history_time_seconds", "When the last run began, seconds since 1970.", &of(&time));
-    let level = |course: &Course| Some(course.changes.last()?.after);
+    let level = |course: &MetricHistory| Some(course.changes.last()?.after);
     gauge(&mut text, "history_level", "Median since the last change point.", &of(&level));
-    let changes = |course: &Course| Some(course.changes.len() as f64);
+    let changes = |course: &MetricHistory| Some(course.changes.len() as f64);
     gauge(&mut text, "history_changes", "Change points found.", &of(&changes));
     text
 }
 
-fn labels(course: &Course) -> String {
+fn labels(course: &MetricHistory) -> String {
     let key = &course.key;
     let all = [
         ("kind", &key.kind),

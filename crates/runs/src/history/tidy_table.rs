@@ -1,6 +1,6 @@
 //! The whole history as one table for data frames: a row for every measured value.
 
-use super::{Entry, Measured};
+use super::{ListedRun, Measured};
 use crate::export::better_word;
 use senesce_core::{Measurement, Table};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub const COLUMNS: [&str; 20] = [
 ];
 
 /// A row for every value. A run without values has one row without a metric, so that no run is lost.
-pub fn tidy(entries: &[Entry], measured: &[Measured]) -> Table {
+pub fn tidy(entries: &[ListedRun], measured: &[Measured]) -> Table {
     let mut table = Table::new("history", "Every measured value", &COLUMNS);
     for (entry, values) in entries.iter().zip(measured) {
         let values = values.as_deref().unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn tidy(entries: &[Entry], measured: &[Measured]) -> Table {
     table
 }
 
-fn row(entry: &Entry, one: Option<&Measurement>) -> Vec<Value> {
+fn row(entry: &ListedRun, one: Option<&Measurement>) -> Vec<Value> {
     let run = vec![
         json!(entry.run.display().to_string()),
         json!(entry.date),

@@ -39,7 +39,7 @@ pub struct Printed {
     /// Unit of the number.
     pub unit: String,
     /// Which values are better.
-    pub better: Wanted,
+    pub better: BetterValues,
     /// Name of the metric.
     #[serde(default = "printed")]
     pub name: String,
@@ -51,18 +51,18 @@ pub struct Printed {
 /// Which values of a printed number are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wanted {
+pub enum BetterValues {
     /// Greater ones.
     Higher,
     /// Smaller ones.
     Lower,
 }
 
-impl From<Wanted> for Better {
-    fn from(wanted: Wanted) -> Self {
+impl From<BetterValues> for Better {
+    fn from(wanted: BetterValues) -> Self {
         match wanted {
-            Wanted::Higher => Self::Higher,
-            Wanted::Lower => Self::Lower,
+            BetterValues::Higher => Self::Higher,
+            BetterValues::Lower => Self::Lower,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The tree is drawn from a fixed seed, so that every run of every study builds the same. The program prints a number that is
 //! known beforehand: a file that was lost or changed on the way shows.
 
-use super::{Place, failed, wrong};
+use super::{ReadySetup, failed, wrong};
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::seed::DEFAULT_SEED;
@@ -27,7 +27,7 @@ struct Tree {
     expected: u32,
 }
 
-pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let tree = draw(place.count(UNITS, 2));
     place.progress.phase("build", u64::from(tree.units), "files");
     let begun = Instant::now();
@@ -53,7 +53,7 @@ pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-fn link(place: &Place<'_>, tree: &Tree) -> Result<(), Failure> {
+fn link(place: &ReadySetup<'_>, tree: &Tree) -> Result<(), Failure> {
     place.program("cc", &["-O0", "-I", ".", "-c", "-o", "main.o", "main.c"])?;
     // As build systems do it, the objects are named in a file: a command line has an end.
     let objects: String = (0..tree.units).map(|unit| format!("{}.o\n", path_of(unit, "c"))).collect();
@@ -62,7 +62,7 @@ fn link(place: &Place<'_>, tree: &Tree) -> Result<(), Failure> {
     place.program("cc", &["-o", "program", "main.o", "@objects"]).map(drop)
 }
 
-fn unpack(place: &Place<'_>, tree: &Tree) -> Result<(), Failure> {
+fn unpack(place: &ReadySetup<'_>, tree: &Tree) -> Result<(), Failure> {
     for (name, text) in &tree.files {
         let path = place.folder.join(name);
         if let Some(parent) = path.parent() {
@@ -131,7 +131,7 @@ mod tests {
     fn the_tree_compiles_and_prints_what_is_known() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
+        let place = ReadySetup { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!(found[0].value.get() > found[1].value.get(), "{found:?}");
     }

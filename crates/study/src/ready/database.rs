@@ -1,6 +1,6 @@
 //! `database`: SQLite does transactions, each made durable, then reads by an index. What it holds at the end is known.
 
-use super::{Place, failed, wrong};
+use super::{ReadySetup, failed, wrong};
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::seed::DEFAULT_SEED;
@@ -17,7 +17,7 @@ const READS: u32 = 500;
 /// Bytes of payload of a row, in hexadecimal.
 const PAYLOAD: usize = 12;
 
-pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let transactions = place.count(TRANSACTIONS, 10);
     let (script, expected) = script(transactions);
     // Beside the volume: reading the script is no work of the database.
@@ -78,7 +78,7 @@ mod tests {
     fn the_database_holds_what_was_put_into_it() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: directory.path(), scale: 0.02, progress: &Silent, interrupt: &interrupt };
+        let place = ReadySetup { folder: directory.path(), scale: 0.02, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 16.0).abs() < 1e-6, "{found:?}");
         assert!(directory.path().join("database.sqlite").metadata().unwrap().len() > 16 * 10 * 200);

@@ -1,7 +1,7 @@
 //! `container-layers`: image layers are unpacked, put together into root directories by hard links, files of them are replaced
 //! by copies, manifests are made durable, and old layers are removed: what a registry's node does all day.
 
-use super::{Place, failed, wrong};
+use super::{ReadySetup, failed, wrong};
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::seed::DEFAULT_SEED;
@@ -34,7 +34,7 @@ struct Done {
     removed: u64,
 }
 
-pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let layers = place.count(LAYERS, KEPT + 1);
     let content = content();
     place.progress.phase("container-layers", u64::from(layers), "layers");
@@ -161,7 +161,7 @@ mod tests {
     fn layers_are_stacked_replaced_and_removed() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: directory.path(), scale: 0.01, progress: &Silent, interrupt: &interrupt };
+        let place = ReadySetup { folder: directory.path(), scale: 0.01, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!(found.iter().all(|one| one.value.get() > 0.0));
         assert_eq!(files_in(directory.path()).unwrap(), expected_files(KEPT + 1));

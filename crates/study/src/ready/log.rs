@@ -1,6 +1,6 @@
 //! `fsync-log`: records are appended to a log, each made durable before the next, in segments as databases keep them.
 
-use super::{Place, failed, wrong};
+use super::{ReadySetup, failed, wrong};
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::seed::DEFAULT_SEED;
@@ -15,7 +15,7 @@ const LEAST: u64 = 64;
 const LARGEST: u64 = 4096;
 const SEGMENT: u64 = 1 << 20;
 
-pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let records = place.count(RECORDS, 10);
     let mut rng = DEFAULT_SEED.stream("study/ready/fsync-log");
     let mut content = vec![0; LARGEST as usize];
@@ -66,7 +66,7 @@ mod tests {
     fn segments_hold_what_was_appended() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: directory.path(), scale: 0.25, progress: &Silent, interrupt: &interrupt };
+        let place = ReadySetup { folder: directory.path(), scale: 0.25, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 750.0).abs() < 1e-6);
         assert!(std::fs::read_dir(directory.path()).unwrap().count() > 1);

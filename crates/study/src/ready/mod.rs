@@ -22,12 +22,12 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ready {
-    kind: Kind,
+    kind: ReadyKind,
     scale: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ReadyKind {
     Build,
     Database,
     ContainerLayers,
@@ -37,13 +37,13 @@ enum Kind {
 }
 
 /// Name, what it is, and bytes that it writes and seconds that it takes at scale 1, both roughly.
-const KINDS: [(&str, Kind, u64, f64); 6] = [
-    ("build", Kind::Build, 24 << 20, 5.0),
-    ("database", Kind::Database, 16 << 20, 4.0),
-    ("container-layers", Kind::ContainerLayers, 96 << 20, 3.0),
-    ("fsync-log", Kind::FsyncLog, 16 << 20, 2.0),
-    ("objects", Kind::Objects, 32 << 20, 3.0),
-    ("pgbench", Kind::Pgbench, 160 << 20, 10.0),
+const KINDS: [(&str, ReadyKind, u64, f64); 6] = [
+    ("build", ReadyKind::Build, 24 << 20, 5.0),
+    ("database", ReadyKind::Database, 16 << 20, 4.0),
+    ("container-layers", ReadyKind::ContainerLayers, 96 << 20, 3.0),
+    ("fsync-log", ReadyKind::FsyncLog, 16 << 20, 2.0),
+    ("objects", ReadyKind::Objects, 32 << 20, 3.0),
+    ("pgbench", ReadyKind::Pgbench, 160 << 20, 10.0),
 ];
 
 /// The directory in the volume in which they work.
@@ -52,7 +52,7 @@ const FOLDER: &str = "senesce-ready";
 /// A program of a ready workload that takes longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-struct Place<'a> {
+struct ReadySetup<'a> {
     folder: &'a Path,
     scale: f64,
     progress: &'a dyn Progress,
@@ -94,10 +94,10 @@ impl Ready {
     /// The program that it needs and the package that has it, if it is not installed here.
     pub fn missing(&self) -> Option<(&'static str, &'static str)> {
         let (here, needed) = match self.kind {
-            Kind::Build => (is_installed("cc"), ("cc", "gcc")),
-            Kind::Database => (is_installed("sqlite3"), ("sqlite3", "sqlite3")),
-            Kind::Pgbench => (pgbench::programs().is_some(), ("pgbench", "postgresql")),
-            Kind::ContainerLayers | Kind::FsyncLog | Kind::Objects => return None,
+            ReadyKind::Build => (is_installed("cc"), ("cc", "gcc")),
+            ReadyKind::Database => (is_installed("sqlite3"), ("sqlite3", "sqlite3")),
+            ReadyKind::Pgbench => (pgbench::programs().is_some(), ("pgbench", "postgresql")),
+            ReadyKind::ContainerLayers | ReadyKind::FsyncLog | ReadyKind::Objects => return None,
         };
         (!here).then_some(needed)
     }
@@ -117,14 +117,14 @@ impl Ready {
         ready(target)?;
         let folder = target.mount_point().join(FOLDER);
         std::fs::create_dir(&folder).map_err(failed("make directory", &folder))?;
-        let place = Place { folder: &folder, scale: self.scale, progress, interrupt };
+        let place = ReadySetup { folder: &folder, scale: self.scale, progress, interrupt };
         match self.kind {
-            Kind::Build => build::run(&place),
-            Kind::Database => database::run(&place),
-            Kind::ContainerLayers => layers::run(&place),
-            Kind::FsyncLog => log::run(&place),
-            Kind::Objects => objects::run(&place),
-            Kind::Pgbench => pgbench::run(&place),
+            ReadyKind::Build => build::run(&place),
+            ReadyKind::Database => database::run(&place),
+            ReadyKind::ContainerLayers => layers::run(&place),
+            ReadyKind::FsyncLog => log::run(&place),
+            ReadyKind::Objects => objects::run(&place),
+            ReadyKind::Pgbench => pgbench::run(&place),
         }
     }
 }
@@ -138,7 +138,7 @@ fn wrong(message: String) -> Failure {
     Failure::new(ExitCode::RunFailed, message)
 }
 
-impl Place<'_> {
+impl ReadySetup<'_> {
     /// So many at this scale, at least `least`.
     fn count(&self, at_one: f64, least: u32) -> u32 {
         ((at_one * self.scale) as u32).max(least)

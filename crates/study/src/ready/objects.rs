@@ -1,6 +1,6 @@
 //! `objects`: small objects are put into a store of files, durable and under their names at once, read whole, and deleted.
 
-use super::{Place, failed, wrong};
+use super::{ReadySetup, failed, wrong};
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::seed::DEFAULT_SEED;
@@ -21,7 +21,7 @@ const DOUBLINGS: u64 = 7;
 /// Directories among which objects are spread, as stores that name them by a hash have them.
 const DIRECTORIES: u64 = 256;
 
-pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let operations = place.count(OPERATIONS, 20);
     let mut rng = DEFAULT_SEED.stream("study/ready/objects");
     let mut store = Store::make(place.folder, &mut rng)?;
@@ -142,7 +142,7 @@ mod tests {
     fn the_store_holds_what_was_put_and_not_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
+        let place = ReadySetup { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 200.0).abs() < 1e-6);
         let objects =

@@ -4,7 +4,7 @@
 //! PostgreSQL does not run as root. Root gives the directory to another user and shows it to the server alone, at another place
 //! (a mount namespace of its own): the volume is mounted where only root may look.
 
-use super::{Place, failed, wrong};
+use super::{ReadySetup, failed, wrong};
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement};
 use std::fs;
@@ -39,7 +39,7 @@ fn version(path: &Path) -> Option<(u32, PathBuf)> {
     Some((name.trim_start_matches("pgsql-").parse().ok()?, path.join("bin")))
 }
 
-pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let programs = programs().ok_or_else(|| wrong("the programs of PostgreSQL are gone".into()))?;
     let (each, accounts) = (place.count(TRANSACTIONS, 10), place.count(1.0, 1));
     place.progress.phase("pgbench", u64::from(each * CLIENTS), "transactions");
@@ -76,7 +76,7 @@ fn script(programs: &Path, each: u32, accounts: u32) -> String {
 }
 
 /// Runs the script as an ordinary user, in a mount namespace in which the directory is at [`SEEN_AT`].
-fn as_another(place: &Place<'_>) -> Result<String, Failure> {
+fn as_another(place: &ReadySetup<'_>) -> Result<String, Failure> {
     let (user, group) = ordinary_user();
     chown(place.folder, Some(user), Some(group)).map_err(failed("give away", place.folder))?;
     let inside = format!(
@@ -168,7 +168,7 @@ mod tests {
     fn a_server_does_its_transactions_and_is_gone() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
+        let place = ReadySetup { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         let seconds = f64::from(CLIENTS) / found[0].value.get();
         let mean_seconds = found[1].value.get() / 1e9;

@@ -7,7 +7,7 @@ use crate::format::{
 use crate::problem::Fix;
 use crate::region::{Region, byte};
 use crate::survey::Survey;
-use crate::table::{Found, inspect};
+use crate::table::{InodeSlot, inspect};
 
 /// Target of a pointer of the table: the blocks of inodes from `first` on, and their tree height.
 #[derive(Clone, Copy)]
@@ -77,15 +77,15 @@ fn children(region: &Region, node: Pointer) -> impl Iterator<Item = Option<Point
     (0..BLOCK / 8).map(move |child| Pointer::unseal(region.load(byte(node.address()) + child * 8)))
 }
 
-fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = Found> {
+fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = InodeSlot> {
     (0..INODES_PER_BLOCK as usize).map(move |inode| inspect(region, byte(block.address()) + inode * INODE_BYTES))
 }
 
 /// Whether a block holds inodes of which some are in use or, for `height` > 0, is a node above such blocks.
 fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
     if height == 0 {
-        return inodes_in(region, block).all(|inode| inode != Found::Damaged)
-            && inodes_in(region, block).any(|inode| inode != Found::Free);
+        return inodes_in(region, block).all(|inode| inode != InodeSlot::Damaged)
+            && inodes_in(region, block).any(|inode| inode != InodeSlot::Free);
     }
     let is_node = |child: Option<Pointer>| child.is_some_and(|child| child.is_hole() || is_inside(region, child));
     children(region, block).all(is_node)
@@ -107,8 +107,8 @@ fn fits(region: &Region, found: &Survey, part: Part, block: Pointer) -> bool {
         let at = inodes(region, part.height, block, ino / INODES_PER_BLOCK - part.first);
         let at = at.map(|at| byte(at) + (ino % INODES_PER_BLOCK) as usize * INODE_BYTES);
         match at.map(|at| inspect(region, at)) {
-            Some(Found::Used(inode)) if entry_kind(inode.mode) == *kind => agreeing += 1,
-            Some(Found::Damaged) => {}
+            Some(InodeSlot::Used(inode)) if entry_kind(inode.mode) == *kind => agreeing += 1,
+            Some(InodeSlot::Damaged) => {}
             _ => return false,
         }
     }

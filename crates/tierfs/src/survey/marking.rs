@@ -6,7 +6,7 @@ use crate::heat::Leaf;
 use crate::namespace::target_of;
 use crate::problem::Fix;
 use crate::region::byte;
-use crate::table::Found as AtPlace;
+use crate::table::InodeSlot;
 use crate::tree::capacity;
 use crate::xattr;
 use std::sync::atomic::Ordering;
@@ -35,14 +35,14 @@ impl Tree {
 
 /// A pointer during a walk: its value, its location (`None`: in the inode), the height below it, the first block.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PointerPosition {
     pointer: Pointer,
     at: Option<usize>,
     height: u8,
     base: u64,
 }
 
-impl Place {
+impl PointerPosition {
     /// Whether the pointer to the first block of inodes is elsewhere, or another pointer is in its place.
     fn is_misplaced(self) -> bool {
         self.base == 0 && (self.height == 0) != (self.pointer.address() == FIRST_INODES)
@@ -55,11 +55,11 @@ impl Place {
 
 impl Walker<'_> {
     /// Marks the blocks of an inode, or notes that it is free or an orphan.
-    pub(super) fn content(&self, ino: u32, found: AtPlace) {
+    pub(super) fn content(&self, ino: u32, found: InodeSlot) {
         let inode = match found {
-            AtPlace::Free => return self.found.lock().free.push(ino),
-            AtPlace::Damaged => return self.problem(ino, Fix::Inode(ino), format!("inode {ino} is damaged")),
-            AtPlace::Used(inode) => inode,
+            InodeSlot::Free => return self.found.lock().free.push(ino),
+            InodeSlot::Damaged => return self.problem(ino, Fix::Inode(ino), format!("inode {ino} is damaged")),
+            InodeSlot::Used(inode) => inode,
         };
         let references = self.references[ino as usize].load(Ordering::Relaxed);
         if references == 0 {
@@ -88,7 +88,7 @@ impl Walker<'_> {
 
     fn mark_content(&self, ino: u32, inode: &Inode) -> u32 {
         let tree = Tree { ino, is_file: inode.is_file(), is_directory: inode.is_directory() };
-        self.mark_tree(tree, Place::root(inode.root), &mut |index, pointer| {
+        self.mark_tree(tree, PointerPosition::root(inode.root), &mut |index, pointer| {
             let leaf = Leaf { ino, index: index as u32 };
             if inode.is_file() && pointer.is_resident() {
                 self.heat.adopt(pointer.address(), leaf);
@@ -111,8 +111,8 @@ impl Walker<'_> {
     }
 
     /// Marks a tree and calls `leaf` for each leaf, ascending; returns its number of blocks.
-    pub(super) fn mark_tree(&self, tree: Tree, place: Place, leaf: &mut dyn FnMut(u64, Pointer)) -> u32 {
-        let Place { pointer, height, base, .. } = place;
+    pub(super) fn mark_tree(&self, tree: Tree, place: PointerPosition, leaf: &mut dyn FnMut(u64, Pointer)) -> u32 {
+        let PointerPosition { pointer, height, base, .. } = place;
         if pointer.is_hole() {
             if tree.is_table() && base == 0 {
                 self.give_up(tree, place, "is missing");
@@ -147,9 +147,10 @@ impl Walker<'_> {
         let span = capacity(height - 1);
         let children = (0..BLOCK as u64 / 8).map(|child| {
             let at = byte(pointer.address()) + child as usize * 8;
-            let below = Place { pointer: Pointer::HOLE, at: Some(at), height: height - 1, base: base + child * span };
+            let below =
+                PointerPosition { pointer: Pointer::HOLE, at: Some(at), height: height - 1, base: base + child * span };
             match Pointer::unseal(self.region.load(at)) {
-                Some(pointer) => self.mark_tree(tree, Place { pointer, ..below }, leaf),
+                Some(pointer) => self.mark_tree(tree, PointerPosition { pointer, ..below }, leaf),
                 None => {
                     self.give_up(tree, below, "is damaged");
                     0
@@ -159,7 +160,7 @@ impl Walker<'_> {
         1 + children.sum::<u32>()
     }
 
-    fn give_up(&self, tree: Tree, place: Place, wrong: &str) {
+    fn give_up(&self, tree: Tree, place: PointerPosition, wrong: &str) {
         let nothing = if tree.is_file { Pointer::LOST } else { Pointer::HOLE };
         let fix = match place.at {
             Some(at) if tree.is_table() => {

@@ -6,9 +6,9 @@ use crate::file::B;
 use crate::format::{BLOCK, MAX_HEIGHT, Pointer, ROOT_INO, entry, entry_kind};
 use crate::namespace::check_name;
 use crate::problem::Fix;
-use crate::record::{Entry, UNIT, read_record, scan_block};
+use crate::record::{DirEntry, UNIT, read_record, scan_block};
 use crate::region::byte;
-use crate::table::{self, Found as AtPlace};
+use crate::table::{self, InodeSlot};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,8 @@ type NameOf = (u32, usize);
 
 impl Walker<'_> {
     /// Indexes a directory and counts the links of its entries.
-    pub(super) fn names(&self, ino: u32, found: AtPlace) {
-        let AtPlace::Used(inode) = found else { return };
+    pub(super) fn names(&self, ino: u32, found: InodeSlot) {
+        let InodeSlot::Used(inode) = found else { return };
         if !inode.is_directory() {
             return;
         }
@@ -108,20 +108,20 @@ impl Walker<'_> {
     }
 
     /// Counts one entry; returns whether it names a directory.
-    fn entry(&self, directory: u32, entry: Entry, name: &[u8], at: usize) -> bool {
-        let found = self.table.offset(entry.ino).map_or(AtPlace::Free, |offset| table::inspect(self.region, offset));
+    fn entry(&self, directory: u32, entry: DirEntry, name: &[u8], at: usize) -> bool {
+        let found = self.table.offset(entry.ino).map_or(InodeSlot::Free, |offset| table::inspect(self.region, offset));
         let is_directory = entry.kind == entry_kind(libc::S_IFDIR);
         let wrong = match found {
-            AtPlace::Used(inode) if entry_kind(inode.mode) == entry.kind => {
+            InodeSlot::Used(inode) if entry_kind(inode.mode) == entry.kind => {
                 self.references[entry.ino as usize].fetch_add(1, Ordering::Relaxed);
                 if is_directory {
                     self.parents.lock().push((entry.ino, directory, at));
                 }
                 return is_directory;
             }
-            AtPlace::Used(_) => "of another type",
-            AtPlace::Free => "not in use",
-            AtPlace::Damaged => "damaged",
+            InodeSlot::Used(_) => "of another type",
+            InodeSlot::Free => "not in use",
+            InodeSlot::Damaged => "damaged",
         };
         let (name, ino) = (String::from_utf8_lossy(name), entry.ino);
         let text = format!("entry '{name}' of directory {directory} names inode {ino}, which is {wrong}");

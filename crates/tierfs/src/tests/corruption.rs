@@ -23,7 +23,7 @@ const SLOTS: u64 = 3000;
 
 /// Everything observable of one inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct InodeView {
     attr: Attr,
     /// Blocks of a file, or the target of a link.
     content: Vec<FsResult<Vec<u8>>>,
@@ -31,7 +31,7 @@ struct Seen {
     names: Option<FsResult<BTreeMap<Vec<u8>, u32>>>,
 }
 
-type Tree = BTreeMap<String, FsResult<Seen>>;
+type Tree = BTreeMap<String, FsResult<InodeView>>;
 
 struct Sample {
     image: Vec<u8>,
@@ -181,7 +181,7 @@ fn look_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) 
     }
 }
 
-fn see(fs: &TierFs, ino: u32, attr: Attr) -> Seen {
+fn see(fs: &TierFs, ino: u32, attr: Attr) -> InodeView {
     let (mut content, mut names) = (Vec::new(), None);
     match attr.mode & libc::S_IFMT {
         libc::S_IFREG => {
@@ -204,7 +204,7 @@ fn see(fs: &TierFs, ino: u32, attr: Attr) -> Seen {
         _ => {}
     }
     let attr = Attr { atime: 0, ..attr };
-    Seen { attr, content, xattrs: fs.list_xattr(ino), names }
+    InodeView { attr, content, xattrs: fs.list_xattr(ino), names }
 }
 
 fn same_or_error<T: PartialEq + std::fmt::Debug>(now: &FsResult<T>, then: &FsResult<T>, what: &str) -> bool {

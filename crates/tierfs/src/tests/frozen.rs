@@ -7,7 +7,7 @@ use crate::check::check;
 use crate::format::{BLOCK, ROOT_INO};
 use crate::open::Options;
 use crate::region::Region;
-use crate::table::{Found, inspect};
+use crate::table::{InodeSlot, inspect};
 use crate::{SetAttr, TierFs};
 use rustix::io::Errno;
 use std::path::Path;
@@ -98,7 +98,7 @@ fn new_inode_number_stays_in_use_if_its_name_may_be_durable() {
         while let Some(free) = fs.table.take() {
             let at = fs.table.offset(free).unwrap();
             for region in [&fs.region, &durable] {
-                assert_eq!(inspect(region, at), Found::Free, "inode {free} after {persists} persists");
+                assert_eq!(inspect(region, at), InodeSlot::Free, "inode {free} after {persists} persists");
             }
         }
     }

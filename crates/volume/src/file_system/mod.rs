@@ -14,7 +14,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
-pub use table::{Defragmenter, Entry, ExtentsBy, FileSystem, FreeSpaceBy, Metadata, TwinBy};
+pub use table::{Defragmenter, ExtentsBy, FileSystem, FileSystemEntry, FreeSpaceBy, Metadata, TwinBy};
 
 /// Result of the file system's own checker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn entries_have_distinct_names_and_magics() {
         let distinct = |all: Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == FileSystem::ALL.len();
-        let of = |text: fn(&Entry) -> String| FileSystem::ALL.map(|known| text(known.entry())).to_vec();
+        let of = |text: fn(&FileSystemEntry) -> String| FileSystem::ALL.map(|known| text(known.entry())).to_vec();
         assert!(distinct(of(|entry| entry.name.into())));
         assert!(distinct(of(|entry| entry.statfs_magic.to_string())));
         assert!(distinct(of(|entry| format!("{:?}", (entry.signature.offset, entry.signature.magic)))));

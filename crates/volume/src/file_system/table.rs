@@ -1,10 +1,10 @@
-//! The table of file systems and their features. A new one is a line of `file_systems!` and an [`Entry`].
+//! The table of file systems and their features. A new one is a line of `file_systems!` and an [`FileSystemEntry`].
 
 use super::offered::{self, DirectoryFormat, Offered};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug)]
-pub struct Entry {
+pub struct FileSystemEntry {
     /// The name for `mount -t`, also of its kernel module.
     pub name: &'static str,
     /// Debian package of its programs.
@@ -138,7 +138,7 @@ macro_rules! file_systems {
         impl FileSystem {
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
 
-            pub const fn entry(self) -> &'static Entry {
+            pub const fn entry(self) -> &'static FileSystemEntry {
                 match self {
                     $(Self::$name => &$entry,)*
                 }
@@ -158,7 +158,7 @@ file_systems! {
 
 const MIB: u64 = 1 << 20;
 
-static EXT4: Entry = Entry {
+static EXT4: FileSystemEntry = FileSystemEntry {
     name: "ext4",
     package: "e2fsprogs",
     // Lazy initialisation would write during a measurement (mke2fs(8), -E lazy_itable_init). The group of a top
@@ -210,7 +210,7 @@ fn ext4_copies(_size: u64) -> Vec<u64> {
     [1024, 2048, 4096].into_iter().flat_map(of).collect()
 }
 
-static XFS: Entry = Entry {
+static XFS: FileSystemEntry = FileSystemEntry {
     name: "xfs",
     package: "xfsprogs",
     mkfs: &["mkfs.xfs", "-q", "-f"],
@@ -252,7 +252,7 @@ static XFS: Entry = Entry {
     twin: Some(TwinBy::Metadump),
 };
 
-static BTRFS: Entry = Entry {
+static BTRFS: FileSystemEntry = FileSystemEntry {
     name: "btrfs",
     package: "btrfs-progs",
     mkfs: &["mkfs.btrfs", "-q", "-f"],
@@ -296,7 +296,7 @@ static BTRFS: Entry = Entry {
     twin: Some(TwinBy::Chunks),
 };
 
-static F2FS: Entry = Entry {
+static F2FS: FileSystemEntry = FileSystemEntry {
     name: "f2fs",
     package: "f2fs-tools",
     mkfs: &["mkfs.f2fs", "-f"],
@@ -325,7 +325,7 @@ static F2FS: Entry = Entry {
     twin: None,
 };
 
-static NILFS2: Entry = Entry {
+static NILFS2: FileSystemEntry = FileSystemEntry {
     name: "nilfs2",
     package: "nilfs-tools",
     mkfs: &["mkfs.nilfs2", "-q", "-f"],

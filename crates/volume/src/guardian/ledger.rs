@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 const OTHERS_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LedgerEntry {
     path: PathBuf,
     pub(super) owed: Owed,
 }
 
 /// A leftover of an ended process that a sweep found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct SweptLeftover {
     /// Number of the process.
     pub process: u32,
     /// The leftover.
@@ -57,7 +57,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-impl Found {
+impl SweptLeftover {
     pub(super) fn path(&self) -> Option<&Path> {
         Some(Path::new(&self.what[self.what.find('/')?..]))
     }
@@ -67,7 +67,7 @@ pub(super) fn folder() -> Result<PathBuf, TargetError> {
     runtime::subfolder("owners")
 }
 
-impl Entry {
+impl LedgerEntry {
     pub(super) fn write(owed: Owed) -> Result<Self, TargetError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Written {
 }
 
 /// Cleans up after ended processes and reports the leftovers. Never touches resources of running processes.
-pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
+pub(super) fn sweep(ledger: &Path) -> Vec<SweptLeftover> {
     let mut found = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
@@ -160,7 +160,7 @@ pub(super) fn sweep(ledger: &Path) -> Vec<Found> {
                     found.extend(undo_all(&folder.path(), &owner));
                 }
             }
-            Life::Unknown => found.extend(list(&folder.path()).into_iter().map(|(_, written)| Found {
+            Life::Unknown => found.extend(list(&folder.path()).into_iter().map(|(_, written)| SweptLeftover {
                 process: owner.process,
                 what: written.map_or_else(|| "an unreadable entry".into(), |written| written.owed.to_string()),
                 outcome: Outcome::OtherNamespace,
@@ -197,7 +197,7 @@ fn wait_while_ending(owner: &Owner, limit: Duration) -> Life {
 }
 
 /// Undoes everything of one ended process in reverse order. Waits while another process does it.
-pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
+pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<SweptLeftover> {
     let is_of_other_boot = owner.life() == Life::OtherBoot;
     let Some(_lock) = lock(folder) else { return Vec::new() };
     let mut all = Vec::new();
@@ -212,7 +212,7 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
             } else {
                 let what = format!("an entry that this version does not know ({})", path.display());
                 let outcome = Outcome::Failed("a newer version wrote it: run that version once".into());
-                all.push(Found { process: owner.process, what, outcome });
+                all.push(SweptLeftover { process: owner.process, what, outcome });
             }
             continue;
         };
@@ -229,7 +229,7 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
         if matches!(outcome, Outcome::Undone | Outcome::Gone) {
             let _ = fs::remove_file(path);
         }
-        all.push(Found { process: owner.process, what: owed.to_string(), outcome });
+        all.push(SweptLeftover { process: owner.process, what: owed.to_string(), outcome });
     }
     let _ = fs::remove_dir(folder);
     all
@@ -264,14 +264,14 @@ pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     !owners.is_empty() && owners.iter().all(|life| *life == Life::Dead)
 }
 
-pub(super) fn of_the_living(ledger: &Path) -> Vec<Found> {
+pub(super) fn of_the_living(ledger: &Path) -> Vec<SweptLeftover> {
     let folders = fs::read_dir(ledger).into_iter().flatten().flatten();
     let mut found = Vec::new();
     for folder in folders {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
         if matches!(owner.life(), Life::Alive | Life::Ending) {
             let written = list(&folder.path()).into_iter().filter_map(|(_, written)| written);
-            found.extend(written.map(|written| Found {
+            found.extend(written.map(|written| SweptLeftover {
                 process: owner.process,
                 what: written.owed.to_string(),
                 outcome: Outcome::InUse,

@@ -12,7 +12,7 @@ mod owed;
 mod owner;
 mod watcher;
 
-pub use ledger::{Found, Outcome};
+pub use ledger::{Outcome, SweptLeftover};
 pub(crate) use owed::{mounts, remove_group, unmount_tree};
 pub(crate) use owner::stat_of;
 pub use owner::{Life, Owner};
@@ -21,7 +21,7 @@ pub use watcher::enter_if_guardian;
 use crate::command_group::{CommandGroup, Members};
 use crate::error::TargetError;
 use crate::{guard, runtime};
-use ledger::Entry;
+use ledger::LedgerEntry;
 use owed::Owed;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +32,7 @@ use std::process::{Child, Command, Output};
 /// `dismiss`.
 #[derive(Debug)]
 pub struct Guardian {
-    entry: Option<Entry>,
+    entry: Option<LedgerEntry>,
 }
 
 impl Guardian {
@@ -106,7 +106,7 @@ impl Guardian {
 
     fn of(owed: Owed) -> Result<Self, TargetError> {
         watcher::start_once();
-        Ok(Self { entry: Some(Entry::write(owed)?) })
+        Ok(Self { entry: Some(LedgerEntry::write(owed)?) })
     }
 
     /// Marks the clean-up as done.
@@ -154,7 +154,7 @@ impl Drop for Guardian {
 
 /// Cleans up after ended processes of this user and reports the leftovers. Runs before a target is mounted or claimed.
 /// Never touches resources of running processes.
-pub fn sweep() -> Vec<Found> {
+pub fn sweep() -> Vec<SweptLeftover> {
     ledger::folder().map(|folder| ledger::sweep(&folder)).unwrap_or_default()
 }
 
@@ -165,12 +165,12 @@ pub(crate) fn is_left_mount(point: &Path) -> bool {
 
 /// [`sweep()`], and a list of everything else that looks like ours: resources of running processes and those without an
 /// owner. A failed clean-up is in the list, not an error.
-pub fn sweep_and_list() -> Result<Vec<Found>, TargetError> {
+pub fn sweep_and_list() -> Result<Vec<SweptLeftover>, TargetError> {
     let ledger = ledger::folder()?;
     let mut found = ledger::sweep(&ledger);
     let living = ledger::of_the_living(&ledger);
     let known = |path: &Path| living.iter().any(|one| one.path().is_some_and(|known| path.starts_with(known)));
-    let unclaimed = |what: String| Found { process: 0, what, outcome: Outcome::Unclaimed };
+    let unclaimed = |what: String| SweptLeftover { process: 0, what, outcome: Outcome::Unclaimed };
     let own = runtime::folder()?;
     for line in guard::mounts()?.iter().filter(|line| line.mount_point.starts_with(&own) && !known(&line.mount_point)) {
         found.push(unclaimed(format!("mount {}", line.mount_point.display())));
@@ -190,7 +190,7 @@ pub fn left_by_other_boots() -> Vec<PathBuf> {
 }
 
 /// A scratch directory without an entry, for example after a boot that cleared /run.
-fn without_entry(path: &Path) -> Found {
+fn without_entry(path: &Path) -> SweptLeftover {
     let owner = path.file_name().and_then(|name| Owner::of_name(&name.to_string_lossy()));
     let owed = Owed::Tree { path: path.into() };
     let outcome = match owner.as_ref().map(Owner::life) {
@@ -202,7 +202,7 @@ fn without_entry(path: &Path) -> Found {
         },
         _ => Outcome::Unclaimed,
     };
-    Found { process: owner.map_or(0, |owner| owner.process), what: owed.to_string(), outcome }
+    SweptLeftover { process: owner.map_or(0, |owner| owner.process), what: owed.to_string(), outcome }
 }
 
 /// Scratch directories of this user at their usual paths.

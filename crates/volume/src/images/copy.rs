@@ -47,8 +47,8 @@ pub struct CopyReport {
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
     copy_by(from, to, erase, |source, size| {
         Ok(match extent {
-            Extent::Used => Course { ranges: sparse::data_ranges(source.file, size, from)?, way: Way::AsTheyLie },
-            Extent::Full => Course { ranges: vec![Range { start: 0, end: size }], way: Way::EveryBlock },
+            Extent::Used => CopyPlan { ranges: sparse::data_ranges(source.file, size, from)?, way: Way::AsTheyLie },
+            Extent::Full => CopyPlan { ranges: vec![Range { start: 0, end: size }], way: Way::EveryBlock },
         })
     })
 }
@@ -65,11 +65,11 @@ pub fn copy_in_order(
     copy_by(from, to, erase, |source, size| {
         let ranges = sparse::data_ranges(source.file, size, from)?;
         let pieces = order(&ranges, size)?;
-        Ok(Course { ranges, way: Way::Pieces(pieces) })
+        Ok(CopyPlan { ranges, way: Way::Pieces(pieces) })
     })
 }
 
-struct Course {
+struct CopyPlan {
     /// Data ranges; everything else reads as zero.
     ranges: Vec<Range>,
     way: Way,
@@ -81,7 +81,7 @@ enum Way {
     Pieces(Vec<Range>),
 }
 
-impl Course {
+impl CopyPlan {
     fn unwritten(&self, size: u64) -> Vec<Range> {
         match &self.way {
             Way::Pieces(pieces) => sparse::gaps(&sparse::merge(pieces.clone()), size),
@@ -102,7 +102,7 @@ fn copy_by(
     from: &Path,
     to: &Path,
     erase: Option<&str>,
-    course: impl FnOnce(Named, u64) -> Result<Course, TargetError>,
+    course: impl FnOnce(Named, u64) -> Result<CopyPlan, TargetError>,
 ) -> Result<CopyReport, TargetError> {
     let (source, size) = guard::open_image(from, true).or_else(|_| guard::open_image(from, false))?;
     lock::lock(&source, from)?;
@@ -203,7 +203,7 @@ fn check_size(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
     Err(TargetError::Usage(format!("{} has {there} bytes, the image needs {needed}", to.display())))
 }
 
-fn fill(from: Named, to: Named, course: &Course) -> Result<(), TargetError> {
+fn fill(from: Named, to: Named, course: &CopyPlan) -> Result<(), TargetError> {
     match &course.way {
         Way::AsTheyLie => course.ranges.iter().try_for_each(|range| sparse::copy_range(from, to, *range)),
         // The kernel's copy would keep holes, but every block must be written.

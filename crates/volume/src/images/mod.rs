@@ -7,4 +7,4 @@ pub mod store;
 
 pub use copy::{CopyReport, Extent, copy, copy_in_order};
 pub use pack::{PackManifest, PackReport, content_hash, pack, unpack};
-pub use store::{Entry, ImageStore, cache_folder};
+pub use store::{ImageStore, StoredImage, cache_folder};

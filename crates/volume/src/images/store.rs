@@ -28,7 +28,7 @@ pub fn cache_folder() -> PathBuf {
 
 /// One image in the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct StoredImage {
     /// Its key, see [`ImageStore::key`].
     pub key: String,
     /// Description for the user.
@@ -78,14 +78,14 @@ impl ImageStore {
 
     /// Copies an image into the store under `key`, after removing others if necessary. [`TargetError::Missing`] for an
     /// image larger than the limit.
-    pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<Entry, TargetError> {
+    pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<StoredImage, TargetError> {
         let _lock = self.lock()?;
         let file = File::open(image).map_err(TargetError::io("open the image", image))?;
         let found = file.metadata().map_err(TargetError::io("look at", image))?;
         let used_bytes = found.blocks() * 512;
         self.make_space(used_bytes, key)?;
         let (size_bytes, last_used) = (found.len(), now());
-        let entry = Entry { key: key.into(), description: description.into(), size_bytes, used_bytes, last_used };
+        let entry = StoredImage { key: key.into(), description: description.into(), size_bytes, used_bytes, last_used };
         copy_quietly(Named { file: &file, path: image }, &self.image(key)?, found.len())?;
         self.write(&entry)?;
         Ok(entry)
@@ -122,17 +122,17 @@ impl ImageStore {
     }
 
     /// All images, the last used first. Skips unreadable descriptions.
-    pub fn list(&self) -> Result<Vec<Entry>, TargetError> {
+    pub fn list(&self) -> Result<Vec<StoredImage>, TargetError> {
         let entries = fs::read_dir(&self.folder).map_err(TargetError::io("list", &self.folder))?;
         let keys =
             entries.flatten().filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string()));
-        let mut found: Vec<Entry> = keys.filter_map(|key| self.read(&key)).collect();
+        let mut found: Vec<StoredImage> = keys.filter_map(|key| self.read(&key)).collect();
         found.sort_by_key(|entry| (std::cmp::Reverse(entry.last_used), entry.key.clone()));
         Ok(found)
     }
 
     /// Removes an image by its key or a unique prefix. [`TargetError::Usage`] if no key, or several keys, match.
-    pub fn remove(&self, key: &str) -> Result<Entry, TargetError> {
+    pub fn remove(&self, key: &str) -> Result<StoredImage, TargetError> {
         let _lock = self.lock()?;
         let mut matching = self.list()?.into_iter().filter(|entry| entry.key.starts_with(key));
         match (matching.next(), matching.next()) {
@@ -154,7 +154,7 @@ impl ImageStore {
                 format!("raise {CAP_VARIABLE}"),
             ));
         }
-        let mut entries: Vec<Entry> = self.list()?.into_iter().filter(|entry| entry.key != key).collect();
+        let mut entries: Vec<StoredImage> = self.list()?.into_iter().filter(|entry| entry.key != key).collect();
         let mut used = entries.iter().map(|entry| entry.used_bytes).fold(0, u64::saturating_add);
         while used.saturating_add(needed) > self.cap.0 {
             let Some(oldest) = entries.pop() else { break };
@@ -200,13 +200,13 @@ impl ImageStore {
         self.folder.join(format!("{key}.json"))
     }
 
-    fn read(&self, key: &str) -> Option<Entry> {
+    fn read(&self, key: &str) -> Option<StoredImage> {
         let text = senesce_core::input::regular(&self.description(key)).ok()?;
         // A key that differs from its file name is not this image, and may lead out of the store.
-        serde_json::from_slice(&text).ok().filter(|entry: &Entry| entry.key == key)
+        serde_json::from_slice(&text).ok().filter(|entry: &StoredImage| entry.key == key)
     }
 
-    fn write(&self, entry: &Entry) -> Result<(), TargetError> {
+    fn write(&self, entry: &StoredImage) -> Result<(), TargetError> {
         let text = serde_json::to_vec_pretty(entry).unwrap_or_default();
         crate::image_file::replace(&self.description(&entry.key), |to| {
             use std::os::unix::fs::FileExt;
@@ -215,7 +215,7 @@ impl ImageStore {
     }
 }
 
-fn is_whole(path: &Path, entry: &Entry) -> bool {
+fn is_whole(path: &Path, entry: &StoredImage) -> bool {
     path.metadata().is_ok_and(|found| found.len() == entry.size_bytes)
 }
 
@@ -290,7 +290,7 @@ mod tests {
         fs::write(&precious, "{}").unwrap();
         let store = ImageStore::open(&directory.path().join("store"), Bytes::mib(2)).unwrap();
         let key = "../precious".to_string();
-        let huge = Entry { key, description: String::new(), size_bytes: 1, used_bytes: u64::MAX, last_used: 0 };
+        let huge = StoredImage { key, description: String::new(), size_bytes: 1, used_bytes: u64::MAX, last_used: 0 };
         for name in ["planted.json", "another.json"] {
             fs::write(store.folder().join(name), serde_json::to_vec(&huge).unwrap()).unwrap();
         }

@@ -53,7 +53,7 @@ fn text_of(bytes: io::Result<Vec<u8>>, path: &Path) -> Result<String, TargetErro
 type Numbered = Vec<(usize, Event)>;
 
 #[derive(Default)]
-struct Found {
+struct PrintedEvents {
     events: Numbered,
     /// Events missing from blkparse's sequence, of all devices.
     skipped: u64,
@@ -63,15 +63,15 @@ struct Found {
     number: String,
 }
 
-impl Found {
+impl PrintedEvents {
     /// The trace, and the number of completions without an issue.
     fn assemble(self) -> (BlockTrace, u64) {
         assemble(self.events.into_iter().map(|(_, event)| event).collect(), &self.number)
     }
 }
 
-fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, TargetError> {
-    let mut devices: BTreeMap<(u32, u32), Found> = BTreeMap::new();
+fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<PrintedEvents, TargetError> {
+    let mut devices: BTreeMap<(u32, u32), PrintedEvents> = BTreeMap::new();
     let (mut skipped, mut in_summary) = (0, false);
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -103,7 +103,7 @@ fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, Ta
     let numbers: Vec<(u32, u32)> = devices.keys().copied().collect();
     let chosen = choose(&numbers, device, path)?;
     let found = devices.remove(&chosen).unwrap_or_default();
-    Ok(Found { skipped, number: format!("{},{}", chosen.0, chosen.1), ..found })
+    Ok(PrintedEvents { skipped, number: format!("{},{}", chosen.0, chosen.1), ..found })
 }
 
 /// A completion ends with its error in brackets, 0 for none (blkparse_fmt.c, `process_default`).

@@ -38,7 +38,7 @@ const MINOR_BITS: u32 = 20;
 /// `device` (major, minor) chooses one of several. [`TargetError::Damaged`] for other formats, cut-off files and the
 /// other byte order; [`TargetError::Usage`] for several devices without a choice.
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    let mut devices: BTreeMap<u32, Found> = BTreeMap::new();
+    let mut devices: BTreeMap<u32, DeviceEvents> = BTreeMap::new();
     for file in files(path)? {
         let bytes = input::regular(&file).map_err(TargetError::io("read", &file))?;
         parse(&bytes, &file, &mut devices)?;
@@ -52,7 +52,7 @@ pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Tar
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct DeviceEvents {
     events: Vec<Event>,
     /// Requests that ended with an error.
     failed: u64,
@@ -141,7 +141,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TargetError> {
 }
 
 /// Adds all issues, requeues and completions of one file to those of their devices.
-pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found>) -> Result<(), TargetError> {
+pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, DeviceEvents>) -> Result<(), TargetError> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let record: &[u8; HEAD] = rest.first_chunk().ok_or_else(|| cut(path, bytes.len() - rest.len()))?;

@@ -70,11 +70,11 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
         };
         rest = behind;
         match entry {
-            Entry::End => break,
-            Entry::Gap { delta_ns } => now_ns = now_ns.wrapping_add(delta_ns),
+            RingEntry::End => break,
+            RingEntry::Gap { delta_ns } => now_ns = now_ns.wrapping_add(delta_ns),
             // An absolute stamp has 59 bits; the highest five are those of the time before it.
-            Entry::Stamp { lower_ns } => now_ns = now_ns & !((1 << 59) - 1) | lower_ns,
-            Entry::Event { delta_ns, data } => {
+            RingEntry::Stamp { lower_ns } => now_ns = now_ns & !((1 << 59) - 1) | lower_ns,
+            RingEntry::Event { delta_ns, data } => {
                 now_ns = now_ns.wrapping_add(delta_ns);
                 count.entries += 1;
                 match parse_event(data, now_ns, formats) {
@@ -107,7 +107,7 @@ pub(crate) fn judge_page(bytes: &[u8]) {
     assert!(events.len() as u64 + count.undecoded >= count.entries, "an entry is neither understood nor counted");
 }
 
-enum Entry<'a> {
+enum RingEntry<'a> {
     /// The rest of the page is empty.
     End,
     /// Time passes: an extension, or a discarded event.
@@ -125,24 +125,24 @@ enum Entry<'a> {
 }
 
 /// The next entry and the bytes after it; `None` if it does not end inside the page.
-fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+fn next_entry(bytes: &[u8]) -> Option<(RingEntry<'_>, &[u8])> {
     let head = number(bytes, 0, 4)? as u32;
     let (kind, delta_ns) = (head & 31, u64::from(head >> 5));
     let bytes = &bytes[4..];
     let word = || number(bytes, 0, 4);
     match kind {
-        TIME_EXTEND => Some((Entry::Gap { delta_ns: word()? << 27 | delta_ns }, &bytes[4..])),
-        TIME_STAMP => Some((Entry::Stamp { lower_ns: word()? << 27 | delta_ns }, &bytes[4..])),
-        PADDING if delta_ns == 0 => Some((Entry::End, bytes)),
-        PADDING => Some((Entry::Gap { delta_ns }, bytes.get(word()?.max(4) as usize..)?)),
+        TIME_EXTEND => Some((RingEntry::Gap { delta_ns: word()? << 27 | delta_ns }, &bytes[4..])),
+        TIME_STAMP => Some((RingEntry::Stamp { lower_ns: word()? << 27 | delta_ns }, &bytes[4..])),
+        PADDING if delta_ns == 0 => Some((RingEntry::End, bytes)),
+        PADDING => Some((RingEntry::Gap { delta_ns }, bytes.get(word()?.max(4) as usize..)?)),
         // The length word counts itself.
         0 => {
             let (whole, behind) = bytes.split_at_checked(word()? as usize)?;
-            Some((Entry::Event { delta_ns, data: whole.get(4..)? }, behind))
+            Some((RingEntry::Event { delta_ns, data: whole.get(4..)? }, behind))
         }
         words => {
             let (data, behind) = bytes.split_at_checked(words as usize * 4)?;
-            Some((Entry::Event { delta_ns, data }, behind))
+            Some((RingEntry::Event { delta_ns, data }, behind))
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Starts the threads of a run, watches them, and ends the run.
 
 use super::account::{Account, Waiting};
-use super::backend::Backend;
-use super::course::Course;
+use super::course::IntervalSeries;
+use super::file_calls::FileCalls;
 use super::measure::Sample;
 use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
 use super::synchronize::Waits;
@@ -61,7 +61,7 @@ pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec
 }
 
 /// Runs the workload and returns its result with the histograms at the end. Errors are only those that prevent a start.
-pub fn conduct<B: Backend>(
+pub fn conduct<B: FileCalls>(
     shared: Arc<Shared<B>>,
     semaphores: Vec<Vec<usize>>,
     measure: &Measure,
@@ -88,7 +88,7 @@ pub fn conduct<B: Backend>(
     Ok(finish(&shared, outcome))
 }
 
-fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
+fn records<B: FileCalls>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
     let programs = shared.programs.list.iter().enumerate();
     programs
         .flat_map(|(index, program)| (1..=program.instances).map(move |instance| (index, program.flowops, instance)))
@@ -108,7 +108,7 @@ fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
         .collect()
 }
 
-fn start<B: Backend>(
+fn start<B: FileCalls>(
     shared: Arc<Shared<B>>,
     record: Arc<ThreadRecord>,
     number: usize,
@@ -154,7 +154,7 @@ struct Measured {
     messages: Vec<String>,
 }
 
-struct Run<'a, B: Backend> {
+struct Run<'a, B: FileCalls> {
     shared: &'a Arc<Shared<B>>,
     records: &'a [Arc<ThreadRecord>],
     measure: &'a Measure,
@@ -164,12 +164,12 @@ struct Run<'a, B: Backend> {
     messages: Vec<String>,
 }
 
-impl<B: Backend> Run<'_, B> {
+impl<B: FileCalls> Run<'_, B> {
     fn measure(&mut self, interrupt: &Interrupt) -> Measured {
         let shared = self.shared.clone();
         let mut heartbeat = Heartbeat::begin();
         let begin_tick = self.open_window();
-        let mut course = Course::new(&shared.programs.flowops, Sample::take(&shared, self.records));
+        let mut course = IntervalSeries::new(&shared.programs.flowops, Sample::take(&shared, self.records));
         let mut cpu = process_cpu_seconds();
         shared.waits.open_gate();
         let begin = Instant::now() + self.measure.warm_up;
@@ -304,7 +304,13 @@ impl<B: Backend> Run<'_, B> {
         self.progress.position(done, &note);
     }
 
-    fn conclude(&mut self, course: Course<'_>, cpu: (f64, f64), interrupted: bool, left: Option<String>) -> Measured {
+    fn conclude(
+        &mut self,
+        course: IntervalSeries<'_>,
+        cpu: (f64, f64),
+        interrupted: bool,
+        left: Option<String>,
+    ) -> Measured {
         let (mut counted, mut seconds) = course.whole();
         let mut problem = left;
         if let Length::Steady(most) = self.measure.length {
@@ -362,7 +368,7 @@ impl<B: Backend> Run<'_, B> {
 }
 
 /// What a thread is doing, in words; `None` when it waits as the workload wants, or does nothing.
-fn describe<B: Backend>(shared: &Shared<B>, record: &ThreadRecord) -> Option<String> {
+fn describe<B: FileCalls>(shared: &Shared<B>, record: &ThreadRecord) -> Option<String> {
     let activity = record.activity.load(Ordering::Relaxed);
     let call = *SystemCall::ALL.get((activity >> 40 & 0xff) as usize)?;
     if activity == 0 || matches!(call, SystemCall::Wait | SystemCall::None) {
@@ -384,7 +390,7 @@ fn describe<B: Backend>(shared: &Shared<B>, record: &ThreadRecord) -> Option<Str
     ))
 }
 
-fn finish<B: Backend>(shared: &Shared<B>, measured: Measured) -> (Repetition, Sample) {
+fn finish<B: FileCalls>(shared: &Shared<B>, measured: Measured) -> (Repetition, Sample) {
     let mut result = measured.counted.repetition(&shared.programs.flowops, measured.seconds);
     (result.user_cpu_seconds, result.system_cpu_seconds) = measured.cpu;
     result.over_time = measured.intervals;

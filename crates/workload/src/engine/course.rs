@@ -6,7 +6,7 @@ use crate::result::Interval;
 use std::collections::VecDeque;
 
 /// Samples and intervals so far.
-pub struct Course<'a> {
+pub struct IntervalSeries<'a> {
     names: &'a [(String, FlowopKind)],
     begin: Sample,
     /// The last samples with their times in seconds, the oldest first: enough for the beginning of a steady state.
@@ -14,7 +14,7 @@ pub struct Course<'a> {
     pub intervals: Vec<Interval>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> IntervalSeries<'a> {
     pub fn new(names: &'a [(String, FlowopKind)], begin: Sample) -> Self {
         Self { names, recent: VecDeque::from([(0.0, begin.clone())]), begin, intervals: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Flowops that move data: reads, writes, appends, asynchronous writes.
 
-use super::backend::Backend;
+use super::file_calls::FileCalls;
 use super::program::Flowop;
 use super::shared::SystemCall;
 use super::worker::{FileId, Outcome, Stop, Worker};
@@ -16,7 +16,7 @@ struct Access {
     workingset: u64,
 }
 
-impl<'a, B: Backend> Worker<'a, B> {
+impl<'a, B: FileCalls> Worker<'a, B> {
     /// The descriptor slot: as given, or the next of the rotation (`opennext`), which counts down from the last slot
     /// through as many as the file set has files.
     pub(super) fn slot(&mut self, flowop: &Flowop) -> Result<usize, Stop> {

@@ -1,6 +1,6 @@
 //! Flowops on names and descriptors: open, create, close, delete, stat, fsync, directories.
 
-use super::backend::Backend;
+use super::file_calls::FileCalls;
 use super::program::Flowop;
 use super::shared::{ActiveFileset, SystemCall};
 use super::worker::{FileId, Outcome, Slot, Stop, Worker};
@@ -25,7 +25,7 @@ fn exhausted(stop: Stop) -> Stop {
     }
 }
 
-impl<'a, B: Backend> Worker<'a, B> {
+impl<'a, B: FileCalls> Worker<'a, B> {
     fn fileset(&self, flowop: &Flowop) -> Result<(u32, &'a ActiveFileset), Stop> {
         match flowop.spec.fileset {
             Some(index) => Ok((index as u32, &self.shared.filesets[index])),

@@ -1,6 +1,6 @@
 //! From counters and histograms to results.
 
-use super::backend::Backend;
+use super::file_calls::FileCalls;
 use super::latency::Snapshot;
 use super::shared::{Shared, ThreadRecord};
 use crate::model::{Direction, FlowopKind};
@@ -17,7 +17,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    pub fn take<B: Backend>(shared: &Shared<B>, records: &[Arc<ThreadRecord>]) -> Self {
+    pub fn take<B: FileCalls>(shared: &Shared<B>, records: &[Arc<ThreadRecord>]) -> Self {
         let mut counters = vec![[0u64; 3]; shared.programs.flowops.len()];
         for record in records {
             for flowop in shared.programs.list[record.program].flowops() {

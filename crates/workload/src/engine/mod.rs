@@ -2,11 +2,11 @@
 
 pub mod account;
 pub mod aio;
-pub mod backend;
 pub mod clock;
 pub mod conduct;
 pub mod course;
 mod data_flowops;
+pub mod file_calls;
 mod file_flowops;
 pub mod latency;
 pub mod measure;

@@ -1,6 +1,6 @@
 //! The dispatch, and the flowops that do no I/O: waiting, limits, ends, messages.
 
-use super::backend::Backend;
+use super::file_calls::FileCalls;
 use super::program::{Flowop, Target};
 use super::shared::SystemCall;
 use super::worker::{FileId, Outcome, Stop, Worker};
@@ -17,7 +17,7 @@ enum Limited {
     Bytes,
 }
 
-impl<'a, B: Backend> Worker<'a, B> {
+impl<'a, B: FileCalls> Worker<'a, B> {
     #[inline]
     pub(super) fn execute(&mut self, flowop: &'a Flowop) -> Outcome {
         use FlowopKind as K;

@@ -1,7 +1,7 @@
 //! What all threads of a run share.
 
-use super::backend::Backend;
 use super::clock::Clock;
+use super::file_calls::FileCalls;
 use super::latency::Latencies;
 use super::program::Programs;
 use super::synchronize::{EventGenerator, Waits};
@@ -97,7 +97,7 @@ pub struct ThreadRecord {
     pub ended: AtomicBool,
 }
 
-pub struct Shared<B: Backend> {
+pub struct Shared<B: FileCalls> {
     pub backend: B,
     pub clock: Clock,
     pub programs: Programs,
@@ -127,7 +127,7 @@ pub struct Shared<B: Backend> {
     pub messages: Mutex<Vec<String>>,
 }
 
-impl<B: Backend> Shared<B> {
+impl<B: FileCalls> Shared<B> {
     /// Ends the run for a reason; later reasons do not count.
     pub fn end(&self, ending: Ending) {
         let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);

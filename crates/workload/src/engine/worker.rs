@@ -1,7 +1,7 @@
 //! One thread: executes its program until the run ends.
 
 use super::aio::AioQueue;
-use super::backend::Backend;
+use super::file_calls::FileCalls;
 use super::latency::Recorder;
 use super::memory::Memory;
 use super::program::{Flowop, Operation, Program};
@@ -43,7 +43,7 @@ pub struct Slot<H> {
     pub file: Option<FileId>,
 }
 
-pub struct Worker<'a, B: Backend> {
+pub struct Worker<'a, B: FileCalls> {
     pub shared: &'a Shared<B>,
     pub program: &'a Program,
     pub record: &'a ThreadRecord,
@@ -67,7 +67,7 @@ pub struct Worker<'a, B: Backend> {
     pub tested: (u64, f64, f64),
 }
 
-impl<'a, B: Backend> Worker<'a, B> {
+impl<'a, B: FileCalls> Worker<'a, B> {
     /// A thread before it begins: the `number`-th of the run. `semaphores` has one index per flowop.
     pub fn new(
         shared: &'a Shared<B>,

@@ -344,8 +344,8 @@ mod tests {
     #[test]
     fn who_looks_on_sees_the_whole_file_before_and_every_call() {
         #[derive(Default)]
-        struct Seen(Vec<u64>, u64);
-        impl Watch for Seen {
+        struct RecordedCalls(Vec<u64>, u64);
+        impl Watch for RecordedCalls {
             fn prepared(&mut self, file: &Path) {
                 self.1 = file.metadata().unwrap().len();
             }
@@ -357,7 +357,7 @@ mod tests {
         let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         let (sizes, file_size) = (vec![Bytes(8)], Bytes(4096));
         let options = CallOptions { sizes, file_size, calls: 20, ..CallOptions::new(WriteMode::RandomWrite) };
-        let mut seen = Seen::default();
+        let mut seen = RecordedCalls::default();
         let found = measure_calls_watched(&claimed, &options, &Silent, &Interrupt::new(), &mut seen).unwrap();
         assert_eq!((seen.0.len(), seen.1), (20, 4096));
         let mean_us = seen.0.iter().sum::<u64>() as f64 / 20e3;

@@ -61,7 +61,7 @@ pub(super) fn spread(values: &[f64]) -> (f64, f64) {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct FittedConstant {
     pub key: String,
     pub start: f64,
     pub value: f64,
@@ -71,7 +71,7 @@ pub struct Found {
     pub correlations: BTreeMap<String, f64>,
 }
 
-impl Found {
+impl FittedConstant {
     pub fn is_determined(&self) -> bool {
         self.deviation.is_some_and(|deviation| deviation <= DETERMINED)
     }
@@ -79,7 +79,7 @@ impl Found {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    pub constants: Vec<Found>,
+    pub constants: Vec<FittedConstant>,
     /// Whether the search converged; if not, its last step was still long.
     pub settled: bool,
 }
@@ -165,11 +165,16 @@ fn solution(search: &mut Search<'_>, asked: &[&str], pass: Pass<'_>) -> Option<S
     Some(solution)
 }
 
-fn kept(key: &str, value: f64) -> Found {
-    Found { key: key.into(), start: value, value, deviation: None, correlations: BTreeMap::new() }
+fn kept(key: &str, value: f64) -> FittedConstant {
+    FittedConstant { key: key.into(), start: value, value, deviation: None, correlations: BTreeMap::new() }
 }
 
-fn told(start: &Constants, asked: &[&str], solution: &Solution, silent: &[bool]) -> Result<Vec<Found>, ZonedError> {
+fn told(
+    start: &Constants,
+    asked: &[&str],
+    solution: &Solution,
+    silent: &[bool],
+) -> Result<Vec<FittedConstant>, ZonedError> {
     let mut constants = start.clone();
     let deviation = solution.deviation();
     let mut found = Vec::new();
@@ -183,7 +188,7 @@ fn told(start: &Constants, asked: &[&str], solution: &Solution, silent: &[bool])
             let together = solution.correlation(index, other)?;
             (together.abs() >= LEAST_CORRELATION).then(|| (asked[other].to_string(), together))
         };
-        found.push(Found {
+        found.push(FittedConstant {
             key: (*key).into(),
             start: before,
             value: constants.set(key, solution.x[index].exp())?,

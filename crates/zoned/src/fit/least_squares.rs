@@ -253,11 +253,11 @@ mod tests {
     /// A sum of two exponentials, measured to one part in a thousand.
     struct Sum {
         measured: Vec<(f64, f64)>,
-        seen: Seen,
+        seen: VisibleTerms,
     }
 
     #[derive(Clone, Copy)]
-    enum Seen {
+    enum VisibleTerms {
         Line,
         OnlySum,
         /// The first is hidden below 5.
@@ -268,9 +268,9 @@ mod tests {
         fn of(&self, x: &[f64]) -> Vec<f64> {
             let (a, b) = (x[0].exp(), x[1].exp());
             let at = |place: f64| match self.seen {
-                Seen::Line => a + b * place,
-                Seen::OnlySum => a + b,
-                Seen::Hidden => a.max(5.0) + b * place,
+                VisibleTerms::Line => a + b * place,
+                VisibleTerms::OnlySum => a + b,
+                VisibleTerms::Hidden => a.max(5.0) + b * place,
             };
             self.measured.iter().map(|(place, value)| (at(*place) / value - 1.0) / 0.001).collect()
         }
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn constants_are_found_despite_outliers() {
         let solve_it = |wrong: &[(usize, f64)]| {
-            let mut problem = Sum { measured: lines(wrong), seen: Seen::Line };
+            let mut problem = Sum { measured: lines(wrong), seen: VisibleTerms::Line };
             solve(&mut problem, &[1f64.ln(), 10f64.ln()], STEPS).unwrap()
         };
         let found = solve_it(&[]);
@@ -325,14 +325,14 @@ mod tests {
     #[test]
     fn constants_known_only_by_their_sum_are_uncertain() {
         let measured = (0..6).map(|place| (f64::from(place), 8.0)).collect();
-        let found = solve(&mut Sum { measured, seen: Seen::OnlySum }, &[3f64.ln(), 3f64.ln()], STEPS).unwrap();
+        let found = solve(&mut Sum { measured, seen: VisibleTerms::OnlySum }, &[3f64.ln(), 3f64.ln()], STEPS).unwrap();
         assert!((found.x[0].exp() + found.x[1].exp() - 8.0).abs() < 0.01, "{found:?}");
         assert!(found.deviation().iter().all(|deviation| *deviation > 0.5), "{found:?}");
     }
 
     #[test]
     fn hidden_constant_is_uncertain_near_the_hiding_one() {
-        let mut problem = Sum { measured: lines(&[]), seen: Seen::Hidden };
+        let mut problem = Sum { measured: lines(&[]), seen: VisibleTerms::Hidden };
         let found = solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap();
         assert!(found.deviation()[0] > 0.5 && found.deviation()[1] < 0.003, "{found:?}");
     }
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn correlations_of_outside_quantities_count() {
         let solve_it = || {
-            let mut problem = Sum { measured: lines(&[]), seen: Seen::Line };
+            let mut problem = Sum { measured: lines(&[]), seen: VisibleTerms::Line };
             solve(&mut problem, &[5f64.ln(), 2f64.ln()], STEPS).unwrap()
         };
         let widened = |correlation: f64| {

@@ -5,7 +5,7 @@
 use super::least_squares::inverse;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct Observation<'a> {
     /// Offsets of the constants from the centre.
     pub by: &'a [f64],
     pub value: f64,
@@ -29,7 +29,7 @@ pub struct Line {
 impl Line {
     /// Fits the form; `None` if there are too few runs. A seed's offset is a parameter if more than one run has that
     /// seed.
-    pub fn through(seen: &[Seen<'_>]) -> Option<Self> {
+    pub fn through(seen: &[Observation<'_>]) -> Option<Self> {
         let size = seen.first()?.by.len();
         let seeds = Seeds::of(seen, size);
         let free = seen.len().checked_sub(size + seeds.count()).filter(|free| *free > 0)? as f64;
@@ -79,7 +79,7 @@ struct Seeds {
 
 impl Seeds {
     /// One common mean if every run has a different seed.
-    fn of(seen: &[Seen<'_>], size: usize) -> Self {
+    fn of(seen: &[Observation<'_>], size: usize) -> Self {
         let mut index = std::collections::BTreeMap::new();
         for one in seen {
             let next = index.len();
@@ -108,7 +108,7 @@ impl Seeds {
     }
 
     /// A run minus the mean of its seed.
-    fn without(&self, one: &Seen<'_>) -> (Vec<f64>, f64) {
+    fn without(&self, one: &Observation<'_>) -> (Vec<f64>, f64) {
         let (_, by, value) = &self.means[self.index[&one.seed]];
         (one.by.iter().zip(by).map(|(part, mean)| part - mean).collect(), one.value - value)
     }
@@ -153,8 +153,8 @@ mod tests {
     }
 
     fn line(runs: &[([f64; 2], f64, usize)]) -> Option<Line> {
-        let seen: Vec<Seen<'_>> =
-            runs.iter().map(|(by, value, seed)| Seen { by, value: *value, seed: *seed }).collect();
+        let seen: Vec<Observation<'_>> =
+            runs.iter().map(|(by, value, seed)| Observation { by, value: *value, seed: *seed }).collect();
         Line::through(&seen)
     }
 

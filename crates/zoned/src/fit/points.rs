@@ -1,6 +1,6 @@
 //! Operating points: measured values with their condition. A point that several tables contain counts once.
 
-use super::table::{Row, Table};
+use super::measured_table::{MeasuredTable, Row};
 use crate::error::ZonedError;
 use crate::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
 use crate::sim::HostPath;
@@ -82,7 +82,7 @@ impl Points {
     /// than 8 zones are left out, because their host had too few processors.
     pub fn single(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let pairs = [("lbaf", "lba_format"), ("sched", "scheduler"), ("bs", "block_bytes"), ("qd", "depth_per_zone")];
-        let table = Table::parse(name, text, &["engine", "op", "zones", "iops"])?.with_either(&pairs)?;
+        let table = MeasuredTable::parse(name, text, &["engine", "op", "zones", "iops"])?.with_either(&pairs)?;
         for row in table.rows() {
             self.single_row(&row)?;
         }
@@ -148,7 +148,7 @@ impl Points {
     /// `r_p95_us`.
     pub fn reads_beside_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let needed = ["dev", "rate_mib", "read_qd", "r_lat_mean_us", "r_p95_us"];
-        let table = Table::parse(name, text, &needed)?;
+        let table = MeasuredTable::parse(name, text, &needed)?;
         for row in table.rows() {
             let op = match row.text("dev") {
                 "zns" => Activity::Write,
@@ -186,7 +186,7 @@ impl Points {
     pub fn commands_beside(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let (first, second) = ("jobs_or_depth_of_first", "second_limited_to_percent_of_its_own_rate");
         let needed = ["experiment", first, second, "actor", "block_bytes", "depth", "jobs", "per_second"];
-        let table = Table::parse(name, text, &needed)?;
+        let table = MeasuredTable::parse(name, text, &needed)?;
         let mut points: BTreeMap<String, Vec<Row<'_>>> = BTreeMap::new();
         for row in table.rows() {
             let key = format!("{},first={},second={}%", row.text("experiment"), row.text(first), row.text(second));

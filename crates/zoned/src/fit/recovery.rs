@@ -1,7 +1,7 @@
 //! Tests whether a fit recovers constants: simulates a drive with known constants, measures and fits it from another
 //! start model.
 
-use super::block::{Fitted, Found, Known, Pass, fit, in_parallel, observations};
+use super::block::{Fitted, FittedConstant, Known, Pass, fit, in_parallel, observations};
 use super::constants::Constants;
 use super::design::{Design, Effort, design, start_model};
 use super::probe::Values;
@@ -23,7 +23,7 @@ const REPETITIONS: u32 = 3;
 pub struct Recovered {
     pub block: String,
     pub truth: f64,
-    pub found: Found,
+    pub found: FittedConstant,
     /// Whether the search of its block converged.
     pub settled: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::block::{Known, in_parallel};
 use super::least_squares::{Open, Solution};
-use super::line::{Line, Seen};
+use super::line::{Line, Observation};
 use super::search::{STEP, Search};
 use super::surface::Sample;
 use rand_pcg::rand_core::Rng;
@@ -120,8 +120,9 @@ impl Search<'_> {
 fn told(samples: &[Sample], runs: &[Option<Vec<f64>>], part: usize, touching: &[usize]) -> Vec<f64> {
     let by: Vec<Vec<f64>> = samples.iter().map(|one| touching.iter().map(|key| one.by[*key]).collect()).collect();
     let each = samples.iter().zip(&by).zip(runs);
-    let seen: Vec<Seen<'_>> =
-        each.filter_map(|((one, by), run)| Some(Seen { by, value: run.as_ref()?[part], seed: one.seed })).collect();
+    let seen: Vec<Observation<'_>> = each
+        .filter_map(|((one, by), run)| Some(Observation { by, value: run.as_ref()?[part], seed: one.seed }))
+        .collect();
     let line = Line::through(&seen);
     (0..touching.len()).map(|number| line.as_ref().map_or(0.0, |line| line.cautious(number))).collect()
 }

@@ -48,14 +48,14 @@ impl Datum<'_> {
     }
 }
 
-pub(super) struct Place<'a> {
+pub(super) struct SearchPoint<'a> {
     pub probe: &'a Probe,
     pub values: Vec<Datum<'a>>,
     /// Whether the error is dominated by the seed.
     scatters: bool,
 }
 
-impl Place<'_> {
+impl SearchPoint<'_> {
     pub fn residuals(&self, model: &Model, seed: Seed) -> Result<Vec<f64>, ZonedError> {
         let values = self.probe.model(model, seed)?;
         let residual = |value: &Datum<'_>| {
@@ -70,7 +70,7 @@ impl Place<'_> {
 /// Constants of a block and their measurements.
 pub(super) struct Search<'a> {
     keys: Vec<&'a str>,
-    pub places: Vec<Place<'a>>,
+    pub places: Vec<SearchPoint<'a>>,
     constants: Constants,
     pub start: Vec<f64>,
     pub seed: Seed,
@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
                 Datum { name, measured, observed, runs, known_to: 0.0, deviation: 1.0 }
             };
             let values = seen(probe, observations).into_iter().map(value).collect();
-            Place { probe, values, scatters: false }
+            SearchPoint { probe, values, scatters: false }
         };
         let places = probes.into_iter().map(place).collect();
         let start = keys.iter().map(|key| constants.get(key).map_or(0.0, f64::ln)).collect();

@@ -5,7 +5,7 @@
 
 use super::block::in_parallel;
 use super::least_squares::{STEPS, Solution, common, covariance, excess, nearer, solve, step};
-use super::line::{Line, Seen};
+use super::line::{Line, Observation};
 use super::search::{Datum, Search};
 use crate::sim::model::Model;
 use rand_pcg::rand_core::Rng;
@@ -235,8 +235,10 @@ impl Search<'_> {
         let ways: Vec<Vec<f64>> = samples.iter().map(|sample| both_ways(&sample.by)).collect();
         let of = |part: usize| {
             let each = samples.iter().zip(&ways).zip(runs);
-            let seen: Vec<Seen<'_>> = each
-                .filter_map(|((sample, by), run)| Some(Seen { by, value: run.as_ref()?[part], seed: sample.seed }))
+            let seen: Vec<Observation<'_>> = each
+                .filter_map(|((sample, by), run)| {
+                    Some(Observation { by, value: run.as_ref()?[part], seed: sample.seed })
+                })
                 .collect();
             Surface::through(&seen)
         };
@@ -285,12 +287,13 @@ fn both_ways(by: &[f64]) -> Vec<f64> {
 }
 
 impl Surface {
-    fn through(seen: &[Seen<'_>]) -> Option<Self> {
+    fn through(seen: &[Observation<'_>]) -> Option<Self> {
         let bent = Line::through(seen)?;
         let keys = seen.first()?.by.len() / 2;
         let whole: Vec<Vec<f64>> =
             seen.iter().map(|one| one.by[..keys].iter().zip(&one.by[keys..]).map(|(a, b)| a + b).collect()).collect();
-        let straight: Vec<Seen<'_>> = seen.iter().zip(&whole).map(|(one, by)| Seen { by, ..*one }).collect();
+        let straight: Vec<Observation<'_>> =
+            seen.iter().zip(&whole).map(|(one, by)| Observation { by, ..*one }).collect();
         let straight = Line::through(&straight)?;
         let there: Vec<f64> =
             seen.iter().filter(|one| one.by.iter().all(|part| *part == 0.0)).map(|one| one.value).collect();
@@ -371,8 +374,8 @@ mod tests {
     #[test]
     fn surface_is_more_precise_than_single_differences() {
         let runs = noisy(200);
-        let seen: Vec<Seen<'_>> =
-            runs.iter().enumerate().map(|(seed, (by, value))| Seen { by, value: *value, seed }).collect();
+        let seen: Vec<Observation<'_>> =
+            runs.iter().enumerate().map(|(seed, (by, value))| Observation { by, value: *value, seed }).collect();
         let surface = Surface::through(&seen).unwrap();
         assert!((surface.own - 2f64.sqrt()).abs() < 1e-9, "{}", surface.own);
         assert!(Surface::through(&seen[1..]).is_none(), "a single run does not show the scatter");

@@ -2,13 +2,13 @@
 
 use senesce_core::Seed;
 use senesce_core::interrupt::Interrupt;
-use senesce_zoned::fit::block::{self, Block, Found, Known, Observations, Pass, observations};
+use senesce_zoned::fit::block::{self, Block, FittedConstant, Known, Observations, Pass, observations};
 use senesce_zoned::fit::constants::Constants;
 use senesce_zoned::fit::design::{Design, Effort, design, start_model};
 use senesce_zoned::fit::error::Summary;
+use senesce_zoned::fit::fit_data;
 use senesce_zoned::fit::probe::{Values, Work};
 use senesce_zoned::fit::recovery::{altered, recover};
-use senesce_zoned::fit::tables;
 use senesce_zoned::job::{FaultSpec, Span};
 use senesce_zoned::session::Session;
 use senesce_zoned::sim::model::Model;
@@ -19,7 +19,12 @@ use std::collections::BTreeMap;
 const EFFORT: Effort = Effort { commands: 6000, seconds: 0.5, rounds: 2000 };
 
 /// Fits without uncertain constants of other blocks.
-fn fit(start: &Model, block: &Block, observations: &Observations, seed: Seed) -> Result<Vec<Found>, ZonedError> {
+fn fit(
+    start: &Model,
+    block: &Block,
+    observations: &Observations,
+    seed: Seed,
+) -> Result<Vec<FittedConstant>, ZonedError> {
     fit_beside(start, block, observations, &[], seed)
 }
 
@@ -30,7 +35,7 @@ fn fit_beside(
     observations: &Observations,
     others: &[(&str, f64)],
     seed: Seed,
-) -> Result<Vec<Found>, ZonedError> {
+) -> Result<Vec<FittedConstant>, ZonedError> {
     let mut known = Known::default();
     others.iter().for_each(|(key, deviation)| known.add(key, *deviation, &BTreeMap::new()));
     Ok(block::fit(start, block, observations, Pass::Last(&known), seed)?.constants)
@@ -76,7 +81,7 @@ fn measured(drive: &Model, block: &Block, noise: impl Fn(usize) -> f64) -> Obser
     observations(all.iter().map(|(key, values)| (*key, values)))
 }
 
-fn errors(drive: &Model, found: &[Found]) -> BTreeMap<String, f64> {
+fn errors(drive: &Model, found: &[FittedConstant]) -> BTreeMap<String, f64> {
     let truth = Constants::of(drive).unwrap();
     found.iter().map(|one| (one.key.clone(), one.value / truth.get(&one.key).unwrap() - 1.0)).collect()
 }
@@ -93,7 +98,7 @@ fn comes_back(name: &str) {
     let is_distance = |key: &str| key.ends_with("spread") || key.ends_with("jitter_us");
     let bound = |key: &str| if is_distance(key) { 0.06 } else { 0.02 };
     assert!(errors.iter().all(|(key, error)| error.abs() < bound(key)), "{errors:#?} {found:#?}");
-    assert!(found.iter().all(Found::is_determined), "{found:#?}");
+    assert!(found.iter().all(FittedConstant::is_determined), "{found:#?}");
 }
 
 #[test]
@@ -175,11 +180,11 @@ fn noise_makes_constants_uncertain_and_not_wrong() {
     let noise = |index: usize| 1.0 + 0.02 * ((index * 2_654_435_761) % 1000) as f64 / 500.0 - 0.02;
     let found = fit(&Model::load("zn540").unwrap(), &block, &measured(&drive, &block, noise), Seed(7)).unwrap();
     let errors = errors(&drive, &found);
-    let within = |one: &&Found| errors[&one.key].abs() < 3.0 * one.deviation.unwrap();
+    let within = |one: &&FittedConstant| errors[&one.key].abs() < 3.0 * one.deviation.unwrap();
     let count = found.iter().filter(within).count();
     assert!(count * 10 >= found.len() * 8, "{count} of {}: {errors:#?} {found:#?}", found.len());
     let quiet = fit(&Model::load("zn540").unwrap(), &block, &measured(&drive, &block, |_| 1.0), Seed(7)).unwrap();
-    let sum = |found: &[Found]| found.iter().filter_map(|one| one.deviation).sum::<f64>();
+    let sum = |found: &[FittedConstant]| found.iter().filter_map(|one| one.deviation).sum::<f64>();
     assert!(sum(&found) > 3.0 * sum(&quiet), "{} {}", sum(&found), sum(&quiet));
 }
 
@@ -288,7 +293,7 @@ fn published_tables_give_the_constants_of_their_drive() {
             || line.starts_with("lbaf0,spdk") && line.contains(",read,") && line.split(',').nth(5) == Some("1")
     };
     let text: Vec<&str> = POINTS.lines().filter(wanted).collect();
-    let tables = tables::read(&[("t12".into(), text.join("\n"))]).unwrap();
+    let tables = fit_data::read(&[("t12".into(), text.join("\n"))]).unwrap();
     let [block] = &tables.design.blocks[..] else { panic!("{:?}", tables.design.blocks.len()) };
     let mut block = block.clone();
     block.constants.retain(|key| key.starts_with("host.direct.stream_us"));

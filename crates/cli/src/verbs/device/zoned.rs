@@ -79,7 +79,7 @@ impl Options {
         if self.dry_run {
             return print_plan(&ZonedModel::plan(&spec, seed)?, json);
         }
-        let wanted = Wanted { seed, out, erase: self.erase, file: self.fit, output: *output, json };
+        let wanted = RunSettings { seed, out, erase: self.erase, file: self.fit, output: *output, json };
         wanted.conclude(&spec, session)
     }
 }
@@ -115,12 +115,13 @@ impl Fit {
         self.output.check(Some(&self.model), Format::Text, BEGINNING)?;
         let spec = Spec::of_tables(&self.tables, &self.start)?;
         let (seed, file) = (Seed(self.seed), Some(self.model));
-        Wanted { seed, out: self.out, erase: None, file, output: self.output, json: self.json }.conclude(&spec, session)
+        RunSettings { seed, out: self.out, erase: None, file, output: self.output, json: self.json }
+            .conclude(&spec, session)
     }
 }
 
 /// What is wanted of a run beside its specification.
-struct Wanted {
+struct RunSettings {
     seed: Seed,
     out: Option<PathBuf>,
     erase: Option<String>,
@@ -129,7 +130,7 @@ struct Wanted {
     json: bool,
 }
 
-impl Wanted {
+impl RunSettings {
     /// Does what is not done yet, and writes the model file when all of it is.
     fn conclude(self, spec: &Spec, session: &Session) -> Result<Exit, Failure> {
         let interrupt = session.interrupt()?;

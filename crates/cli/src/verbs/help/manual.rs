@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::output::{Output, output_failed};
-use crate::table::GROUPS;
+use crate::verb_table::GROUPS;
 use clap::Command;
 use clap_mangen::Man as Page;
 use senesce_core::output::{self, Format};

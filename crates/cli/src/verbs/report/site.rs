@@ -6,7 +6,7 @@ use crate::registry::REGISTRY;
 use senesce_core::output::{self, Format};
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_report::site::{self, Listed, PageNames};
-use senesce_runs::history::{self, Entry};
+use senesce_runs::history::{self, ListedRun};
 use std::path::{Path, PathBuf};
 
 /// Writes the pages of all runs, the newest first in the index. A run whose page cannot be made is listed with the reason.
@@ -39,7 +39,7 @@ pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit,
 }
 
 /// Nothing is written when a page would be refused; runs without a page are looked at as if they had one.
-fn check(entries: &[Entry], directory: &Path, output: Output) -> Result<(), Failure> {
+fn check(entries: &[ListedRun], directory: &Path, output: Output) -> Result<(), Failure> {
     let mut names = PageNames::default();
     let mut files: Vec<PathBuf> = entries.iter().map(|entry| directory.join(names.next(&entry.name()))).collect();
     files.push(directory.join("index.html"));
@@ -52,7 +52,7 @@ fn page(run: &Path) -> Result<String, Failure> {
     Ok(site::page(&REGISTRY.analyse(&record)?, &record))
 }
 
-fn line(entry: &Entry, page: String, verdict: String) -> Listed {
+fn line(entry: &ListedRun, page: String, verdict: String) -> Listed {
     let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
     let date = text(&entry.date).replace('T', " ").replace('Z', "");
     let (kind, label, host) = (text(&entry.kind), text(&entry.label), text(&entry.host));

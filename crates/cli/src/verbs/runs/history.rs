@@ -11,7 +11,7 @@ use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_report::csv;
 use senesce_runs::compare::{Options, parse_share};
-use senesce_runs::history::{self, Courses, Entry, Measured};
+use senesce_runs::history::{self, Courses, ListedRun, Measured};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -79,7 +79,7 @@ impl History {
         Ok(ExitCode::Done.into())
     }
 
-    fn entries(&self) -> Result<Vec<Entry>, Failure> {
+    fn entries(&self) -> Result<Vec<ListedRun>, Failure> {
         let standard = [runs_directory()];
         let below = match self.directories.as_slice() {
             [] if !standard[0].is_dir() => &[],
@@ -98,7 +98,7 @@ impl History {
         self.trend || self.baseline.is_some() || writes.iter().any(|file| file.is_some())
     }
 
-    fn print_list(&self, entries: &[Entry]) -> Result<(), Failure> {
+    fn print_list(&self, entries: &[ListedRun]) -> Result<(), Failure> {
         if self.json {
             println!("{:#}", history::list(entries));
         } else if !entries.is_empty() {
@@ -107,7 +107,7 @@ impl History {
         Ok(())
     }
 
-    fn write_values(&self, entries: &[Entry], measured: &[Measured]) -> Result<(), Failure> {
+    fn write_values(&self, entries: &[ListedRun], measured: &[Measured]) -> Result<(), Failure> {
         if self.csv.is_none() && self.jsonl.is_none() {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl History {
         Ok(())
     }
 
-    fn show_courses(&self, entries: &[Entry], measured: &[Measured]) -> Result<(), Failure> {
+    fn show_courses(&self, entries: &[ListedRun], measured: &[Measured]) -> Result<(), Failure> {
         let shows = self.trend || self.baseline.is_some();
         if !shows && self.html.is_none() && self.prometheus.is_none() {
             return Ok(());

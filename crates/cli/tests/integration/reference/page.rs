@@ -2,7 +2,7 @@
 
 use super::attributes::{Serde, documentation};
 use super::defaults;
-use super::types::{Found, Source, Types, arguments, last_name};
+use super::types::{ItemSource, Source, Types, arguments, last_name};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -27,16 +27,16 @@ impl Page {
     }
 
     /// A section for a type and, below it, for those it is made of.
-    pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &Found) {
+    pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource) {
         self.tell(types, title, purpose, root, None);
     }
 
     /// A section for the events of a kind of run, which a record tells by their `kind`.
-    pub fn events(&mut self, types: &Types, title: &str, root: &Found) {
+    pub fn events(&mut self, types: &Types, title: &str, root: &ItemSource) {
         self.tell(types, title, "", root, Some("kind"));
     }
 
-    fn tell(&mut self, types: &Types, title: &str, purpose: &str, root: &Found, tag: Option<&str>) {
+    fn tell(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource, tag: Option<&str>) {
         let _ = write!(self.out, "\n## {title}\n");
         if !purpose.is_empty() {
             let _ = write!(self.out, "\n{purpose}\n");
@@ -59,7 +59,7 @@ impl Page {
     }
 
     /// The table of a type; the types that its rows name.
-    fn body<'a>(&mut self, types: &'a Types, found: &'a Found, tag: Option<&str>) -> Vec<&'a Found> {
+    fn body<'a>(&mut self, types: &'a Types, found: &'a ItemSource, tag: Option<&str>) -> Vec<&'a ItemSource> {
         let mut named = Vec::new();
         let mut container = Container::of(&found.item);
         container.serde.tag = container.serde.tag.or(tag.map(String::from));
@@ -124,7 +124,7 @@ fn rows<'a>(
     source: &Source,
     fields: &Fields,
     container: &Container,
-    named: &mut Vec<&'a Found>,
+    named: &mut Vec<&'a ItemSource>,
 ) -> Vec<Row> {
     let mut out = Vec::new();
     for field in fields {
@@ -147,7 +147,7 @@ fn row<'a>(
     field: &Field,
     serde: &Serde,
     container: &Container,
-    named: &mut Vec<&'a Found>,
+    named: &mut Vec<&'a ItemSource>,
 ) -> Row {
     let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
     let missing = missing(types, source, field, serde, container);
@@ -187,7 +187,7 @@ fn choice<'a>(
     source: &Source,
     variant: &Variant,
     container: &Container,
-    named: &mut Vec<&'a Found>,
+    named: &mut Vec<&'a ItemSource>,
 ) -> Option<Row> {
     let serde = Serde::of(&variant.attrs);
     if serde.is_skipped {
@@ -220,8 +220,8 @@ fn choice<'a>(
 }
 
 /// A type in words; those of the workspace that have a table are added to `named`.
-fn description<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec<&'a Found>) -> String {
-    let inner = |named: &mut Vec<&'a Found>| {
+fn description<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec<&'a ItemSource>) -> String {
+    let inner = |named: &mut Vec<&'a ItemSource>| {
         arguments(of).into_iter().map(|one| description(types, source, one, named)).collect::<Vec<_>>()
     };
     if let Type::Tuple(tuple) = of {
@@ -249,7 +249,7 @@ fn description<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec
     }
 }
 
-fn other<'a>(types: &'a Types, source: &Source, name: &str, named: &mut Vec<&'a Found>) -> String {
+fn other<'a>(types: &'a Types, source: &Source, name: &str, named: &mut Vec<&'a ItemSource>) -> String {
     let Some(found) = types.get(source, name) else { return format!("`{name}`") };
     let serde = Serde::of(attributes(&found.item));
     if let Some(from) = serde.from.as_deref().filter(|_| !types.is_by_hand(found, name)) {
@@ -274,7 +274,7 @@ fn other<'a>(types: &'a Types, source: &Source, name: &str, named: &mut Vec<&'a 
     }
 }
 
-fn link<'a>(name: &str, found: &'a Found, named: &mut Vec<&'a Found>) -> String {
+fn link<'a>(name: &str, found: &'a ItemSource, named: &mut Vec<&'a ItemSource>) -> String {
     named.push(found);
     format!("`{name}`")
 }

@@ -16,7 +16,7 @@ pub struct Source {
     uses: BTreeMap<String, Vec<String>>,
 }
 
-pub struct Found {
+pub struct ItemSource {
     pub source: Rc<Source>,
     pub item: Item,
 }
@@ -32,7 +32,7 @@ pub struct RunTypes {
 /// All types by name; one name may have several.
 #[derive(Default)]
 pub struct Types {
-    by_name: BTreeMap<String, Vec<Found>>,
+    by_name: BTreeMap<String, Vec<ItemSource>>,
     runs: Vec<RunTypes>,
     /// Types whose form in files is written by hand.
     by_hand: BTreeSet<(String, String)>,
@@ -86,7 +86,7 @@ impl Types {
                 }
                 _ => continue,
             };
-            self.by_name.entry(name).or_default().push(Found { source: source.clone(), item });
+            self.by_name.entry(name).or_default().push(ItemSource { source: source.clone(), item });
         }
     }
 
@@ -112,15 +112,15 @@ impl Types {
     }
 
     /// Whether the type's form in files is written by hand, so that its fields say nothing about it.
-    pub fn is_by_hand(&self, found: &Found, name: &str) -> bool {
+    pub fn is_by_hand(&self, found: &ItemSource, name: &str) -> bool {
         self.by_hand.contains(&(found.source.package.clone(), name.to_owned()))
     }
 
     /// The type that `name` means in a file: its own, one it uses, one of its crate, or the only one of all.
-    pub fn get(&self, source: &Source, name: &str) -> Option<&Found> {
+    pub fn get(&self, source: &Source, name: &str) -> Option<&ItemSource> {
         let all = self.by_name.get(name)?;
         let used = source.uses.get(name);
-        let nearness = |one: &Found| {
+        let nearness = |one: &ItemSource| {
             let is_used = used.map_or(0, |path| path.iter().filter(|part| one.source.has_part(part)).count());
             let shared = one.source.path.iter().zip(source.path.iter()).take_while(|(a, b)| a == b).count();
             (one.source.path == source.path, is_used, one.source.package == source.package, shared)
@@ -130,7 +130,7 @@ impl Types {
     }
 
     /// A type of a crate that must be there.
-    pub fn find(&self, package: &str, name: &str) -> &Found {
+    pub fn find(&self, package: &str, name: &str) -> &ItemSource {
         let all = self.by_name.get(name).into_iter().flatten();
         let mut of_package = all.filter(|one| one.source.package == package);
         of_package.next().unwrap_or_else(|| panic!("crate {package} has no type {name}"))

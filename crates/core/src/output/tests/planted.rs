@@ -92,8 +92,8 @@ fn inspected_pipe_is_written_even_if_its_name_is_replaced() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
     fs::write(&precious, "precious").unwrap();
-    let place = Place::of(&pipe).unwrap();
-    let Some(Seen::Stream(seen)) = place.look().unwrap() else { panic!("it is a pipe") };
+    let place = OutputPath::of(&pipe).unwrap();
+    let Some(ExistingOutput::Stream(seen)) = place.look().unwrap() else { panic!("it is a pipe") };
     fs::rename(&pipe, &moved).unwrap();
     symlink(&precious, &pipe).unwrap();
     let mut reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&moved).unwrap();

@@ -105,7 +105,7 @@ impl Growing {
 
 /// A file system while files are created.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Course {
+pub(super) struct FillState {
     pub data: Growing,
     pub metadata: Growing,
     pub devices: Devices,
@@ -118,7 +118,7 @@ pub(super) struct Outcome {
     pub data_chunks: u64,
 }
 
-impl Course {
+impl FillState {
     /// Creates files until none fits.
     pub(super) fn filled(mut self, mut turn: Turn) -> Outcome {
         let (mut files, mut data_chunks) = (0.0, 0);

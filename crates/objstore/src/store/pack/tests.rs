@@ -22,8 +22,9 @@ fn flipped_bits_are_detected() {
         bytes[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&path, &bytes).unwrap();
         let pack = Pack::open(&path, HashAlgorithm::Sha1).unwrap();
-        let intact =
-            |entry: &&Entry| HashAlgorithm::Sha1.name(&pack.read(entry).unwrap()) == entry.id && pack.has_header(entry);
+        let intact = |entry: &&PackEntry| {
+            HashAlgorithm::Sha1.name(&pack.read(entry).unwrap()) == entry.id && pack.has_header(entry)
+        };
         let sound = pack.problem.is_none() && pack.entries.iter().filter(intact).count() == 3;
         assert!(!sound, "bit {bit}");
     }
@@ -42,7 +43,7 @@ fn sparse_pack(path: &Path, length: u32) {
     let start = (MAGIC.len() + RECORD_HEADER) as u64;
     let header = [RECORD.as_slice(), &length.to_le_bytes(), id.padded()].concat();
     file.write_all_at(&[MAGIC.as_slice(), &header].concat(), 0).unwrap();
-    let index = encode_index(&[Entry { id, offset: start, length }]);
+    let index = encode_index(&[PackEntry { id, offset: start, length }]);
     let trailer = [1u64.to_le_bytes().as_slice(), blake3::hash(&index).as_bytes().as_slice(), END].concat();
     file.write_all_at(&[index, trailer].concat(), start + u64::from(length)).unwrap();
 }

@@ -1,6 +1,6 @@
 //! `hyperfine --export-json` (hyperfine 1.5 and later): seconds of each run of each command.
 
-use super::Found;
+use super::ParsedResults;
 use crate::import::printable;
 use crate::import::rules::{self, Compared, Rule};
 use senesce_core::Measurement;
@@ -61,10 +61,10 @@ pub(super) fn rules() -> Vec<&'static str> {
     RULES.iter().map(|rule| rule.name).collect()
 }
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
+pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| format!("it is no result of hyperfine --export-json: {error}"))?;
-    let mut found = Found::default();
+    let mut found = ParsedResults::default();
     // Results of the same command under the same parameters are further repetitions.
     let mut before: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for outcome in &document.results {
@@ -95,7 +95,7 @@ fn check(outcome: &Outcome) -> Result<(), String> {
 }
 
 /// Adds the values of a result whose repetitions count from `first` on.
-fn add(outcome: &Outcome, first: usize, found: &mut Found) {
+fn add(outcome: &Outcome, first: usize, found: &mut ParsedResults) {
     let under = |one: Measurement, repetition: usize| {
         let one = Measurement {
             repetition: (first + repetition) as u32,

@@ -2,7 +2,7 @@
 
 mod evidence;
 
-use super::Found;
+use super::ParsedResults;
 use super::printed::Printed;
 use crate::import::rules;
 use crate::import::{Complaint, printable};
@@ -64,8 +64,8 @@ enum Part {
     Totals,
 }
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let mut found = Found::default();
+pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
+    let mut found = ParsedResults::default();
     let (mut tests, mut totals, mut part, mut fault) = (Vec::<Test>::new(), Vec::new(), Part::Head, None);
     for (index, line) in text.lines().map(str::trim).enumerate() {
         let at = |problem: String| format!("line {}: {problem}", index + 1);
@@ -121,7 +121,7 @@ pub(super) fn read(text: &str) -> Result<Found, String> {
 }
 
 /// `Began : DATE`, `Machine : Linux NAME`, `IOR-4.0.0: MPI Coordinated Test of Parallel I/O`.
-fn head(line: &str, found: &mut Found) {
+fn head(line: &str, found: &mut ParsedResults) {
     if line.starts_with("IOR-") && found.environment.0.is_empty() {
         found.environment.put("ior.version", printable(line.split(':').next().unwrap_or(line)));
     }
@@ -185,7 +185,7 @@ fn total(line: &str) -> Result<Option<Total>, String> {
 }
 
 /// The rows against their options and the table at the end, test by test.
-fn check(tests: &[Test], totals: &[Total], found: &mut Found) -> Result<(), String> {
+fn check(tests: &[Test], totals: &[Total], found: &mut ParsedResults) -> Result<(), String> {
     if totals.is_empty() {
         found.caveats.push("the table at the end is missing: the run was cut off, and its sums are not checked".into());
     }
@@ -219,7 +219,7 @@ fn check(tests: &[Test], totals: &[Total], found: &mut Found) -> Result<(), Stri
     Ok(())
 }
 
-fn add(test: &Test, row: &Row, number: Option<usize>, found: &mut Found) {
+fn add(test: &Test, row: &Row, number: Option<usize>, found: &mut ParsedResults) {
     let values = [
         Measurement::new("bandwidth", "bytes/s", Better::Higher, row.mib_per_second.value * MIB)
             .map(Measurement::primary),

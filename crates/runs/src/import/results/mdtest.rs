@@ -1,6 +1,6 @@
 //! What mdtest prints: tables `SUMMARY rate` and, from version 4 on when asked, `SUMMARY time`, over all iterations.
 
-use super::Found;
+use super::ParsedResults;
 use crate::import::rules::{self, Compared, Rule, mean_range, squares_range};
 use crate::import::{Complaint, printable};
 use senesce_core::Measurement;
@@ -98,8 +98,8 @@ pub(super) fn rules() -> Vec<&'static str> {
     RULES.iter().map(|rule| rule.name).collect()
 }
 
-pub(super) fn read(text: &str) -> Result<Found, String> {
-    let mut found = Found::default();
+pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
+    let mut found = ParsedResults::default();
     let (mut launches, mut part) = (Vec::<Launch>::new(), Part::Head);
     for (index, line) in text.lines().map(str::trim).enumerate() {
         let at = |problem: String| format!("line {}: {problem}", index + 1);
@@ -162,7 +162,7 @@ fn tasks(line: &str) -> String {
     words.windows(2).find(|two| two[1] == "total").map_or_else(String::new, |two| printable(two[0]))
 }
 
-fn head(line: &str, found: &mut Found) {
+fn head(line: &str, found: &mut ParsedResults) {
     found.environment.put("mdtest.version", printable(line.split_whitespace().next().unwrap_or_default()));
 }
 
@@ -189,7 +189,7 @@ fn row(line: &str) -> Result<Option<(String, Statistics)>, String> {
     Ok(Some((name, values)))
 }
 
-fn add(launch: &Launch, number: Option<usize>, found: &mut Found) {
+fn add(launch: &Launch, number: Option<usize>, found: &mut ParsedResults) {
     // What did not run has a rate of zero.
     for (operation, [most, least, mean, _]) in launch.rates.iter().filter(|(_, values)| values[2] > 0.0) {
         let mut put = |metric: &str, value: f64, primary: bool| {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 #[derive(Debug, Default)]
-struct Found {
+struct ParsedResults {
     measurements: Vec<Measurement>,
     environment: Environment,
     caveats: Vec<String>,
@@ -24,7 +24,7 @@ struct Found {
 pub struct Format {
     name: &'static str,
     about: &'static str,
-    read: fn(&str) -> Result<Found, String>,
+    read: fn(&str) -> Result<ParsedResults, String>,
 }
 
 pub const HYPERFINE: Format =
@@ -57,8 +57,15 @@ impl Importer for Format {
 }
 
 /// Writes what a file says.
-fn record(found: Found, source: &Path, text: &str, format: &str, map: Vec<String>, out: &Path) -> Result<(), Failure> {
-    let Found { measurements, mut environment, caveats } = found;
+fn record(
+    found: ParsedResults,
+    source: &Path,
+    text: &str,
+    format: &str,
+    map: Vec<String>,
+    out: &Path,
+) -> Result<(), Failure> {
+    let ParsedResults { measurements, mut environment, caveats } = found;
     let nothing_counts = measurements.is_empty();
     if nothing_counts && caveats.is_empty() {
         return Err(Failure::usage(format!("{}: it holds no valid result of {format}", source.display())));

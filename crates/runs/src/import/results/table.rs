@@ -4,7 +4,7 @@ mod json;
 mod map;
 mod text;
 
-use super::{Found, record};
+use super::{ParsedResults, record};
 use crate::import::{Importer, Options, printable, read_text};
 use map::Map;
 use senesce_core::analysis::Better;
@@ -98,8 +98,8 @@ pub fn check(map: &str, text: &str) {
     }
 }
 
-fn read(maps: &[Map], text: &str, extension: &str) -> Result<Found, String> {
-    let mut found = Found::default();
+fn read(maps: &[Map], text: &str, extension: &str) -> Result<ParsedResults, String> {
+    let mut found = ParsedResults::default();
     let mut repetitions = BTreeMap::<(String, String, String), u32>::new();
     for map in maps {
         let is_json = text.trim_start().starts_with(['{', '[']);
@@ -124,7 +124,7 @@ fn read(maps: &[Map], text: &str, extension: &str) -> Result<Found, String> {
     Ok(found)
 }
 
-fn left_out(rows: &Rows, found: &mut Found) {
+fn left_out(rows: &Rows, found: &mut ParsedResults) {
     if rows.left_out.is_empty() {
         return;
     }
@@ -133,7 +133,7 @@ fn left_out(rows: &Rows, found: &mut Found) {
     found.caveats.push(format!("{count} lines are not rows of the table: {}{more}", shown.join(", ")));
 }
 
-fn undirected(found: &mut Found) {
+fn undirected(found: &mut ParsedResults) {
     let units: std::collections::BTreeSet<&str> =
         found.measurements.iter().filter(|one| one.better == Better::Neither).map(|one| one.unit.as_str()).collect();
     if !units.is_empty() {

@@ -14,7 +14,7 @@ fn hyperfine(mean: f64, codes: [i32; 3]) -> String {
     json!({"results": [one]}).to_string()
 }
 
-fn values(found: &Found, metric: &str) -> Vec<(String, f64)> {
+fn values(found: &ParsedResults, metric: &str) -> Vec<(String, f64)> {
     let of = found.measurements.iter().filter(|one| one.metric == metric);
     of.map(|one| (one.condition_text(), one.value.get())).collect()
 }

@@ -23,12 +23,12 @@ fn sweep_undoes_ended_processes_in_reverse_and_spares_running_ones() {
     let (directory, dead, living) = ledger();
     let path = |name: &str| directory.path().join(name);
     // A value in a tree is restored before the tree goes.
-    Entry::write_in(&dead, 0, tree(&path("tree"))).unwrap();
+    LedgerEntry::write_in(&dead, 0, tree(&path("tree"))).unwrap();
     let file = path("tree/value");
     fs::write(&file, "ours").unwrap();
     let value = Owed::Value { path: file, value: "before".into(), ours: Some("ours".into()) };
-    Entry::write_in(&dead, 1, value).unwrap();
-    Entry::write_in(&living, 0, tree(&path("live"))).unwrap();
+    LedgerEntry::write_in(&dead, 1, value).unwrap();
+    LedgerEntry::write_in(&living, 0, tree(&path("live"))).unwrap();
     let found = sweep(&path("owners"));
     let outcomes: Vec<_> = found.iter().map(|one| &one.outcome).collect();
     assert_eq!(outcomes, [&Outcome::Undone, &Outcome::Undone], "{found:?}");
@@ -46,11 +46,11 @@ fn first_sweep_cleans_up_after_just_killed_process() {
         fs::create_dir(directory.path().join("owners")).unwrap();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let folder = directory.path().join("owners").join(Owner::of(child.id()).to_string());
-        Entry::write_in(&folder, 0, tree(&directory.path().join("tree"))).unwrap();
+        LedgerEntry::write_in(&folder, 0, tree(&directory.path().join("tree"))).unwrap();
         child.kill().unwrap();
         let found = sweep(&directory.path().join("owners"));
         child.wait().unwrap();
-        assert!(matches!(found[..], [Found { outcome: Outcome::Undone, .. }]), "round {round}: {found:?}");
+        assert!(matches!(found[..], [SweptLeftover { outcome: Outcome::Undone, .. }]), "round {round}: {found:?}");
     }
 }
 
@@ -61,9 +61,9 @@ fn torn_entry_is_dropped_and_failed_clean_up_stays_recorded() {
     fs::write(dead.join("00000000"), "{\"kind\":\"tr").unwrap();
     let busy = directory.path().join("busy");
     fs::create_dir_all(busy.join("file")).unwrap();
-    Entry::write_in(&dead, 1, Owed::Directory { path: busy.clone() }).unwrap();
+    LedgerEntry::write_in(&dead, 1, Owed::Directory { path: busy.clone() }).unwrap();
     let found = sweep(&directory.path().join("owners"));
-    assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
+    assert!(matches!(found[..], [SweptLeftover { outcome: Outcome::Failed(_), .. }]), "{found:?}");
     assert_eq!(fs::read_dir(&dead).unwrap().count(), 1);
     fs::remove_dir(busy.join("file")).unwrap();
     assert_eq!(sweep(&directory.path().join("owners"))[0].outcome, Outcome::Undone);
@@ -77,10 +77,10 @@ fn newer_entry_stays_and_unwritable_path_is_an_error() {
     fs::create_dir(&dead).unwrap();
     fs::write(dead.join("00000000"), r#"{"kind":"of-tomorrow","path":"/x"}"#).unwrap();
     let found = sweep(&directory.path().join("owners"));
-    assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
+    assert!(matches!(found[..], [SweptLeftover { outcome: Outcome::Failed(_), .. }]), "{found:?}");
     assert!(dead.join("00000000").exists());
     let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff".to_vec()));
-    assert!(Entry::write_in(&dead, 1, Owed::Tree { path: odd }).is_err());
+    assert!(LedgerEntry::write_in(&dead, 1, Owed::Tree { path: odd }).is_err());
     assert!(!dead.join("00000001").exists());
 }
 
@@ -91,8 +91,8 @@ fn of_another_boot(parent: &Path, is_older: bool) -> (tempfile::TempDir, PathBuf
     let before = path("owners").join(Owner::current().of_another_boot().to_string());
     fs::create_dir(path("owners")).unwrap();
     fs::write(path("setting"), "new").unwrap();
-    Entry::write_in(&before, 0, Owed::Value { path: path("setting"), value: "old".into(), ours: None }).unwrap();
-    Entry::write_in(&before, 1, tree(&path("tree"))).unwrap();
+    LedgerEntry::write_in(&before, 0, Owed::Value { path: path("setting"), value: "old".into(), ours: None }).unwrap();
+    LedgerEntry::write_in(&before, 1, tree(&path("tree"))).unwrap();
     if is_older {
         let old = std::time::SystemTime::now() - senesce_sys::clock::since_boot() - Duration::from_secs(60);
         for path in [path("tree"), path("tree/content"), before.join("00000000"), before.join("00000001")] {
@@ -108,7 +108,7 @@ fn entries_of_another_kernel_since_boot_stay() {
     for parent in [env!("CARGO_MANIFEST_DIR"), "/dev/shm"] {
         let (directory, ledger, tree) = of_another_boot(Path::new(parent), false);
         let found = sweep(&directory.path().join("owners"));
-        let untouched = |one: &Found| one.outcome == Outcome::OtherKernel;
+        let untouched = |one: &SweptLeftover| one.outcome == Outcome::OtherKernel;
         assert!(found.len() == 2 && found.iter().all(untouched), "{found:?}");
         assert!(tree.exists() && fs::read_dir(ledger).unwrap().count() == 2);
     }
@@ -143,7 +143,7 @@ fn a_mount_of_another_namespace_is_undone_there() {
         .unwrap();
     std::io::Read::read_exact(&mut child.stdout.take().unwrap(), &mut [0; 3]).unwrap();
     let other = std::os::unix::fs::MetadataExt::ino(&fs::metadata(format!("/proc/{}/ns/mnt", child.id())).unwrap());
-    let entry = Entry::write_in(&dead, 0, Owed::Mount { point: point.clone() }).unwrap();
+    let entry = LedgerEntry::write_in(&dead, 0, Owed::Mount { point: point.clone() }).unwrap();
     let mut value: Value = serde_json::from_slice(&fs::read(&entry.path).unwrap()).unwrap();
     value[NAMESPACE] = other.into();
     fs::write(&entry.path, value.to_string()).unwrap();
@@ -160,21 +160,21 @@ fn a_mount_of_another_namespace_is_undone_there() {
 fn a_mount_is_left_only_when_its_owner_has_ended() {
     let (directory, dead, living) = ledger();
     let left = |name: &str| is_left_mount(&directory.path().join("owners"), Path::new(name));
-    Entry::write_in(&dead, 0, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
-    Entry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
+    LedgerEntry::write_in(&dead, 0, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
+    LedgerEntry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
     assert!(left("/mnt/dead"));
     assert!(left("/mnt/dead/fs"), "on a directory in it");
     assert!(!left("/mnt/live"), "its run goes on");
     assert!(!left("/mnt/unknown"), "nobody wrote it down");
-    Entry::write_in(&living, 1, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
+    LedgerEntry::write_in(&living, 1, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
     assert!(!left("/mnt/dead"), "somebody else has the point too");
 }
 
 #[test]
 fn struck_out_entries_leave_nothing() {
     let (_directory, _, living) = ledger();
-    let one = Entry::write_in(&living, 0, Owed::Mapping { name: "x".into() }).unwrap();
-    let two = Entry::write_in(&living, 1, Owed::Mapping { name: "y".into() }).unwrap();
+    let one = LedgerEntry::write_in(&living, 0, Owed::Mapping { name: "x".into() }).unwrap();
+    let two = LedgerEntry::write_in(&living, 1, Owed::Mapping { name: "y".into() }).unwrap();
     one.strike_out();
     assert!(living.exists());
     two.strike_out();

@@ -15,7 +15,7 @@ enum Step {
 }
 
 /// A value that a path leads to, with what stands for each `[]` and `*` on the way.
-struct Place<'a> {
+struct LocatedValue<'a> {
     value: &'a Value,
     way: Vec<String>,
 }
@@ -111,13 +111,13 @@ fn shared<'a>(steps: &[Step], of_value: &[Step], way: &'a [String]) -> &'a [Stri
     &way[..chosen.min(way.len())]
 }
 
-fn walk<'a>(value: &'a Value, steps: &[Step], way: Vec<String>, places: &mut Vec<Place<'a>>) {
+fn walk<'a>(value: &'a Value, steps: &[Step], way: Vec<String>, places: &mut Vec<LocatedValue<'a>>) {
     // One more than is taken, so that too many are noticed.
     if places.len() > MOST_ROWS {
         return;
     }
     let Some((step, rest)) = steps.split_first() else {
-        places.push(Place { value, way });
+        places.push(LocatedValue { value, way });
         return;
     };
     let with = |word: String| way.iter().cloned().chain([word]).collect::<Vec<_>>();

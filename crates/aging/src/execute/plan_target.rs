@@ -4,7 +4,7 @@ use crate::error::AgingError;
 use crate::planner::{Change, Operation};
 
 /// A place where files are created and deleted.
-pub trait BackEnd: Sync {
+pub trait PlanTarget: Sync {
     type Hand: Hand;
 
     /// Makes the directories of the plan; those that exist are kept.
@@ -58,13 +58,13 @@ pub trait Hand: Send {
 
 /// Does nothing: to measure the planner and to test the executor.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NullBackEnd;
+pub struct NullTarget;
 
-/// The hand of [`NullBackEnd`].
+/// The hand of [`NullTarget`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullHand;
 
-impl BackEnd for NullBackEnd {
+impl PlanTarget for NullTarget {
     type Hand = NullHand;
 
     fn prepare(&self) -> Result<(), AgingError> {

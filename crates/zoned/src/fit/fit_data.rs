@@ -16,14 +16,14 @@ const KNOWN: (f64, f64) = (0.01, 0.03);
 const MOST: usize = 36;
 
 #[derive(Debug)]
-pub struct Tables {
+pub struct FitData {
     /// Constants with the points that show them, and held-out points.
     pub design: Design,
     pub observations: Observations,
 }
 
 /// Recognises tables by their columns: points of one actor, random reads next to a writer, concurrent commands.
-pub fn read(tables: &[(String, String)]) -> Result<Tables, ZonedError> {
+pub fn read(tables: &[(String, String)]) -> Result<FitData, ZonedError> {
     let mut points = Points::default();
     for (name, text) in tables {
         let header = text.lines().find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn read(tables: &[(String, String)]) -> Result<Tables, ZonedError> {
     of_points(&points.into_vec(), left_out)
 }
 
-fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Result<Tables, ZonedError> {
+fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Result<FitData, ZonedError> {
     let (held, given): (Vec<&Point>, Vec<&Point>) = points.iter().partition(|point| point.held_out());
     let mut kinds: BTreeMap<usize, Vec<&Point>> = BTreeMap::new();
     for point in given {
@@ -62,7 +62,7 @@ fn of_points(points: &[Point], left_out: BTreeMap<String, Vec<String>>) -> Resul
         let values = point.values.iter().map(|value| ((point.key.clone(), name_of(value)), observed(value)));
         values.collect::<Vec<_>>()
     };
-    Ok(Tables {
+    Ok(FitData {
         observations: points.iter().flat_map(known).collect(),
         design: Design { blocks, checks: held.into_iter().map(probe).collect(), left_out },
     })
@@ -94,7 +94,7 @@ fn probe(point: &Point) -> Probe {
 }
 
 /// A kind of points and the constants it shows.
-struct Kind {
+struct PointKind {
     name: &'static str,
     takes: fn(&Job) -> bool,
     constants: &'static [&'static str],
@@ -114,8 +114,8 @@ fn has(job: &Job, op: Activity) -> bool {
 }
 
 /// In fitting order. A point belongs to the first kind that matches.
-const KINDS: [Kind; 7] = [
-    Kind {
+const KINDS: [PointKind; 7] = [
+    PointKind {
         name: "writes and appends",
         takes: |job| writes(job, HostPath::Direct, 4096),
         constants: &[
@@ -131,12 +131,12 @@ const KINDS: [Kind; 7] = [
             "flash.program_us",
         ],
     },
-    Kind {
+    PointKind {
         name: "the path none",
         takes: |job| writes(job, HostPath::None, 4096),
         constants: &["host.none.reap_us", "host.none.delay_us@4", "host.none.delay_us@8", "host.none.delay_us@16"],
     },
-    Kind {
+    PointKind {
         name: "random reads",
         takes: |job| alone(job, HostPath::Direct, 4096) == Some(Activity::RandomRead),
         constants: &[
@@ -149,7 +149,7 @@ const KINDS: [Kind; 7] = [
             "read.link_us_per_kib",
         ],
     },
-    Kind {
+    PointKind {
         name: "blocks of 512 B",
         takes: |job| writes(job, HostPath::Direct, 512),
         constants: &[
@@ -161,7 +161,7 @@ const KINDS: [Kind; 7] = [
             "write.small_block_engine_append_us@2",
         ],
     },
-    Kind {
+    PointKind {
         name: "sequential reads",
         takes: |job| {
             let one = job.actors.first().is_some_and(|actor| actor.zones.count() == 1 && actor.qd <= 64);
@@ -179,12 +179,12 @@ const KINDS: [Kind; 7] = [
             "read.stream.latency_us@64",
         ],
     },
-    Kind {
+    PointKind {
         name: "reads next to writes",
         takes: |job| has(job, Activity::RandomRead) && !has(job, Activity::Reset) && !has(job, Activity::Finish),
         constants: &["flash.first_segment_us", "flash.segment_us", "flash.gap_us", "flash.redo_us"],
     },
-    Kind {
+    PointKind {
         name: "writes next to resets",
         takes: |job| has(job, Activity::Reset) && !has(job, Activity::RandomRead),
         constants: &["zones.reset_stops_programs_per_4k_ns", "zones.reset_slowdown_under_writes"],

@@ -20,14 +20,14 @@ pub trait Verb: Args + FromArgMatches {
     fn run(self, session: &Session) -> Result<Exit, Failure>;
 }
 
-pub struct Entry {
+pub struct VerbEntry {
     /// The word on the command line.
     pub name: &'static str,
     pub command: fn() -> Command,
     pub run: fn(&ArgMatches, &Session) -> Result<Exit, Failure>,
 }
 
-impl Entry {
+impl VerbEntry {
     const fn of<V: Verb>() -> Self {
         Self { name: V::NAME, command: build::<V>, run: run::<V> }
     }
@@ -53,59 +53,59 @@ fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure
 }
 
 /// Verbs in the groups and the order of the help, the manual and the README.
-pub const GROUPS: &[(&str, &[Entry])] = &[
-    ("Start", &[Entry::of::<verbs::demo::Demo>(), Entry::of::<verbs::doctor::Doctor>()]),
+pub const GROUPS: &[(&str, &[VerbEntry])] = &[
+    ("Start", &[VerbEntry::of::<verbs::demo::Demo>(), VerbEntry::of::<verbs::doctor::Doctor>()]),
     (
         "Age",
         &[
-            Entry::of::<verbs::age::Age>(),
-            Entry::of::<verbs::verify::Verify>(),
-            Entry::of::<verbs::profile::ProfileVerb>(),
+            VerbEntry::of::<verbs::age::Age>(),
+            VerbEntry::of::<verbs::verify::Verify>(),
+            VerbEntry::of::<verbs::profile::ProfileVerb>(),
         ],
     ),
     (
         "Look",
         &[
-            Entry::of::<verbs::layout::Layout>(),
-            Entry::of::<verbs::trace::Trace>(),
-            Entry::of::<verbs::diagnose::Diagnose>(),
+            VerbEntry::of::<verbs::layout::Layout>(),
+            VerbEntry::of::<verbs::trace::Trace>(),
+            VerbEntry::of::<verbs::diagnose::Diagnose>(),
         ],
     ),
     (
         "Measure",
         &[
-            Entry::of::<verbs::bench::Bench>(),
-            Entry::of::<verbs::study::Study>(),
-            Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
+            VerbEntry::of::<verbs::bench::Bench>(),
+            VerbEntry::of::<verbs::study::Study>(),
+            VerbEntry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
         ],
     ),
     (
         "Compare",
         &[
-            Entry::of::<verbs::compare::Compare>(),
-            Entry::of::<verbs::report::Report>(),
-            Entry::of::<verbs::runs::Runs>(),
+            VerbEntry::of::<verbs::compare::Compare>(),
+            VerbEntry::of::<verbs::report::Report>(),
+            VerbEntry::of::<verbs::runs::Runs>(),
         ],
     ),
     (
         "Devices and images",
         &[
-            Entry::of::<verbs::device::Device>(),
-            Entry::of::<verbs::zoned::Zoned>(),
-            Entry::of::<verbs::image::Image>(),
-            Entry::of::<verbs::snapshot::Snapshot>(),
+            VerbEntry::of::<verbs::device::Device>(),
+            VerbEntry::of::<verbs::zoned::Zoned>(),
+            VerbEntry::of::<verbs::image::Image>(),
+            VerbEntry::of::<verbs::snapshot::Snapshot>(),
         ],
     ),
-    ("Guests", &[Entry::of::<verbs::vm::Vm>()]),
-    ("Subjects of experiments", &[Entry::of::<verbs::objects::Objects>(), Entry::of::<verbs::tier::Tier>()]),
-    ("Help", &[Entry::of::<verbs::help::Help>(), Entry::of::<verbs::completions::Completions>()]),
+    ("Guests", &[VerbEntry::of::<verbs::vm::Vm>()]),
+    ("Subjects of experiments", &[VerbEntry::of::<verbs::objects::Objects>(), VerbEntry::of::<verbs::tier::Tier>()]),
+    ("Help", &[VerbEntry::of::<verbs::help::Help>(), VerbEntry::of::<verbs::completions::Completions>()]),
 ];
 
-pub fn verbs() -> impl Iterator<Item = &'static Entry> {
+pub fn verbs() -> impl Iterator<Item = &'static VerbEntry> {
     GROUPS.iter().flat_map(|(_, verbs)| verbs.iter())
 }
 
-pub fn verb(name: &str) -> Option<&'static Entry> {
+pub fn verb(name: &str) -> Option<&'static VerbEntry> {
     verbs().find(|verb| verb.name == name)
 }
 

@@ -1,4 +1,4 @@
-//! Tables of measurements: comma-separated, `#` begins a comment line, the first other line names the columns.
+//! FitData of measurements: comma-separated, `#` begins a comment line, the first other line names the columns.
 
 use crate::error::ZonedError;
 
@@ -8,7 +8,7 @@ const MOST: f64 = 1e9;
 const LEAST_US: f64 = 0.01;
 
 #[derive(Debug)]
-pub struct Table<'a> {
+pub struct MeasuredTable<'a> {
     name: &'a str,
     columns: Vec<&'a str>,
     rows: Vec<(usize, Vec<&'a str>)>,
@@ -26,7 +26,7 @@ fn wrong(table: &str, line: usize, problem: String) -> ZonedError {
     ZonedError::Usage(format!("table {table}, line {line}: {problem}"))
 }
 
-impl<'a> Table<'a> {
+impl<'a> MeasuredTable<'a> {
     /// Requires at least the columns `needed`.
     pub fn parse(name: &'a str, text: &'a str, needed: &[&str]) -> Result<Self, ZonedError> {
         let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The calls that flowops make. Paths are relative to the file set's directory.
 #[expect(clippy::missing_errors_doc, reason = "one section for all, that of the trait")]
-pub trait Backend: Send + Sync + 'static {
+pub trait FileCalls: Send + Sync + 'static {
     type Handle: Send + Copy;
 
     /// Whether asynchronous writes are really issued.
@@ -58,7 +58,7 @@ impl Descriptor {
 /// What Filebench adds to a name's length per directory entry: `sizeof (struct dirent) - 1` of glibc on 64 bits.
 const DIRENT_BYTES: u64 = 279;
 
-impl Backend for System {
+impl FileCalls for System {
     type Handle = Descriptor;
 
     const ASYNCHRONOUS: bool = true;
@@ -154,7 +154,7 @@ pub struct NullFile {
     left: u64,
 }
 
-impl Backend for Null {
+impl FileCalls for Null {
     type Handle = NullFile;
 
     const ASYNCHRONOUS: bool = false;
