@@ -1,4 +1,4 @@
-//! Claims as they stand in `data/published/EXPERIMENT.claims.toml`.
+//! Parses claims from `data/published/EXPERIMENT.claims.toml`.
 
 use crate::row::Row;
 use crate::rule::{Bounds, Holds, Rule};
@@ -7,12 +7,11 @@ use senesce_core::published;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// All claims about one experiment, with its published values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimSet {
-    /// Metrics without random error: counts and computations. Their single values can be judged.
+    /// Metrics without random error, that is counts and computations, whose single values can be compared.
     pub exact: BTreeSet<String>,
-    /// Whether all conditions take turns within a repetition: values are then compared within repetitions.
+    /// Whether all conditions alternate within a repetition: values are then compared within repetitions.
     pub by_round: bool,
     pub claims: Vec<Claim>,
     /// Rows of `data/published/EXPERIMENT.csv`.
@@ -25,44 +24,44 @@ pub struct ClaimSet {
 pub struct Claim {
     /// Short name, unique in its experiment.
     pub id: String,
-    /// What is claimed, in our words.
+    /// The claim in our words.
     pub sentence: String,
-    /// Who says it, and where.
+    /// The work, and the place in it.
     pub source: Source,
-    /// What was published.
+    /// The published values.
     pub published: Published,
-    /// The only drive or device it speaks of; a run without it cannot test the claim.
+    /// The only drive or device that it is about; a run without it cannot test the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
-    /// Whether a simulator of ours was fitted to it or told it.
+    /// Whether one of our simulators was fitted to it or has it as an input.
     #[serde(default)]
     pub fitted: bool,
-    /// For which of the free conditions the rule must hold.
+    /// The free conditions for which the rule must hold.
     #[serde(default)]
     pub holds: Holds,
-    /// What was measured twice under one condition: where it certainly differs from itself, nothing is decided.
+    /// A condition measured twice: if the two measurements differ significantly, nothing is decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// What decides it.
+    /// The rule that decides it.
     pub rule: Rule,
-    /// What a reader must know.
+    /// Remarks for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// One condition measured twice, and the quotient that the machine must keep to be believed.
+/// A condition measured twice, and the allowed quotient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// The second time.
+    /// The second measurement.
     pub of: Selection,
-    /// The first time.
+    /// The first measurement.
     pub to: Selection,
-    /// Where the quotient must lie.
+    /// Bounds of the quotient.
     pub within: Bounds,
 }
 
-/// Where a claim stands.
+/// Source of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -70,30 +69,29 @@ pub struct Source {
     pub work: Work,
     /// Section, figure, table, file.
     pub place: String,
-    /// How we know it.
+    /// How its content is known.
     #[serde(default)]
     pub kind: SourceKind,
 }
 
 impl Source {
-    /// Work, place and kind in words.
     pub fn citation(&self) -> String {
         format!("{}, {}{}", self.work.citation(), self.place, self.kind.text())
     }
 }
 
-/// How we know what a work says.
+/// How the content of a work is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
-    /// The document itself was read.
+    /// From the document itself.
     #[default]
     Document,
-    /// A sheet of facts about it was read.
+    /// From a facts sheet about the document.
     Facts,
-    /// It stands in a table of data.
+    /// From a table of data.
     Table,
-    /// Quoted from memory; the text was not at hand.
+    /// Quoted from memory; the text was not available.
     Unverified,
 }
 
@@ -108,13 +106,13 @@ impl SourceKind {
     }
 }
 
-/// The works that claims come from.
+/// Sources of claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     /// The technical report on profile-driven aging.
     Geriatrix,
-    /// The released tool of that report, as measured on a machine of ours.
+    /// The released tool of that report, as measured on one of our machines.
     GeriatrixTool,
     /// Fragmentation microbenchmarks, git and mail.
     Conway2017,
@@ -138,14 +136,13 @@ pub enum Work {
     Park2021,
     /// Write amplification.
     Desnoyers2012,
-    /// What the guest does on machines like this one.
+    /// Behaviour of the guest on machines like this one.
     GuestFacts,
-    /// Users whose xfs was full early.
+    /// Reports of xfs file systems that were full early.
     EnospcReports,
 }
 
 impl Work {
-    /// Authors, title, place and year.
     pub fn citation(self) -> &'static str {
         match self {
             Self::Geriatrix => "Kadekodi et al., Aging Gracefully with Geriatrix, CMU-PDL-16-105, 2016",
@@ -171,23 +168,23 @@ impl Work {
     }
 }
 
-/// What was published: rows of the experiment's table, or numbers, or words.
+/// Published values: rows of the experiment's table, numbers or words.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// Rows of the table, as `METRIC | CONDITION`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,
-    /// Numbers that stand in no row.
+    /// Numbers that are not in the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
     /// Their unit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// Whether what counts is the first number over the second.
+    /// Whether the value is the first number over the second.
     #[serde(default)]
     pub quotient: bool,
-    /// What was published where it is not a number, or what the numbers are.
+    /// The published result if it is not a number, or an explanation of the numbers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
 }
@@ -197,7 +194,6 @@ impl Published {
         self.rows.iter().flat_map(|name| rows.iter().filter(move |row| *name == row.name())).collect()
     }
 
-    /// The numbers as they were published.
     fn raw(&self, rows: &[Row]) -> Vec<f64> {
         if self.rows.is_empty() {
             self.values.clone()
@@ -206,7 +202,7 @@ impl Published {
         }
     }
 
-    /// The published numbers that a rule's tolerance is around.
+    /// The published numbers to which a rule's tolerance applies.
     pub fn numbers(&self, rows: &[Row]) -> Vec<f64> {
         match self.raw(rows)[..] {
             [over, under] if self.quotient => vec![over / under],
@@ -214,7 +210,7 @@ impl Published {
         }
     }
 
-    /// The unit of the published numbers; empty where they have none or are a quotient.
+    /// The unit of the published numbers; empty for a quotient or without a unit.
     pub fn unit(&self, rows: &[Row]) -> String {
         if self.quotient {
             return String::new();
@@ -237,10 +233,10 @@ impl Published {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimsError {
-    /// Not TOML, or not these fields.
+    /// Invalid TOML or unknown fields.
     #[error("claims file: {0}")]
     Syntax(String),
-    /// The table of published values is wrong.
+    /// Invalid table of published values.
     #[error(transparent)]
     Published(#[from] published::PublishedError),
     #[error("claim '{id}': {problem}")]
@@ -250,7 +246,7 @@ pub enum ClaimsError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// How the words of the table's conditions are taken apart.
+    /// Templates that split the conditions of the table.
     #[serde(default)]
     conditions: Vec<String>,
     #[serde(default)]
@@ -264,8 +260,7 @@ struct File {
 impl ClaimSet {
     /// Reads `EXPERIMENT.claims.toml` and `EXPERIMENT.csv`.
     ///
-    /// # Errors
-    /// A file that is not understood, names that stand twice, rows that do not exist, rules that cannot decide.
+    /// # Errors Invalid syntax, duplicate names, missing rows, rules that cannot decide.
     pub fn parse(claims: &str, table: &str) -> Result<Self, ClaimsError> {
         let file: File = toml::from_str(claims).map_err(|error| ClaimsError::Syntax(error.to_string()))?;
         let rows: Vec<Row> =
@@ -274,7 +269,7 @@ impl ClaimSet {
         for claim in &file.claim {
             let error = |problem: String| ClaimsError::Claim { id: claim.id.clone(), problem };
             if !ids.insert(&claim.id) {
-                return Err(error("this name stands there twice".into()));
+                return Err(error("duplicate name".into()));
             }
             check(claim, &rows).map_err(error)?;
         }
@@ -285,17 +280,17 @@ impl ClaimSet {
 fn check(claim: &Claim, rows: &[Row]) -> Result<(), String> {
     let published = &claim.published;
     if published.rows.is_empty() && published.values.is_empty() && published.words.is_empty() {
-        return Err("what was published is missing".into());
+        return Err("the published value is missing".into());
     }
     if !published.rows.is_empty() && !published.values.is_empty() {
-        return Err("a value stands in the table or here, not in both".into());
+        return Err("a value must be in the table or here, not in both".into());
     }
     if claim.sentence.trim().is_empty() || claim.source.place.trim().is_empty() {
         return Err("sentence or place is missing".into());
     }
     for name in &published.rows {
         if !rows.iter().any(|row| *name == row.name()) {
-            return Err(format!("there is no row '{name}'"));
+            return Err(format!("row '{name}' not found"));
         }
     }
     if published.quotient && !published.raw(rows).get(1).is_some_and(|under| *under != 0.0) {
@@ -304,7 +299,7 @@ fn check(claim: &Claim, rows: &[Row]) -> Result<(), String> {
     if let Rule::Table { rows: pattern, .. } = &claim.rule
         && !rows.iter().any(|row| pattern.admits(&row.published.metric, &row.conditions()))
     {
-        return Err("no row of the table fits the pattern".into());
+        return Err("no row of the table matches the pattern".into());
     }
     if claim.control.as_ref().is_some_and(|control| control.within.resolve(&[]).is_none()) {
         return Err("a control needs at-least or at-most".into());
@@ -328,14 +323,14 @@ mod tests {
     const VALUE: &str = "rule = { value = { of = \"r\", within = { plus-minus = 0.1 } } }";
 
     #[test]
-    fn a_claim_is_read_with_its_row() {
+    fn claim_is_read_with_its_row() {
         let text = claim(&format!("published = {{ rows = [\"correlation | hdd\"] }}\n{VALUE}"));
         let set = ClaimSet::parse(&text, TABLE).unwrap();
         assert_eq!(set.claims[0].published.numbers(&set.rows), vec![-0.93]);
     }
 
     #[test]
-    fn what_cannot_be_decided_is_refused() {
+    fn undecidable_claims_are_refused() {
         let problem = |more: &str| ClaimSet::parse(&claim(more), TABLE).unwrap_err().to_string();
         assert!(problem(&format!("published = {{ rows = [\"correlation | ssd\"] }}\n{VALUE}")).contains("no row"));
         assert!(problem(&format!("published = {{}}\n{VALUE}")).contains("missing"));

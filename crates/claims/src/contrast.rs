@@ -1,4 +1,4 @@
-//! Intervals of weighted sums of means: a mean, a difference, a ratio (on logarithms), a bend.
+//! Intervals of weighted sums of means: a mean, a difference, a ratio (of logarithms), a bend.
 
 use crate::sample::Sample;
 pub use senesce_stats::arm::LEAST_VALUES;
@@ -6,37 +6,37 @@ use senesce_stats::ratio::RESOLUTION;
 use senesce_stats::student::quantile;
 use senesce_stats::{mean, standard_deviation};
 
-/// An estimate between two ends, in units of its terms (or their ratio).
+/// An estimate with its ends, in units of its terms (or their ratio).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// Independent values of the smallest sample with a random error; 0 when there is none.
+    /// Independent values of the smallest sample with a random error; 0 without one.
     pub units: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     TooFew(usize),
-    /// A ratio of values that are not above zero.
+    /// A ratio of values that are not positive.
     NotPositive,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     Linear,
-    /// As logarithms; the interval is that of the product of powers.
+    /// Of logarithms: the interval of the product of powers.
     Ratio,
 }
 
-/// The interval of the sum of weighted means, at level 1 - `alpha`: standard errors added in squares, degrees of freedom
-/// after Welch (1947) and Satterthwaite (1946), and those of the smallest sample where sizes differ and one is tiny (Mickey and
-/// Brown 1966, as for ratios). Terms without random error add none; with one that has, the half-width is [`RESOLUTION`] of the
-/// terms at least.
+/// The interval of the sum of weighted means at level 1 - `alpha`. Standard errors are added in quadrature, with degrees of
+/// freedom after Welch (1947) and Satterthwaite (1946). If sizes differ and one sample is tiny, the degrees of freedom are
+/// those of the smallest sample (Mickey and Brown 1966, as for ratios). Terms without random error add none; otherwise the
+/// half-width is at least [`RESOLUTION`] of the terms.
 ///
-/// Where all terms with a random error were measured in the same rounds, the sum is formed within each round and its mean
-/// over the rounds is what has the interval (Student 1908): what disturbed a whole round is no error of the sum.
+/// If all terms with a random error were measured in the same rounds, the sum is formed within each round, and the interval is
+/// that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     match summed_by_round(terms, scale)? {
         Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.told(found, scale)),
@@ -44,10 +44,9 @@ pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<In
     }
 }
 
-/// A weighted sum of terms, one value per round.
 struct RoundSum {
     sample: Sample,
-    /// Half-width that equal rounds leave: [`RESOLUTION`] of the greatest term.
+    /// Half-width for equal rounds: [`RESOLUTION`] of the largest term.
     resolution: f64,
 }
 
@@ -64,7 +63,7 @@ impl RoundSum {
     }
 }
 
-/// The sums within rounds; none where fewer than two terms have rounds, or a term with a random error has none.
+/// The sums within rounds; `None` if fewer than two terms have rounds, or a term with a random error has none.
 fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<RoundSum>, Lack> {
     let noisy: Vec<&(f64, &Sample)> = terms.iter().filter(|(_, sample)| !sample.exact).collect();
     if noisy.len() < 2 || noisy.iter().any(|(_, sample)| sample.rounds.is_empty()) {
@@ -141,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_welchs() {
-        // Both as scipy's ttest_ind(..., equal_var=False) with its confidence_interval().
+    fn difference_is_welchs() {
+        // Both from scipy's ttest_ind(..., equal_var=False) and its confidence_interval().
         let (a, b) = (noisy(&[4.0, 5.0, 6.0, 5.5, 4.5]), noisy(&[1.0, 2.0, 3.5, 2.5, 3.0, 1.5]));
         let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
         assert!((found.value - 2.75).abs() < 1e-12);
@@ -153,12 +152,12 @@ mod tests {
     const LOW: f64 = 1.572523678;
 
     #[test]
-    fn a_tiny_sample_beside_a_larger_one_has_its_own_degrees_of_freedom() {
+    fn tiny_sample_next_to_a_larger_one_keeps_its_degrees_of_freedom() {
         let images = |units: &[f64]| Sample { values: 3 * units.len(), ..noisy(units) };
         let (a, b) = (images(&[4.0, 5.0]), images(&[1.0, 2.0, 3.5, 2.5, 2.0, 2.6, 1.9, 2.1]));
         let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
         let error = (0.5f64 / 2.0 + variance(&b.units) / 8.0).sqrt();
-        // Student's quantile of one degree of freedom at 97.5 %.
+        // Student's quantile with one degree of freedom at 97.5 %.
         assert!((found.high - found.value - 12.706_204_736 * error).abs() < 1e-6, "{found:?}");
     }
 
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_multiplicative_and_needs_values_above_zero() {
+    fn ratio_is_multiplicative_and_needs_positive_values() {
         let (a, b) = (noisy(&[20.0, 22.0, 18.0, 21.0, 19.0]), noisy(&[10.0, 11.0, 9.0, 10.5, 9.5]));
         let ratio = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05).unwrap();
         assert!((ratio.value - 2.0).abs() < 1e-9);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbs_a_whole_round_is_no_error_of_a_ratio_within_rounds() {
+    fn load_on_a_whole_round_is_not_an_error_of_a_ratio_within_rounds() {
         let quiet = [10.0, 10.1, 9.9, 10.0, 10.2];
         let load = [1.0, 3.0, 0.5, 2.0, 1.5];
         let of = |factor: f64, rounds: bool| {
@@ -191,14 +190,14 @@ mod tests {
         assert!((within.value - 1.2).abs() < 1e-9 && (apart.value - 1.2).abs() < 1e-9);
         assert!(within.low > 1.19 && apart.low < 1.0, "{within:?} {apart:?}");
         assert_eq!(within.units, 5);
-        // Rounds that only one of the two has are no pairs.
+        // Rounds of only one sample are not pairs.
         let (mut a, b) = (of(1.2, true), of(1.0, true));
         a.rounds = vec![0, 1, 2, 8, 9];
         assert_eq!(contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05), Err(Lack::TooFew(3)));
     }
 
     #[test]
-    fn few_readings_have_no_interval_equal_ones_a_small_one_and_exact_values_need_none() {
+    fn few_values_have_no_interval_equal_ones_a_small_one_and_exact_ones_need_none() {
         assert_eq!(contrast(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear, 0.05), Err(Lack::TooFew(2)));
         let equal = contrast(&[(1.0, &noisy(&[2.0; 5]))], Scale::Linear, 0.05).unwrap();
         assert_eq!((equal.low, equal.high), (1.998, 2.002));

@@ -1,4 +1,4 @@
-//! From claims and measurements to findings.
+//! Decides claims from measurements.
 
 use crate::claim::{Claim, ClaimSet, Control};
 use crate::judge::{Context, cases};
@@ -10,30 +10,28 @@ use senesce_core::{Finding, Level, Measurement, Verdict};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// What rules must know about a run beside its values.
+/// Facts about a run that rules need in addition to its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     pub level: Level,
-    /// The simulator or device model that values came from ("sim:zn540"); claims that it was fitted to or told are agreed
-    /// with at most.
+    /// The simulator or device model of the values ("sim:zn540"). Claims that it was fitted to or has as input can only agree
+    /// or differ.
     pub model: Option<String>,
-    /// A model of the user's own beside or instead of it, of which nobody knows here what it was fitted to: claims that do
-    /// not name another drive are agreed with at most.
+    /// A model of the user, whose inputs are unknown here. Claims that do not name another drive can only agree or differ.
     pub own_model: Option<String>,
-    /// Whether every value is that of a deterministic program, so that repetitions would say the same.
+    /// Whether all values come from a deterministic program, whose repetitions are identical.
     pub deterministic: bool,
-    /// Whether every time is that of an emulated processor (TCG) or drive and decides nothing; where only some are, their
-    /// [`Seconds`] say so.
+    /// Whether all times are those of an emulated processor (TCG) or drive and decide nothing. If only some are, their
+    /// [`Seconds`] mark them.
     pub emulated: bool,
     pub root: bool,
-    /// What the drives that it used are called in claims ("hdd", "zn540").
+    /// Claims' names of the drives in use ("hdd", "zn540").
     pub drives: Vec<String>,
-    /// Whether images are the independent units; one image then speaks for itself alone.
+    /// Whether images are the independent units; a single image then represents only itself.
     pub images: bool,
 }
 
 impl Facts {
-    /// A run of real measurements as root, at a level.
     pub fn of(level: Level) -> Self {
         Self {
             level,
@@ -52,7 +50,7 @@ impl Facts {
 pub struct Judgement {
     pub verdict: Verdict,
     pub measured: String,
-    /// Why, and what it would take.
+    /// The reason, and the requirement for a decision.
     pub note: String,
 }
 
@@ -74,7 +72,7 @@ pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Ve
         .collect()
 }
 
-/// The testable claims about which these measurements say nothing, whatever the drive: what an experiment can never decide.
+/// Testable claims about which these measurements decide nothing on any drive.
 pub fn untested(set: &ClaimSet, measurements: &[Measurement]) -> Vec<String> {
     let drives = set.claims.iter().filter_map(|claim| claim.drive.clone()).collect();
     let facts = Facts { drives, ..Facts::of(Level::Paper) };
@@ -102,7 +100,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let context = Context { evidence, published: &published, rows: &set.rows };
     let cases = cases(&claim.rule, &context);
     let emulators: Vec<&Measurement> = emulators.iter().filter(|one| speaks_of(claim, set, one)).collect();
-    // The rest of a table is another table.
+    // A table without some of its rows is a different table.
     if matches!(claim.rule, Rule::Table { .. }) && !emulators.is_empty() {
         return not_testable("rows of the table are times under an emulated processor, which decide nothing".into());
     }
@@ -112,7 +110,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
             false => "times under an emulated processor decide nothing".into(),
         });
     };
-    let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are left out" };
+    let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are omitted" };
     let measured = text(&cases);
     let (truth, control) = controlled(claim, truth, &context);
     let absent = absent(claim, measurements);
@@ -130,8 +128,8 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     Judgement { verdict, measured, note: sentences([why, control, absent, alone, left_out.into()]) }
 }
 
-/// The truth where the control holds; open where what was measured twice certainly differs from itself. And what the
-/// control measured, in words.
+/// The truth if the control holds, or open if repeated measurements of one condition differ significantly; and the control's
+/// result in words.
 fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, String) {
     let Some(Control { of, to, within }) = &claim.control else { return (truth, String::new()) };
     let rule = Rule::Ratio { of: of.clone(), to: to.clone(), within: *within };
@@ -148,7 +146,7 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     }
 }
 
-/// Why what the model says of a claim is no evidence; `None` where it is.
+/// The reason why a model's result is not evidence for a claim, or `None`.
 fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
     if let (None, Some(own)) = (&claim.drive, &facts.own_model) {
         return Some(format!("{own} is a model of your own: its fit and its inputs are not known here"));
@@ -157,7 +155,7 @@ fn told_model(claim: &Claim, facts: &Facts) -> Option<String> {
     claim.fitted.then(|| format!("{model} was fitted to this value or has it as an input"))
 }
 
-/// The values that say something, and those that the clock of an emulated processor told.
+/// The valid values, and those measured by the clock of an emulated processor.
 fn told_by_real_clocks<'a>(
     measurements: &'a [Measurement],
     facts: &Facts,
@@ -180,7 +178,7 @@ fn speaks_of(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
     }
 }
 
-/// That a value was measured in another unit than it was published in, which no tolerance bridges.
+/// A note if a value has another unit than the published one, which no tolerance bridges.
 fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Option<String> {
     let Rule::Value { of, within } = &claim.rule else { return None };
     let published = claim.published.unit(&set.rows);
@@ -189,7 +187,7 @@ fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Op
     Some(format!("[{of}] was measured in '{}' and published in '{published}'", other.unit))
 }
 
-/// Those that nothing was measured of; where there is something of each, none of it goes together.
+/// A note about missing measurements. If every selection has some, their conditions do not match.
 fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
     let all = claim.rule.selections();
     let without = all.iter().filter(|selection| selection.of(measurements).is_empty());
@@ -198,12 +196,12 @@ fn unmeasured(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> Str
         wanted.extend(all.iter().map(|selection| format!("[{selection}]")));
     }
     let what = if wanted.is_empty() { "rows of the table".to_string() } else { wanted.join(" with ") };
-    let root = if facts.root { "" } else { "; it had no rights of root" };
-    let smoke = if facts.level == Level::Smoke { "; at smoke scale some points are left out" } else { "" };
+    let root = if facts.root { "" } else { "; it did not run as root" };
+    let smoke = if facts.level == Level::Smoke { "; at smoke scale some points are omitted" } else { "" };
     format!("this run did not measure {what}{root}{smoke}")
 }
 
-/// What a selection names and the run did not measure.
+/// The selections without any measurement.
 fn absent(claim: &Claim, measurements: &[Measurement]) -> String {
     let mut all = BTreeSet::new();
     for selection in claim.rule.selections() {
@@ -216,7 +214,7 @@ fn absent(claim: &Claim, measurements: &[Measurement]) -> String {
     }
 }
 
-/// That one image speaks for itself alone.
+/// A note that a single image represents only itself.
 fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
     let images: BTreeSet<u32> = claim
         .rule
@@ -231,7 +229,7 @@ fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
     }
 }
 
-/// At most this many cases are told one by one.
+/// Maximum number of cases to list.
 const TOLD: usize = 8;
 
 fn text(cases: &[Case]) -> String {

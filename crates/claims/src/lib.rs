@@ -1,9 +1,9 @@
-//! Claims of the literature as data, and the engine that decides them on what a run measured.
+//! Decides claims of the literature from the measurements of a run.
 //!
-//! A claim stands in `data/published/EXPERIMENT.claims.toml`: a sentence, its source, what was published, and the rule that
-//! decides it. [`decide()`] judges every claim of a [`ClaimSet`] on the [`senesce_core::Measurement`]s of a run and gives one
-//! [`senesce_core::Finding`] each: seen, not seen, undecided, not testable here, and for what a simulator was fitted to or
-//! told: model agrees, model differs.
+//! A claim in `data/published/EXPERIMENT.claims.toml` has a sentence, its source, the published values and a rule. [`decide()`]
+//! applies each rule of a [`ClaimSet`] to the [`senesce_core::Measurement`]s of a run and returns one [`senesce_core::Finding`]
+//! per claim: supported, not supported, undecided or not testable. For claims that a simulator was fitted to, it is: model
+//! agrees or model differs.
 
 pub mod claim;
 pub mod contrast;

@@ -1,19 +1,18 @@
-//! Rows of a published table, with their conditions taken apart.
+//! Rows of a published table and their conditions.
 
 use crate::selection::Condition;
 use senesce_core::published::PublishedValue;
 
-/// A row and the conditions it was measured under.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub published: PublishedValue,
-    /// Its conditions as a run of ours names them.
+    /// Its conditions with the names of our runs.
     pub condition: Condition,
 }
 
 impl Row {
-    /// Takes the words of a row apart: by `key=value,key=value`, else by the first template that fits (`{scheme} {host}`),
-    /// else they are one condition named `condition`.
+    /// Splits the conditions of a row: `key=value,key=value`, else the first matching template (`{scheme} {host}`), else a
+    /// single condition named `condition`.
     pub fn of(published: PublishedValue, templates: &[String]) -> Self {
         let text = published.condition.as_str();
         let condition = pairs(text)
@@ -22,17 +21,17 @@ impl Row {
         Self { published, condition }
     }
 
-    /// `METRIC | CONDITION`, as claims name it.
+    /// `METRIC | CONDITION`, as in claims.
     pub fn name(&self) -> String {
         format!("{} | {}", self.published.metric, self.published.condition)
     }
 
-    /// Whether a model was fitted to it, as its note says.
+    /// Whether its note says that a model was fitted to it.
     pub fn is_fitted(&self) -> bool {
         self.published.note.split(' ').next_back() == Some("fitted")
     }
 
-    /// Its conditions with what its note says of fitting: `fitted` (yes or no) and `group`.
+    /// Its conditions and those from its note: `fitted` (yes or no) and `group`.
     pub fn conditions(&self) -> Condition {
         let mut all = self.condition.clone();
         all.insert("fitted".into(), if self.is_fitted() { "yes" } else { "no" }.into());
@@ -48,7 +47,7 @@ fn pairs(condition: &str) -> Option<Condition> {
     condition.split(',').map(pair).collect()
 }
 
-/// The words in the place of the names in braces; `None` when the rest is not the same.
+/// The text at the placeholders of the template; `None` if the rest differs.
 fn fill(template: &str, text: &str) -> Option<Condition> {
     let mut found = Condition::new();
     let mut pieces = template.split('{');
@@ -83,18 +82,18 @@ mod tests {
     }
 
     #[test]
-    fn words_are_taken_apart_by_the_first_form_that_fits() {
+    fn conditions_are_split_by_the_first_matching_form() {
         assert_eq!(row("op=write,qd=1", "").condition["qd"], "1");
         assert_eq!(row("git; 100 files", "").condition["system"], "git");
         assert_eq!(row("git; 100 files", "").condition["files"], "100");
         assert_eq!(row("sum:256:512", "").condition["divisor"], "512");
         assert_eq!(row("sum:256:512:reset", "").condition["divisor"], "512");
         assert_eq!(row("hdd", "").condition["condition"], "hdd");
-        assert_eq!(row("; 100 files", "").condition["condition"], "; 100 files", "an empty word is none");
+        assert_eq!(row("; 100 files", "").condition["condition"], "; 100 files", "an empty word does not match");
     }
 
     #[test]
-    fn notes_tell_group_and_fit() {
+    fn notes_have_group_and_fit() {
         let text = row("op=write", "group:plateau fitted").conditions();
         assert_eq!((text["group"].as_str(), text["fitted"].as_str()), ("plateau", "yes"));
         assert_eq!(row("op=write", "not fitted to this").conditions()["fitted"], "no");

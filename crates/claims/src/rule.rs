@@ -1,108 +1,108 @@
-//! The rules that decide claims. A closed set; every one can come out either way.
+//! The rules that decide claims. The set is closed, and every rule can have either result.
 
 use crate::selection::Selection;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What must be so for a claim to be seen.
+/// Condition for a supported claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum Rule {
     /// A value lies within bounds.
     Value {
-        /// Which value.
+        /// Selected value.
         of: Selection,
-        /// Where it must lie.
+        /// Bounds of the value.
         within: Bounds,
     },
     /// One value over another ("times") lies within bounds.
     Ratio {
-        /// Above the line.
+        /// Numerator.
         of: Selection,
-        /// Below it.
+        /// Denominator.
         to: Selection,
-        /// Where the quotient must lie.
+        /// Bounds of the quotient.
         within: Bounds,
     },
     /// The change of one value against another, in percent, lies within bounds.
     Change {
-        /// After.
+        /// Value after the change.
         of: Selection,
-        /// Before.
+        /// Value before the change.
         to: Selection,
-        /// Where the change must lie, in percent.
+        /// Bounds of the change in percent.
         within: Bounds,
     },
-    /// One quotient over another lies within bounds: whether a change is greater here than there.
+    /// One quotient over another lies within bounds: whether a change is larger here than there.
     Interaction {
-        /// After, here.
+        /// Value after the change, here.
         of: Selection,
-        /// Before, here.
+        /// Value before the change, here.
         to: Selection,
-        /// After, there.
+        /// Value after the change, there.
         than_of: Selection,
-        /// Before, there.
+        /// Value before the change, there.
         than_to: Selection,
-        /// Where the quotient of the quotients must lie.
+        /// Bounds of the quotient of both quotients.
         within: Bounds,
     },
-    /// Each value is greater than the next.
+    /// Each value is larger than the next.
     Order {
-        /// From the greatest to the smallest.
+        /// Selections from the largest to the smallest value.
         of: Vec<Selection>,
-        /// How many times greater at least.
+        /// Minimum factor between neighbours.
         #[serde(default = "one")]
         by: f64,
     },
-    /// How a value goes along a numeric condition.
+    /// The trend of a value along a numeric condition.
     Trend {
-        /// Which values.
+        /// Selected values.
         of: Selection,
-        /// Along which condition.
+        /// Numeric condition.
         along: String,
-        /// How it goes.
+        /// Shape of the trend.
         shape: Shape,
-        /// Rises and falls: from end to end by this factor at least. Level: at most this factor between any two points.
+        /// For rises and falls: minimum factor from end to end. For level: maximum factor between any two points.
         #[serde(default = "one")]
         by: f64,
     },
-    /// The greater part of a change happens between two places of a numeric condition.
+    /// The larger part of a change happens between two points of a numeric condition.
     Step {
-        /// Which values.
+        /// Selected values.
         of: Selection,
-        /// Along which condition.
+        /// Numeric condition.
         along: String,
-        /// Before the step.
+        /// Point before the step.
         from: f64,
-        /// Behind it.
+        /// Point after the step.
         to: f64,
-        /// It changes by this factor at least (above 1: up, below 1: down).
+        /// Minimum factor of the change (above 1: up, below 1: down).
         by: f64,
-        /// Its share of the whole change from end to end, as logarithms, at least.
+        /// Minimum share of the whole change from end to end, in logarithms.
         share: f64,
     },
-    /// Pearson's correlation of two metrics over all conditions that both have. The published value, where the bounds
-    /// come from it, must lie in the interval.
+    /// Pearson's correlation of two metrics over all conditions that both have. If the bounds come from the published value, it
+    /// must lie in the interval.
     Correlation {
-        /// One metric.
+        /// First metric.
         of: Selection,
-        /// The other.
+        /// Second metric.
         with: Selection,
-        /// A correlation for each value of these conditions instead of one over all.
+        /// One correlation for each value of these conditions instead of a single one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         each: Vec<String>,
-        /// Where the coefficient must lie.
+        /// Bounds of the coefficient.
         within: Bounds,
     },
     /// A value follows a straight line along a numeric condition.
     Linear {
-        /// Which values.
+        /// Selected values.
         of: Selection,
-        /// Along which condition.
+        /// Numeric condition.
         along: String,
         /// Whether the line rises or falls.
         shape: Shape,
-        /// Share of the variance that the line explains, at least.
+        /// Minimum share of the variance that the line explains.
         explains: f64,
     },
     /// Whether the order of systems differs between two states.
@@ -113,24 +113,24 @@ pub enum Rule {
         to: Selection,
         /// The condition that names the systems.
         systems: String,
-        /// Whether it must differ (else: be the same).
+        /// Whether the order must differ; otherwise it must be the same.
         changes: bool,
     },
     /// Every row of the published table is met within an error.
     Table {
-        /// Rows of the table: metric (or `*`), conditions, and of the note `group=NAME`, `fitted=yes|no`.
+        /// Rows of the table: metric (or `*`), conditions, and `group=NAME`, `fitted=yes|no` of the note.
         rows: Selection,
-        /// Conditions of the rows that runs of ours do not have (the host of each row).
+        /// Conditions of the rows that our runs do not have (such as the host of each row).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<String>,
-        /// Mean of the absolute relative errors, at most.
+        /// Maximum mean of the absolute relative errors.
         mean_error: f64,
-        /// The greatest of them, at most.
+        /// Maximum absolute relative error.
         worst_error: f64,
     },
-    /// No measurement that this program makes could decide it.
+    /// senesce has no measurement that could decide it.
     NotTestable {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -139,13 +139,13 @@ fn one() -> f64 {
     1.0
 }
 
-/// How values go along a condition.
+/// Shapes of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// Greater at the end, and nowhere falling on the way.
+    /// Larger at the end, without a decrease between neighbours.
     Rises,
-    /// Smaller at the end, and nowhere rising on the way.
+    /// Smaller at the end, without an increase between neighbours.
     Falls,
     /// No two points differ by more than a factor.
     Level,
@@ -155,7 +155,7 @@ pub enum Shape {
     BendsDown,
 }
 
-/// Where a number must lie, ends included. Either end, or a tolerance around the published values.
+/// Inclusive bounds of a number: either end, or a tolerance around the published values.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Bounds {
@@ -165,16 +165,16 @@ pub struct Bounds {
     /// Upper end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// From the least published value divided by this to the greatest multiplied by this.
+    /// From the minimum published value divided by this to the maximum multiplied by this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
-    /// From the least published value less this to the greatest and this.
+    /// From the minimum published value minus this to the maximum plus this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plus_minus: Option<f64>,
 }
 
 impl Bounds {
-    /// Both ends, given the published values; `None` where they say nothing or contradict themselves.
+    /// Both ends, given the published values; `None` if they are missing or contradictory.
     pub fn resolve(&self, published: &[f64]) -> Option<(f64, f64)> {
         let least = published.iter().copied().reduce(f64::min);
         let greatest = published.iter().copied().reduce(f64::max);
@@ -208,23 +208,23 @@ impl fmt::Display for Bounds {
     }
 }
 
-/// For which of the free conditions a rule must hold.
+/// The free conditions for which a rule must hold.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum Holds {
-    /// For each that was measured.
+    /// All measured ones.
     #[default]
     Every,
-    /// For one at least.
+    /// At least one.
     Any,
-    /// For a share of the systems.
+    /// A share of the systems.
     Share {
         /// The condition that names the systems.
         over: String,
-        /// Least share, 0..=1.
+        /// Minimum share, 0..=1.
         #[serde(default)]
         at_least: f64,
-        /// Greatest share, 0..=1.
+        /// Maximum share, 0..=1.
         #[serde(default = "one")]
         at_most: f64,
     },
@@ -254,12 +254,12 @@ impl fmt::Display for Rule {
             Self::Order { of, by } => {
                 let words: Vec<String> = of.iter().map(|one| format!("[{one}]")).collect();
                 f.write_str(&words.join(" > "))?;
-                if *by > 1.0 { write!(f, ", each by a factor of {by} at least") } else { Ok(()) }
+                if *by > 1.0 { write!(f, ", each by a factor of at least {by}") } else { Ok(()) }
             }
             Self::Trend { of, along, shape, by } => match shape {
                 Shape::Rises | Shape::Falls => {
                     let verb = if *shape == Shape::Rises { "rises" } else { "falls" };
-                    write!(f, "[{of}] {verb} along {along}, by a factor of {by} at least")
+                    write!(f, "[{of}] {verb} along {along}, by a factor of at least {by}")
                 }
                 Shape::Level => write!(f, "[{of}] stays within a factor of {by} along {along}"),
                 Shape::BendsUp => write!(f, "[{of}] bends upwards along {along}"),
@@ -267,7 +267,8 @@ impl fmt::Display for Rule {
             },
             Self::Step { of, along, from, to, by, share } => write!(
                 f,
-                "[{of}] changes by a factor of {by} at least from {along}={from} to {to}, which is {:.0} % of its whole change at least",
+                "[{of}] changes by a factor of at least {by} from {along}={from} to {to}, which is at least {:.0} \
+                 % of its whole change",
                 share * 100.0
             ),
             Self::Correlation { of, with, each, within } => {
@@ -279,7 +280,7 @@ impl fmt::Display for Rule {
             }
             Self::Linear { of, along, shape, explains } => write!(
                 f,
-                "a line that {} along {along} explains {:.0} % of the variance of [{of}] at least",
+                "a line that {} along {along} explains at least {:.0} % of the variance of [{of}]",
                 if *shape == Shape::Falls { "falls" } else { "rises" },
                 explains * 100.0
             ),
@@ -299,7 +300,7 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// The selections of measurements that decide it; none for tables, which name rows.
+    /// The selections of measurements that decide it; empty for tables, which select rows.
     pub fn selections(&self) -> Vec<&Selection> {
         match self {
             Self::Value { of, .. } | Self::Trend { of, .. } | Self::Step { of, .. } | Self::Linear { of, .. } => {
@@ -333,24 +334,28 @@ impl Rule {
         }
         match self {
             Self::Order { of, .. } if of.len() < 2 => Some("an order needs two selections".into()),
-            Self::Order { by, .. } | Self::Trend { by, .. } if *by < 1.0 => Some("'by' is a factor from 1 on".into()),
+            Self::Order { by, .. } | Self::Trend { by, .. } if *by < 1.0 => Some(
+                "'by' must be a factor of at \
+                least 1"
+                    .into(),
+            ),
             Self::Trend { by, shape: Shape::Level, .. } if *by <= 1.0 => Some("level needs 'by' above 1".into()),
             Self::Step { by, .. } if *by <= 0.0 || *by == 1.0 => Some("a step needs a factor other than 1".into()),
-            Self::Step { share, .. } if !(0.0..=1.0).contains(share) => Some("'share' lies between 0 and 1".into()),
+            Self::Step { share, .. } if !(0.0..=1.0).contains(share) => Some("'share' must be between 0 and 1".into()),
             Self::Linear { explains, .. } if !(0.0..1.0).contains(explains) => {
-                Some("'explains' lies between 0 and 1".into())
+                Some("'explains' must be between 0 and 1".into())
             }
             Self::Linear { shape, .. } if !matches!(shape, Shape::Rises | Shape::Falls) => {
                 Some("a line rises or falls".into())
             }
             Self::Table { mean_error, worst_error, .. } if !(*mean_error > 0.0 && worst_error >= mean_error) => {
-                Some("errors are positive and the worst is not below the mean".into())
+                Some("errors must be positive, and the worst at least the mean".into())
             }
             _ => self
                 .selections()
                 .iter()
                 .any(|selection| selection.metric == "*")
-                .then(|| "'*' as a metric is for rows of tables".into()),
+                .then(|| "'*' as a metric is only for rows of tables".into()),
         }
     }
 }

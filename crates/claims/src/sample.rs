@@ -1,4 +1,4 @@
-//! Measurements gathered: one sample per combination of free conditions.
+//! Groups measurements: one sample per combination of free conditions.
 
 use crate::selection::{Condition, Selection};
 use senesce_core::Measurement;
@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values of one quantity under one condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// The independent values: means of images where there are several, else the repetitions.
+    /// The independent values: means of images if there are several, else the repetitions.
     pub units: Vec<f64>,
-    /// How many values were measured in all.
+    /// Number of measured values.
     pub values: usize,
     /// Whether the value has no random error (a count, a computation, a deterministic model).
     pub exact: bool,
-    /// The repetition of each unit where all conditions take turns within one; else empty.
+    /// The repetition of each unit if all conditions alternate within one; else empty.
     pub rounds: Vec<u32>,
 }
 
@@ -36,7 +36,6 @@ impl Sample {
         Self { units, values, exact, rounds: Vec::new() }
     }
 
-    /// Mean of the units; a sample is never empty.
     pub fn mean(&self) -> f64 {
         mean(&self.units).unwrap_or(f64::NAN)
     }
@@ -53,22 +52,22 @@ fn round_means(values: &[(u32, f64)]) -> Vec<(u32, f64)> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     pub condition: Condition,
-    /// Those that tell it from the others of its selection.
+    /// The free conditions of its selection.
     pub key: Condition,
     pub sample: Sample,
 }
 
 type Images = BTreeMap<u32, Vec<(u32, f64)>>;
 
-/// What a run measured, as rules see it.
+/// The measurements of a run for rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     pub measurements: &'a [Measurement],
     /// Metrics without random error.
     pub exact: &'a BTreeSet<String>,
-    /// Whether everything is without random error.
+    /// Whether nothing has a random error.
     pub all_exact: bool,
-    /// Whether all conditions take turns within a repetition, so that what disturbs one disturbs all.
+    /// Whether all conditions alternate within a repetition, so that background load affects all of them.
     pub by_round: bool,
 }
 
@@ -95,8 +94,8 @@ impl Evidence<'_> {
         first.map_or("", |one| &one.unit)
     }
 
-    /// Pairs of cells of two selections that agree in every free condition that both have. Where they name different words
-    /// for one condition (`fs=*` against `fs=ext4|xfs`), each is paired with each. A cell is not paired with itself.
+    /// Pairs of cells of two selections that agree in every free condition that both have. If the selections have different
+    /// words for one condition (`fs=*` against `fs=ext4|xfs`), each cell is paired with each, but not with itself.
     pub fn pairs(&self, of: &Selection, to: &Selection) -> Vec<(Cell, Cell)> {
         let crossed =
             |key: &String| matches!((of.when.get(key), to.when.get(key)), (Some(one), Some(other)) if one != other);
@@ -117,12 +116,12 @@ impl Evidence<'_> {
     }
 }
 
-/// Whether two conditions agree where both say something.
+/// Whether two conditions agree in all common keys.
 pub fn agree(a: &Condition, b: &Condition) -> bool {
     a.iter().all(|(key, value)| b.get(key).is_none_or(|other| other == value))
 }
 
-/// Both conditions together; where they differ, `a over b`.
+/// Merges both conditions; a key with different values becomes `a over b`.
 pub fn joined(a: &Condition, b: &Condition) -> Condition {
     let mut all = b.clone();
     for (key, word) in a {
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_the_units_where_there_are_several() {
+    fn several_images_are_the_units() {
         let one_image = [measured("aged", "ext4", 0, 1.0), measured("aged", "ext4", 0, 3.0)];
         let evidence = |measurements| {
             Evidence { measurements, exact: &BTreeSet::new(), all_exact: false, by_round: false }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_agree_in_what_both_leave_free() {
+    fn pairs_agree_in_conditions_free_in_both() {
         let all = [
             measured("aged", "ext4", 0, 1.0).under("profile", "agrawal"),
             measured("aged", "xfs", 0, 2.0).under("profile", "agrawal"),

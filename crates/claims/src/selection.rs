@@ -1,7 +1,7 @@
-//! Which measurements a rule is about: a metric and a pattern for each condition that matters.
+//! Selects measurements by a metric and a pattern for each relevant condition.
 //!
-//! Written `METRIC where KEY=PATTERN, KEY=PATTERN`, for example `throughput where state=aged, fs=ext4|xfs`. A word with a
-//! comma or a bar stands in single quotes.
+//! Syntax: `METRIC where KEY=PATTERN, KEY=PATTERN`, for example `throughput where state=aged, fs=ext4|xfs`. A word with a comma
+//! or a bar stands in single quotes.
 
 use senesce_core::Measurement;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use std::str::FromStr;
 
 pub type Condition = BTreeMap<String, String>;
 
-/// A metric under a pattern of conditions. Conditions without a pattern are free: a rule holds for each of their
-/// combinations by itself.
+/// A metric and patterns of conditions. Conditions without a pattern are free: a rule holds separately for each of their
+/// combinations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Selection {
@@ -24,19 +24,19 @@ pub struct Selection {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
-    /// This word; numbers are compared as numbers.
+    /// Exactly this word; numbers are compared as numbers.
     Is(String),
-    /// One of these words (`a|b`); stays free.
+    /// One of these words (`a|b`); remains free.
     OneOf(Vec<String>),
-    /// Any value, but the condition must be there (`*`); stays free.
+    /// Any value, but the condition must exist (`*`); remains free.
     Any,
-    /// The least number that was measured (`least`).
+    /// The minimum measured number (`least`).
     Least,
-    /// The greatest number that was measured (`greatest`).
+    /// The maximum measured number (`greatest`).
     Greatest,
-    /// Numbers from this on (`>=4`); stays free.
+    /// Numbers from this one (`>=4`); remains free.
     AtLeast(f64),
-    /// Numbers up to this (`<=4`); stays free.
+    /// Numbers up to this one (`<=4`); remains free.
     AtMost(f64),
 }
 
@@ -54,19 +54,19 @@ impl FromStr for Selection {
         let error = |problem: &str| SelectionError { text: text.into(), problem: problem.into() };
         let (metric, conditions) = text.split_once(" where ").unwrap_or((text, ""));
         if metric.trim().is_empty() {
-            return Err(error("there is no metric"));
+            return Err(error("the metric is missing"));
         }
         let mut when = BTreeMap::new();
         for pair in parted(conditions).into_iter().map(str::trim).filter(|pair| !pair.is_empty()) {
             let (key, pattern) = pair.split_once('=').ok_or_else(|| error("a condition needs KEY=PATTERN"))?;
-            // `bs>=4096` splits at the sign of the comparison.
+            // `bs>=4096` is split at the comparison sign.
             let (key, pattern) = match key.strip_suffix(['>', '<']) {
                 Some(short) => (short, format!("{}={pattern}", &key[short.len()..])),
                 None => (key, pattern.to_string()),
             };
             let pattern = Pattern::read(pattern.trim()).ok_or_else(|| error("a comparison needs a number"))?;
             if when.insert(key.trim().to_string(), pattern).is_some() {
-                return Err(error("a condition stands there twice"));
+                return Err(error("duplicate condition"));
             }
         }
         Ok(Self { metric: metric.trim().into(), when })
@@ -122,7 +122,7 @@ impl Pattern {
         })
     }
 
-    /// Whether one value is left, so that the condition need not be told apart any more.
+    /// Whether a single value remains, so that the condition no longer distinguishes cells.
     fn pins(&self) -> bool {
         matches!(self, Self::Is(_) | Self::Least | Self::Greatest)
     }
@@ -139,7 +139,7 @@ impl Pattern {
     }
 }
 
-/// The pieces between the commas that stand outside of quotes.
+/// Splits at commas outside of quotes.
 fn parted(text: &str) -> Vec<&str> {
     let mut quoted = false;
     let outside = |sign: char| {
@@ -149,7 +149,7 @@ fn parted(text: &str) -> Vec<&str> {
     text.split(outside).collect()
 }
 
-/// A word as it is written: in quotes where its signs mean something else.
+/// Quotes a word if it has special characters.
 fn written(word: &str) -> String {
     if word.contains([',', '|']) { format!("'{word}'") } else { word.into() }
 }
@@ -159,7 +159,7 @@ fn same(word: &str, value: &str) -> bool {
 }
 
 impl Selection {
-    /// Whether metric and conditions fit, the extremes left aside.
+    /// Whether metric and conditions match, ignoring extremes.
     pub fn admits(&self, metric: &str, condition: &Condition) -> bool {
         (self.metric == "*" || self.metric == metric)
             && self.when.iter().all(|(key, pattern)| condition.get(key).is_some_and(|value| pattern.admits(value)))
@@ -180,13 +180,13 @@ impl Selection {
         found
     }
 
-    /// The conditions that are still to be told apart.
+    /// The conditions that still distinguish cells.
     pub fn free(&self, condition: &Condition) -> Condition {
         let pinned = |key: &String| self.when.get(key).is_some_and(Pattern::pins);
         condition.iter().filter(|(key, _)| !pinned(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// Words that the selection names and that none of these conditions has.
+    /// Words of the selection that none of these conditions has.
     pub fn missing<'a>(&self, conditions: impl Iterator<Item = &'a Condition> + Clone) -> BTreeSet<String> {
         let mut absent = BTreeSet::new();
         for (key, pattern) in &self.when {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn selection_round_trips_through_text() {
         for text in [
             "cost where state='aged, by bins'",
             "cost",
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_those_of_what_fits_otherwise() {
+    fn extremes_are_those_of_otherwise_matching_values() {
         let all = [measured("0", "ext4"), measured("9", "ext4"), measured("10", "ext4"), measured("100", "xfs")];
         let last: Selection = "cost where fs=ext4, round=greatest".parse().unwrap();
         let found = last.of(&all);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_stay_apart_and_absent_ones_are_named() {
+    fn alternatives_remain_separate_and_absent_ones_are_listed() {
         let both: Selection = "cost where fs=ext4|zfs, round=10.0".parse().unwrap();
         let all = [measured("10", "ext4"), measured("10", "xfs")];
         let found = both.of(&all);

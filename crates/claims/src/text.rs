@@ -1,9 +1,9 @@
-//! Numbers, intervals and conditions in words.
+//! Formats numbers, intervals and conditions.
 
 use crate::contrast::Interval;
 use crate::selection::Condition;
 
-/// A number with three significant digits, or as many as it has whole ones.
+/// A number with three significant digits, or all digits of its integer part.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -13,8 +13,7 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// Value, ends and number of independent values: `0.82 times (0.79 to 0.85, n 5)`; without ends where there is no random
-/// error.
+/// Value, ends and number of independent values: `0.82 times (0.79 to 0.85, n 5)`; without ends for exact values.
 pub fn interval(found: &Interval, unit: &str) -> String {
     let value = format!("{} {unit}", number(found.value)).trim().to_string();
     if found.units == 0 {
@@ -23,7 +22,7 @@ pub fn interval(found: &Interval, unit: &str) -> String {
     format!("{value} ({} to {}, n {})", number(found.low), number(found.high), found.units)
 }
 
-/// The condition in words: `fs=ext4 state=aged`.
+/// Formats `fs=ext4 state=aged`.
 pub fn condition(condition: &Condition) -> String {
     let words: Vec<String> = condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
     words.join(" ")
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_what_matters() {
+    fn numbers_keep_significant_digits() {
         let words: Vec<String> =
             [0.0, 719.311, -0.93, 0.012345, 12345.6, 30.0, 1.5].iter().map(|one| number(*one)).collect();
         assert_eq!(words, ["0", "719", "-0.93", "0.0123", "12346", "30", "1.5"]);

@@ -1,4 +1,4 @@
-//! Yes, no, or open: what an interval says about a bound.
+//! Compares an interval with a bound: yes, no or open.
 
 use crate::contrast::{Interval, LEAST_VALUES, Lack};
 use crate::rule::Holds;
@@ -8,7 +8,7 @@ use crate::selection::Condition;
 pub enum Truth {
     Yes,
     No,
-    /// Not to be told; why, and what it would take.
+    /// Undecidable, with the reason and the requirement for a decision.
     Open(String),
 }
 
@@ -45,7 +45,7 @@ impl Truth {
         }
     }
 
-    /// Whether an interval lies between two ends, ends included.
+    /// Whether an interval lies between two inclusive ends.
     pub fn within(found: &Interval, (low, high): (f64, f64)) -> Self {
         if found.low >= low && found.high <= high {
             Self::Yes
@@ -67,7 +67,7 @@ impl Truth {
         }
     }
 
-    /// What a missing interval says.
+    /// The result without an interval.
     pub fn lacking(lack: Lack) -> Self {
         Self::Open(match lack {
             Lack::TooFew(count) => {
@@ -78,8 +78,8 @@ impl Truth {
     }
 }
 
-/// Why an interval that reaches over a bound does not decide, with the repetitions that would: widths shrink with the root
-/// of their number.
+/// The reason why an interval that contains a bound does not decide, with the number of repetitions that would: widths shrink
+/// with its square root.
 fn straddles(found: &Interval, bound: f64) -> String {
     let near = number_of_repetitions(found, bound);
     let takes = near.map_or("too close to the bound for any number of repetitions".into(), |count| {
@@ -94,7 +94,7 @@ fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {
     (needed.is_finite() && needed < 1e4).then(|| (needed.ceil() as u64).max(found.units as u64 + 1))
 }
 
-/// The cases together, as a claim wants them; `None` when there are too few to say.
+/// Combines the cases of a claim; `None` if there are too few.
 pub fn combine(cases: &[Case], holds: &Holds) -> Option<Truth> {
     let truths = || cases.iter().map(|case| case.truth.clone());
     if cases.is_empty() {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_decide_only_when_wholly_on_one_side() {
+    fn intervals_decide_only_when_entirely_on_one_side() {
         assert_eq!(Truth::within(&found(2.0, 1.9, 2.1), (1.0, 3.0)), Truth::Yes);
         assert_eq!(
             Truth::within(&found(1.51, 1.4, 1.6), (15.0, 60.0)),
@@ -149,13 +149,13 @@ mod tests {
             "1.51 times does not confirm 30 times"
         );
         assert!(matches!(Truth::within(&found(2.0, 0.5, 2.1), (1.0, 3.0)), Truth::Open(_)));
-        assert_eq!(Truth::above(&found(1.0, 1.0, 1.0), 1.0), Truth::No, "equal is not greater");
-        // Half the distance takes four times the values.
+        assert_eq!(Truth::above(&found(1.0, 1.0, 1.0), 1.0), Truth::No, "equal is not larger");
+        // Half the distance takes four times the number of values.
         assert_eq!(number_of_repetitions(&found(2.0, 0.0, 4.0), 1.0), Some(16));
     }
 
     #[test]
-    fn shares_stay_open_where_an_open_system_matters() {
+    fn shares_are_open_if_an_open_system_matters() {
         let case =
             |fs: &str, truth| Case { key: Condition::from([("fs".into(), fs.into())]), truth, measured: String::new() };
         let half = |truths: [Truth; 4]| {
@@ -166,11 +166,11 @@ mod tests {
         assert_eq!(half([Truth::Yes, Truth::No, Truth::No, Truth::No]), Some(Truth::No));
         assert_eq!(half([Truth::Yes, open(), Truth::No, Truth::No]), Some(open()));
         assert_eq!(half([open(), Truth::No, Truth::No, Truth::No]), Some(Truth::No));
-        assert_eq!(share(&[case("a", Truth::Yes)], "fs", 0.4, 0.6), None, "one system is no share");
+        assert_eq!(share(&[case("a", Truth::Yes)], "fs", 0.4, 0.6), None, "one system is not a share");
     }
 
     #[test]
-    fn one_no_is_enough_against_all_and_one_yes_for_any() {
+    fn one_no_decides_all_and_one_yes_decides_any() {
         assert_eq!(Truth::all([Truth::Yes, open(), Truth::No]), Truth::No);
         assert_eq!(Truth::all([Truth::Yes, open()]), open());
         assert_eq!(Truth::any([Truth::No, open(), Truth::Yes]), Truth::Yes);

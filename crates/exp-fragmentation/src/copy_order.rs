@@ -1,5 +1,4 @@
-//! What the order of copying does: a tree with its contents, copied as `find` lists it and in random orders (Conway et al.,
-//! FAST 2017).
+//! Copies a tree in `find` order and in random orders, to measure the effect of the order (Conway et al., FAST 2017).
 
 use crate::fragmentation::analysis::RoundData;
 use crate::fragmentation::experiment::Fragmentation;
@@ -17,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub type CopyOrder = Fragmentation<Source>;
 
-/// What is copied, and how often.
+/// Files to copy, and the number of orders.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {
@@ -35,7 +34,7 @@ pub struct Parameters {
 pub struct Source {
     root: PathBuf,
     files: Vec<PathBuf>,
-    /// Bytes of all of them, each in whole blocks of 4 KiB.
+    /// Total size, each file rounded up to blocks of 4 KiB.
     bytes: Bytes,
     seed: Seed,
     without: Option<String>,
@@ -68,7 +67,7 @@ impl Source {
         Ok(Self { root: own.tree.clone(), files, bytes: Bytes(allocated), seed: seed.child("copy-order"), without })
     }
 
-    /// Round 0 is the order of `find`, every other one a random order.
+    /// Round 0 is the order of `find`, every other round a random order.
     fn in_round(&self, round: u64) -> Vec<&PathBuf> {
         if round == 0 {
             return self.files.iter().collect();
@@ -138,8 +137,8 @@ impl Procedure for Source {
     }
 }
 
-/// What the number of jumps and their summed length have to do with the cost. What the length adds is asked at equal numbers of
-/// jumps and of requests: reads with fewer requests have fewer jumps, and those that are left are the long ones.
+/// The effect of the number of jumps and of their total length on the cost. The effect of length is computed at equal numbers
+/// of jumps and requests: reads with fewer requests have fewer jumps, and only the long ones remain.
 fn jumps(seen: &RoundData) -> Table {
     let columns = ["device, modelled", "correlation of the cost with", "Pearson", "from", "to", "reads"];
     let title = "Jumps and cost over all reads, aged and copied, with 95 % intervals";
@@ -149,7 +148,7 @@ fn jumps(seen: &RoundData) -> Table {
         let found = [
             ("number of discontinuities", pearson(&reads.discontinuities, &reads.seconds)),
             (
-                "their summed length, at equal numbers of discontinuities and requests",
+                "their total length, at equal numbers of discontinuities and requests",
                 partial(&reads.distance, &reads.seconds, &[&reads.discontinuities, &reads.requests]),
             ),
             ("number of requests", pearson(&reads.requests, &reads.seconds)),
@@ -169,7 +168,6 @@ fn jumps(seen: &RoundData) -> Table {
     table
 }
 
-/// Of all traced reads with the usual read-ahead, each per GiB of data.
 #[derive(Default)]
 struct Reads {
     discontinuities: Vec<f64>,
@@ -201,14 +199,14 @@ mod tests {
     use crate::fragmentation::point;
     use senesce_devmodel::{DeviceModel, Request};
 
-    /// Reads of 4 KiB, each so many blocks behind the one before, timed on a model.
+    /// Times reads of 4 KiB on a model, each starting `gap_blocks` after the previous one.
     fn seconds(model: &DeviceModel, gap_blocks: u64) -> f64 {
         let reads: Vec<Request> = (0..500).map(|read| Request::read_bytes(read * gap_blocks * 4096, 4096)).collect();
         model.seconds(&reads).unwrap()
     }
 
     #[test]
-    fn the_modelled_solid_state_drive_does_not_know_lengths_of_what_was_written_in_order_and_the_disk_drive_does() {
+    fn modelled_ssd_ignores_jump_lengths_after_sequential_writes_and_disk_does_not() {
         let drives = Models::default();
         let (hdd, ssd) = (drives.disk().unwrap(), drives.flash().unwrap());
         assert_eq!(seconds(&ssd, 2), seconds(&ssd, 20_000));
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn all_numbers_of_a_read_are_per_gib_of_the_same_bytes() {
+    fn values_of_a_read_are_per_gib_of_the_same_bytes() {
         let points = [1 << 31, 0].map(point::tests::read_of_a_gib);
         let seen = point::tests::seen(points.to_vec());
         let reads = Reads::of(&seen, Clock::Hdd);
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn order_0_is_that_of_find_and_the_others_follow_from_the_seed() {
+    fn order_0_is_that_of_find_and_others_follow_from_the_seed() {
         let files: Vec<PathBuf> = (0..20).map(|number| PathBuf::from(number.to_string())).collect();
         let source =
             Source { root: PathBuf::new(), files: files.clone(), bytes: Bytes(0), seed: Seed(3), without: None };

@@ -1,5 +1,5 @@
-//! Fragmentation between files: a tree of small files created out of order (Conway et al., "File Systems Fated for
-//! Senescence? Nonsense, Says Science!", FAST 2017, section 4).
+//! Fragmentation between files: a tree of small files created out of order (Conway et al., "File Systems Fated for Senescence?
+//! Nonsense, Says Science!", FAST 2017, section 4).
 
 use crate::fragmentation::experiment::Fragmentation;
 use crate::fragmentation::{Procedure, Round, Story, numbers};
@@ -16,10 +16,10 @@ pub type FragInter = Fragmentation<Order>;
 /// Paths of the files of a released source tree, sorted.
 const PATHS: &str = include_str!("../data/trees/source-tree.txt");
 
-/// Bytes per file.
+/// In bytes.
 const FILE: u64 = 4096;
 
-/// The files, and how many of them lose their place.
+/// The files, and how many of them change places.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {
@@ -47,7 +47,7 @@ pub struct Order {
 }
 
 impl Parameters {
-    /// Sorted paths, and what of the tree may not be read, in words.
+    /// Sorted paths, and a note about unreadable parts of the tree.
     fn paths(&self) -> Result<(Vec<PathBuf>, Option<String>), Failure> {
         let (mut paths, without): (Vec<PathBuf>, _) = match self.tree.as_str() {
             "" => (PATHS.lines().filter(|line| !line.starts_with('#')).map(PathBuf::from).collect(), None),
@@ -73,7 +73,7 @@ impl Parameters {
 }
 
 impl Order {
-    /// The sorted order after `first[i]` and `second[i]` exchanged places for the first `round` percent of i.
+    /// The sorted order after `first[i]` and `second[i]` were exchanged for the first `round` percent of i.
     fn in_round(&self, round: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.paths.len()).collect();
         let mut place = order.clone();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_round_holds_every_file_and_disturbs_more_of_them() {
+    fn every_round_has_all_files_and_exchanges_more_of_them() {
         let order = order("").unwrap();
         let moved = |round| {
             let places = order.in_round(round);
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_follows_from_the_seed() {
+    fn order_follows_from_the_seed() {
         assert_eq!(order("").unwrap().in_round(100)[..5], GOLDEN);
     }
 
     const GOLDEN: [usize; 5] = [123, 59, 137, 69, 67];
 
     #[test]
-    fn a_tree_of_one_file_has_no_order() {
+    fn tree_of_one_file_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
         std::fs::write(temporary.path().join("one"), "1").unwrap();
         let failure = order(temporary.path().to_str().unwrap()).unwrap_err();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_list_is_sorted_and_relative() {
+    fn built_in_list_is_sorted_and_relative() {
         let order = order("").unwrap();
         assert!(order.paths.iter().all(|path| path.is_relative()));
         assert!(PATHS.lines().count() > 2000);

@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub type FragIntra = Fragmentation<InTurn>;
 
-/// The files, and how they grow.
+/// Size of the files and order of the appends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {
@@ -48,7 +48,7 @@ impl Parameters {
         Bytes(self.files * self.file_size.bytes())
     }
 
-    /// Chunks of each file that are appended in turn in a round.
+    /// Chunks of each file that a round appends in turn.
     fn appended(&self, round: u64) -> u64 {
         self.file_size.bytes() / self.chunk.bytes() * round / self.rounds
     }
@@ -120,7 +120,7 @@ impl Procedure for InTurn {
         Ok(Self { own: own.clone(), seed: seed.child("frag-intra") })
     }
 
-    /// How the appends are brought to the device.
+    /// The kind of write-back as a condition.
     fn condition(&self) -> Option<(&'static str, &'static str)> {
         let sync = match (self.own.fsync_every, self.own.pause.0.is_zero()) {
             (1, _) => "fsync",
@@ -132,7 +132,7 @@ impl Procedure for InTurn {
 
     fn start(&self) {}
 
-    /// First parts one file after the other, each ended by fsync; then chunks in turn.
+    /// First writes the front parts file by file, each with fsync, then appends chunks in turn.
     fn advance(&self, _state: &mut (), folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
         let (own, chunk) = (&self.own, self.own.chunk.bytes() as usize);
         let appended = own.appended(round);
@@ -196,7 +196,7 @@ mod tests {
     const GOLDEN: [u8; 8] = [241, 243, 76, 133, 114, 188, 116, 68];
 
     #[test]
-    fn round_0_appends_nothing_and_the_last_one_everything() {
+    fn round_0_appends_nothing_and_the_last_round_everything() {
         let appended: Vec<u64> = (0..=4).map(|round| procedure().own.appended(round)).collect();
         assert_eq!(appended, [0, 2, 4, 6, 8]);
     }

@@ -1,5 +1,5 @@
-//! A version-control system ages its work tree: one pull after the other (Conway et al., "File Systems Fated for Senescence?
-//! Nonsense, Says Science!", FAST 2017, section 5).
+//! Ages a work tree by pulls of a version-control system (Conway et al., "File Systems Fated for Senescence? Nonsense, Says
+//! Science!", FAST 2017, section 5).
 
 mod history;
 mod program;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub type GitAging = Fragmentation<Source>;
 
-/// Parameters of the history and of the pulls.
+/// History to pull and frequency of reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {
@@ -43,9 +43,9 @@ pub struct Parameters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
-    /// Not done.
+    /// Disabled.
     Off,
-    /// Done.
+    /// Enabled.
     On,
 }
 
@@ -81,7 +81,7 @@ pub struct Source {
 
 impl Source {
     fn pull(&self, folder: &Path, commit: &str, interrupt: &Interrupt) -> Result<(), Failure> {
-        // The other side must allow requests for commits that are not the head of a branch.
+        // The server must allow requests for commits that are not the head of a branch.
         let serve = "--upload-pack=git -c safe.directory=* -c uploadpack.allowReachableSHA1InWant=true upload-pack";
         let repository = self.repository.to_string_lossy();
         let mut arguments = vec!["-c", "gc.autoDetach=false"];
@@ -141,7 +141,6 @@ impl Procedure for Source {
         Ok(numbers.iter().enumerate().map(round).collect())
     }
 
-    /// The user's repository, or a generated one in `scratch`.
     fn begin(own: &Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
         let (git, wanted) = (Git::at_home(&scratch.join("home")), own.pulls + 1);
         let (repository, branch) = match own.repository.as_str() {

@@ -1,4 +1,4 @@
-//! Published experiments on how files come to lie in pieces, and what that costs.
+//! Published experiments on fragmentation and its cost.
 
 pub mod copy_order;
 pub mod frag_inter;

@@ -1,5 +1,5 @@
-//! A mail server ages its Maildirs: boxes of two users that messages are appended to and expunged from (Conway et al., "File
-//! Systems Fated for Senescence? Nonsense, Says Science!", FAST 2017, section 5).
+//! A mail server ages Maildirs: messages are appended to and expunged from the boxes of two users (Conway et al., "File Systems
+//! Fated for Senescence? Nonsense, Says Science!", FAST 2017, section 5).
 
 use crate::fragmentation::experiment::Fragmentation;
 use crate::fragmentation::{Procedure, Round, Story, numbers};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub type MailAging = Fragmentation<Load>;
 
-/// How much mail there is, and how much of it comes and goes.
+/// Amount of mail, and number of appends and expunges.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case")]
 pub struct Parameters {
@@ -44,13 +44,12 @@ pub struct Parameters {
 const USERS: u64 = 2;
 
 impl Parameters {
-    /// Bytes of all messages, each in whole blocks of 4 KiB.
     fn bytes(&self) -> Bytes {
         Bytes(USERS * self.boxes * self.messages * (self.longest.bytes() / 2 + 2048))
     }
 }
 
-/// The mail, as the parameters and the seed say it.
+/// The mail store, determined by the parameters and the seed.
 #[derive(Debug, Clone)]
 pub struct Load {
     own: Parameters,
@@ -147,7 +146,7 @@ impl Store {
         Self { random: load.seed.stream("operations"), load, boxes, cycle: 0 }
     }
 
-    /// Directory of a box: the Maildir for the inbox, a folder that begins with a dot for other boxes (Maildir++).
+    /// Directory of a box: the Maildir for the inbox, a folder whose name starts with a dot for other boxes (Maildir++).
     fn folder(&self, number: u64) -> PathBuf {
         let (user, own) = (number / self.load.own.boxes, number % self.load.own.boxes);
         let maildir = PathBuf::from(format!("user{}/Maildir", user + 1));
@@ -168,7 +167,7 @@ impl Store {
         Ok(())
     }
 
-    /// As a delivery does it: into tmp, fsync, rename into cur (maildir(5)); a line in the list of the box.
+    /// Delivers a message: write into tmp, fsync, rename into cur (maildir(5)), and add a line to the list of the box.
     fn append(&mut self, root: &Path, number: u64) -> Result<(), Failure> {
         let folder = root.join(self.folder(number));
         let length = self.random.random_range(1..=self.load.own.longest.bytes()) as usize;
@@ -205,7 +204,7 @@ impl Store {
         fs::remove_file(&marked).map_err(failed("expunge", &marked))
     }
 
-    /// One cycle; the users take turns, so that the order follows from the seed.
+    /// One cycle; the users alternate, so that the order follows from the seed.
     fn one_cycle(&mut self, root: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
         for _ in 0..self.load.own.operations {
             check(interrupt)?;
@@ -241,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_leaves_the_same_mail() {
+    fn same_seed_leaves_the_same_mail() {
         assert_eq!(state(2), state(2));
         assert_ne!(state(2), state(1));
     }
 
     #[test]
-    fn a_full_store_holds_its_messages_and_lists() {
+    fn full_store_matches_its_message_lists() {
         let files = state(0);
         let messages = files.iter().filter(|(path, _)| path.parent().unwrap().ends_with("cur")).count();
         assert_eq!((messages, files.len() - messages), (24, 6));

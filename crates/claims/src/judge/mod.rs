@@ -1,4 +1,4 @@
-//! Rules applied to evidence: one case per combination of free conditions.
+//! Applies rules to evidence: one case per combination of free conditions.
 
 mod pairs;
 mod points;
@@ -12,8 +12,8 @@ use crate::sample::Evidence;
 use crate::selection::Condition;
 use crate::truth::{Case, Truth};
 
-/// Level of the intervals of a claim as a whole; divided by the number of its cases (Bonferroni), so that a claim over many
-/// file systems is not wrong more often than one over one.
+/// Level of the intervals of a claim as a whole. It is divided by the number of cases (Bonferroni), so that a claim over many
+/// file systems has the same error rate as one over a single one.
 const ALPHA: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Context<'a> {
     pub rows: &'a [Row],
 }
 
-/// The cases of a rule; none when nothing that it needs was measured.
+/// The cases of a rule; empty if nothing that it needs was measured.
 pub fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
     match rule {
         Rule::Value { of, within } => points::value(of, within, context),

@@ -1,4 +1,4 @@
-//! Ratios, changes, orders, ranks: cells against cells.
+//! Ratios, changes, orders and ranks: comparisons of cells.
 
 use super::{Context, case, level};
 use crate::contrast::{Interval, Lack, Scale, contrast};
@@ -13,7 +13,7 @@ pub enum Unit {
     Percent,
 }
 
-/// One over the other, as ratio of geometric means.
+/// The ratio of geometric means.
 pub fn quotient(of: &Sample, to: &Sample, alpha: f64) -> Result<Interval, Lack> {
     contrast(&[(1.0, of), (-1.0, to)], Scale::Ratio, alpha)
 }
@@ -68,7 +68,7 @@ pub fn interaction(
     found.into_iter().map(judged).collect()
 }
 
-/// One case per neighbouring pair; none when one of the selections was not measured.
+/// One case per neighbouring pair; empty if one of the selections was not measured.
 pub fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
     let pairs: Vec<Vec<(Cell, Cell)>> = of.windows(2).map(|two| context.evidence.pairs(&two[0], &two[1])).collect();
     if pairs.iter().any(Vec::is_empty) {
@@ -88,7 +88,7 @@ pub fn order(of: &[Selection], by: f64, context: &Context<'_>) -> Vec<Case> {
 /// Two systems before and after.
 type Quartet = [Cell; 4];
 
-/// One case over all pairs of systems; none when fewer than two systems were measured in both states.
+/// One case over all pairs of systems; empty if fewer than two systems were measured in both states.
 pub fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, context: &Context<'_>) -> Vec<Case> {
     let both = context.evidence.pairs(from, to);
     let mut quartets: Vec<Quartet> = Vec::new();
@@ -114,7 +114,7 @@ pub fn rank(from: &Selection, to: &Selection, systems: &str, changes: bool, cont
     vec![Case { key: Default::default(), truth, measured: words.join("; ") }]
 }
 
-/// Whether two cells are those of different systems under the same condition otherwise.
+/// Whether two cells differ only in the system.
 fn rivals(one: &Cell, other: &Cell, systems: &str) -> bool {
     let without = |cell: &Cell| {
         let mut key = cell.key.clone();
@@ -125,7 +125,7 @@ fn rivals(one: &Cell, other: &Cell, systems: &str) -> bool {
     a.is_some() && b.is_some() && a != b && agree(&without(one), &without(other))
 }
 
-/// Whether the order of two systems is another one after than before.
+/// Whether the order of two systems changes.
 fn flipped([one, other, one_after, other_after]: &Quartet, systems: &str, alpha: f64) -> (Truth, String) {
     let before = quotient(&one.sample, &other.sample, alpha);
     let after = quotient(&one_after.sample, &other_after.sample, alpha);

@@ -59,7 +59,7 @@ fn coefficient(key: Condition, x: &[f64], y: &[f64], bounds: (f64, f64), publish
     Case { key, truth, measured: crate::text::interval(&interval, "") }
 }
 
-/// Pairs from which on Fisher's interval exists.
+/// Fisher's interval needs at least this number of pairs.
 pub const LEAST_PAIRS: usize = 4;
 
 /// A correlation as an interval; its units are the pairs.

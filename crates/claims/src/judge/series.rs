@@ -1,5 +1,3 @@
-//! Values along a numeric condition: trends, steps, lines.
-
 use super::points::{LEAST_PAIRS, of_correlation};
 use super::{Context, level};
 use crate::contrast::{Interval, Lack, Scale, contrast};
@@ -36,7 +34,7 @@ fn told(interval: &Interval, from: f64, to: f64) -> String {
     format!("{} from {from} to {to}", crate::text::interval(interval, "times"))
 }
 
-/// One case per series of at least two places (three for bends).
+/// One case per series of at least two points (three for bends).
 pub fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Context<'_>) -> Vec<Case> {
     let least = if matches!(shape, Shape::BendsUp | Shape::BendsDown) { 3 } else { 2 };
     let all: Vec<(Condition, Series)> =
@@ -59,7 +57,7 @@ pub fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Conte
         .collect()
 }
 
-/// From end to end by the factor, and no neighbours that certainly go the other way.
+/// Changes from end to end by the factor, without significant opposite changes between neighbours.
 fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
     let alpha = level(count * series.len());
     let between = |from: &Sample, to: &Sample| contrast(&[(sign, to), (-sign, from)], Scale::Ratio, alpha);
@@ -74,7 +72,7 @@ fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth,
     Ok((truth, told(&quotient(&last.1, &first.1, alpha)?, first.0, last.0)))
 }
 
-/// No two places differ by more than the factor.
+/// No two points differ by more than the factor.
 fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), Lack> {
     let pairs = series.len() * (series.len() - 1) / 2;
     let alpha = level(count * pairs);
@@ -93,7 +91,7 @@ fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), L
     Ok((Truth::all(truths), text))
 }
 
-/// Slope of the second half less that of the first, parted at the middle place.
+/// Slope of the second half minus that of the first; they share the middle point.
 fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
     let (first, last) = (&series[0], &series[series.len() - 1]);
     let middle = &series[series.len() / 2];
@@ -104,7 +102,7 @@ fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lac
     let slope = |from: &(f64, Sample), to: &(f64, Sample)| (to.1.mean() - from.1.mean()) / (to.0 - from.0);
     let number = crate::text::number;
     let message = format!(
-        "slope {} up to {}, {} behind it",
+        "slope {} up to {}, {} after it",
         number(slope(first, middle)),
         number(middle.0),
         number(slope(middle, last))
@@ -112,7 +110,7 @@ fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lac
     Ok((Truth::above(&difference, 0.0), message))
 }
 
-/// One case per series that has both places and something beside them.
+/// One case per series with both points and at least one other.
 pub fn step(
     of: &Selection,
     along: &str,
@@ -145,7 +143,7 @@ fn stepped(
     let sign = if by > 1.0 { 1.0 } else { -1.0 };
     let factor = by.powf(sign);
     let jump = contrast(&[(sign, after), (-sign, before)], Scale::Ratio, alpha)?;
-    // The jump less its share of the way from end to end; ends that are the step's own places fall together with it.
+    // The step minus its share of the whole change; if the ends are the points of the step, both are equal.
     let (first, last) = (&series[0].1, &series[series.len() - 1].1);
     let mut terms: Vec<(f64, &Sample)> = Vec::new();
     for (weight, sample) in [(sign, after), (-sign, before), (-sign * share, last), (sign * share, first)] {
@@ -159,7 +157,7 @@ fn stepped(
     Ok((truth, quotient(after, before, alpha)?))
 }
 
-/// One case per series of at least four places. Values that are all the same neither rise nor fall.
+/// One case per series of at least four points. Equal values neither rise nor fall.
 pub fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context: &Context<'_>) -> Vec<Case> {
     let line = |(key, series): (Condition, Series)| {
         let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
@@ -168,7 +166,7 @@ pub fn linear(of: &Selection, along: &str, shape: Shape, explains: f64, context:
             return Case { key, truth: Truth::Open(why), measured: String::new() };
         }
         let Some(found) = pearson(&x, &y) else {
-            return Case { key, truth: Truth::No, measured: "the same everywhere".into() };
+            return Case { key, truth: Truth::No, measured: "constant".into() };
         };
         let found = of_correlation(&found);
         let mirrored = Interval { value: -found.value, low: -found.high, high: -found.low, ..found };

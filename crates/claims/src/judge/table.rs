@@ -1,4 +1,4 @@
-//! Rows of a published table against the same measurements.
+//! Compares rows of a published table with measurements.
 
 use super::{Context, level};
 use crate::contrast::{Interval, Lack, Scale, contrast};
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 struct Point<'a> {
     metric: &'a str,
     unit: &'a str,
-    /// Conditions that runs of ours have too.
+    /// Conditions that our runs have too.
     condition: Condition,
-    /// Mean of the rows about it.
+    /// Mean of its rows.
     value: f64,
 }
 
-/// One case over all points that were measured.
+/// One case over all measured points.
 pub fn table(
     pattern: &Selection,
     beside: &[String],
@@ -56,7 +56,8 @@ pub fn table(
     vec![Case { key, truth, measured }]
 }
 
-/// The points of rows; rows that repeat one count by their mean. An error relative to zero does not exist.
+/// The points of rows, with the mean of repeated rows. Rows with value zero are omitted, because their relative error is
+/// undefined.
 fn points<'a>(rows: impl Iterator<Item = &'a Row>, beside: &[String]) -> Vec<Point<'a>> {
     let mut found: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
     for row in rows {
@@ -81,12 +82,12 @@ fn measured(point: &Point<'_>, context: &Context<'_>) -> Option<Sample> {
     let when = point.condition.iter().map(|(key, word)| (key.clone(), Pattern::Is(word.clone()))).collect();
     let selection = Selection { metric: point.metric.into(), when };
     let mut cells = context.evidence.cells(&selection);
-    // A value in another unit is another quantity, and two different conditions behind one row cannot be told apart.
+    // A value with another unit is another quantity. If a row matches two conditions, it is ambiguous.
     let is_it = cells.len() == 1 && context.evidence.unit(&selection) == point.unit;
     cells.pop().filter(|_| is_it).map(|cell| cell.sample)
 }
 
-/// The absolute relative error, with the least and greatest that the interval admits.
+/// The absolute relative error, with its minimum and maximum over the interval.
 fn error(point: &Point<'_>, sample: &Sample, alpha: f64) -> Result<Interval, Lack> {
     let found = contrast(&[(1.0, sample)], Scale::Linear, alpha)?;
     let relative = |value: f64| (value - point.value) / point.value;

@@ -1,5 +1,5 @@
-//! Every claim of every file is judged on worlds made from its own rule: a true one must be seen, a false one not seen, a
-//! noisy one undecided, an empty one not testable. A rule that cannot come out negative fails here.
+//! Decides every claim of every file on data made from its own rule. A true claim must be supported, a false one not supported,
+//! a noisy one undecided, an empty one not testable. A rule without a negative result fails here.
 
 mod synthetic;
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use synthetic::World;
 
-/// One claim of each kind of rule, so that all kinds are tested whatever the files hold.
+/// One claim of each kind of rule, so that all kinds are tested independently of the files.
 const ALL_KINDS: &str = include_str!("all-kinds.claims.toml");
 const ALL_KINDS_TABLE: &str = include_str!("all-kinds.csv");
 
@@ -19,7 +19,7 @@ fn published() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/published")
 }
 
-/// All claims files there are, with the name of their experiment.
+/// All claims files, with the name of their experiment.
 fn sets() -> Vec<(String, ClaimSet)> {
     static SETS: LazyLock<Vec<(String, ClaimSet)>> = LazyLock::new(read_sets);
     SETS.clone()
@@ -60,7 +60,7 @@ fn expect(name: &str, world: &str, found: &Judgement, wanted: Verdict) {
     assert_eq!(found.verdict, wanted, "{name} in a {world} world: {found:?}");
 }
 
-/// Whether nothing that decides the claim has a random error, so that no noise can hide it.
+/// Whether no input of the claim has a random error, so that noise cannot hide it.
 fn is_exact(set: &ClaimSet, claim: &Claim) -> bool {
     let selections = claim.rule.selections();
     let metrics = selections.iter().map(|selection| &selection.metric);
@@ -72,7 +72,7 @@ fn is_exact(set: &ClaimSet, claim: &Claim) -> bool {
 }
 
 #[test]
-fn true_worlds_are_seen() {
+fn true_data_is_supported() {
     for (name, set, claim) in testable() {
         let wanted = if claim.fitted { Verdict::ModelAgrees } else { Verdict::Supported };
         let world = synthetic::measurements(&claim, &set, World::True);
@@ -81,7 +81,7 @@ fn true_worlds_are_seen() {
 }
 
 #[test]
-fn false_worlds_are_not_seen() {
+fn false_data_is_not_supported() {
     for (name, set, claim) in testable() {
         let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSupported };
         let world = synthetic::measurements(&claim, &set, World::False);
@@ -90,7 +90,7 @@ fn false_worlds_are_not_seen() {
 }
 
 #[test]
-fn noisy_worlds_are_undecided_and_say_what_it_would_take() {
+fn noisy_data_is_undecided_with_the_required_repetitions() {
     for (name, set, claim) in testable() {
         if is_exact(&set, &claim) {
             continue;
@@ -103,7 +103,7 @@ fn noisy_worlds_are_undecided_and_say_what_it_would_take() {
 }
 
 #[test]
-fn empty_worlds_are_not_testable_and_say_why() {
+fn empty_data_is_not_testable_with_the_reason() {
     for (name, set, claim) in testable() {
         let found = judged(&set, &claim, &[]);
         expect(&name, "empty", &found, Verdict::NotTestable);
@@ -112,7 +112,7 @@ fn empty_worlds_are_not_testable_and_say_why() {
 }
 
 #[test]
-fn only_what_was_not_measured_is_said_to_be_missing() {
+fn only_unmeasured_selections_are_reported_missing() {
     let mut looked_at = 0;
     for (name, set, claim) in testable() {
         let Rule::Ratio { of, to, .. } = &claim.rule else { continue };
@@ -133,7 +133,7 @@ fn only_what_was_not_measured_is_said_to_be_missing() {
 }
 
 #[test]
-fn one_repetition_of_a_noisy_quantity_is_undecided() {
+fn single_repetition_of_a_noisy_value_is_undecided() {
     for (name, set, claim) in testable() {
         if is_exact(&set, &claim) || matches!(claim.rule, Rule::Correlation { .. } | Rule::Linear { .. }) {
             continue;
@@ -163,9 +163,9 @@ fn times_of_an_emulated_processor_decide_nothing() {
     }
 }
 
-/// Where a guest measured some file systems, only what its clock told is left out.
+/// If a guest measured some file systems, only values of its clock are omitted.
 #[test]
-fn marks_of_an_emulator_and_of_a_model_count_value_by_value() {
+fn emulation_and_model_marks_apply_to_single_values() {
     let (mut marked, mut modelled) = (0, 0);
     for (name, set, claim) in testable() {
         let world = synthetic::measurements(&claim, &set, World::True);
@@ -190,7 +190,7 @@ fn marks_of_an_emulator_and_of_a_model_count_value_by_value() {
 }
 
 #[test]
-fn a_value_in_another_unit_decides_nothing() {
+fn value_in_another_unit_decides_nothing() {
     for (name, set, claim) in testable() {
         let tolerance = matches!(&claim.rule, Rule::Value { within, .. } if within.of_published());
         if (tolerance && !claim.published.unit(&set.rows).is_empty()) || matches!(claim.rule, Rule::Table { .. }) {
@@ -202,7 +202,7 @@ fn a_value_in_another_unit_decides_nothing() {
 }
 
 #[test]
-fn a_claim_about_one_drive_needs_that_drive() {
+fn claim_about_one_drive_needs_that_drive() {
     let of_a_drive = |(_, _, claim): &(String, ClaimSet, Claim)| claim.drive.is_some();
     for (name, set, claim) in testable().into_iter().filter(of_a_drive) {
         let world = synthetic::measurements(&claim, &set, World::True);
@@ -212,7 +212,7 @@ fn a_claim_about_one_drive_needs_that_drive() {
 }
 
 #[test]
-fn what_differs_from_itself_decides_nothing() {
+fn differing_control_decides_nothing() {
     let (id, set, claim) = testable().into_iter().find(|(name, ..)| name == "all-kinds/controlled").unwrap();
     let Control { of, .. } = claim.control.clone().unwrap();
     let world = synthetic::measurements(&claim, &set, World::True);
@@ -233,9 +233,9 @@ fn what_differs_from_itself_decides_nothing() {
     assert!(alone.note.contains("the noise of the machine is unknown"), "{alone:?}");
 }
 
-/// A line that goes the other way and values that are all the same are no line of the claim.
+/// An opposite line, or constant values, do not support a claim about a line.
 #[test]
-fn lines_the_other_way_and_level_ones_are_not_seen() {
+fn opposite_and_constant_lines_are_not_supported() {
     let lines = testable().into_iter().filter(|(.., claim)| matches!(claim.rule, Rule::Linear { .. }));
     let mut judgements = 0;
     for (name, set, claim) in lines {
@@ -254,9 +254,9 @@ fn lines_the_other_way_and_level_ones_are_not_seen() {
     assert!(judgements >= 10, "{judgements}");
 }
 
-/// Of a model that the user brings nobody knows what it was fitted to, so that its agreement is never evidence.
+/// The inputs of a user's model are unknown, so its agreement is never evidence.
 #[test]
-fn a_model_of_the_users_own_only_agrees_or_differs() {
+fn users_model_only_agrees_or_differs() {
     for (name, set, claim) in testable().into_iter().filter(|(.., claim)| claim.drive.is_none()) {
         let facts = Facts { own_model: Some("sim:mine.toml".to_string()), ..Facts::of(Level::Paper) };
         for (world, wanted) in [(World::True, Verdict::ModelAgrees), (World::False, Verdict::ModelDiffers)] {
@@ -267,7 +267,7 @@ fn a_model_of_the_users_own_only_agrees_or_differs() {
     }
 }
 
-/// A model that knows one value of an operating point is not tested by another of its values, in whatever table it stands.
+/// A model that knows one value of an operating point is not tested by another value of the point in any table.
 #[test]
 fn operating_points_are_fitted_or_held_out_as_a_whole() {
     let mut fitted: BTreeMap<&Condition, BTreeSet<bool>> = BTreeMap::new();
@@ -281,9 +281,9 @@ fn operating_points_are_fitted_or_held_out_as_a_whole() {
     assert!(torn.is_empty(), "{torn:?}");
 }
 
-/// What a model was fitted to cannot come back as seen.
+/// Claims on fitted values cannot be supported by the model.
 #[test]
-fn claims_that_rest_on_fitted_points_are_marked_fitted() {
+fn claims_on_fitted_points_are_marked_fitted() {
     for (id, set) in sets().iter().filter(|(id, _)| id.starts_with("zns-")) {
         for claim in &set.claims {
             let on_fitted = |row: &&Row| {
@@ -298,7 +298,7 @@ fn claims_that_rest_on_fitted_points_are_marked_fitted() {
 }
 
 #[test]
-fn what_cannot_be_tested_says_why() {
+fn untestable_claims_have_a_reason() {
     for (id, set) in sets() {
         for claim in &set.claims {
             if let Rule::NotTestable { why } = &claim.rule {

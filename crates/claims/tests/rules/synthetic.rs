@@ -1,4 +1,4 @@
-//! Evidence made from a rule itself: measurements that make it true, false, or impossible to tell.
+//! Makes measurements from a rule: data for which it is true, false or undecidable.
 
 use senesce_claims::{Claim, ClaimSet, Condition, Holds, Pattern, Rule, Selection, Shape};
 use senesce_core::{Better, Measurement};
@@ -11,19 +11,19 @@ pub enum World {
     Noisy,
 }
 
-/// Systems where a claim speaks of a share of them and names none.
+/// Number of systems if a claim is about a share of them and names none.
 const SYSTEMS: usize = 4;
-/// What stands for the greatest and the least place.
+/// Stands for the points `greatest` and `least`.
 const GREATEST: &str = "1000000";
 const LEAST: &str = "-1000000";
 
 struct Maker<'a> {
     world: World,
-    /// Unit of all that is made: the published one, or seconds.
+    /// Unit of all values: the published one, or seconds.
     unit: String,
     set: &'a ClaimSet,
     made: Vec<Measurement>,
-    /// Metrics and conditions that have their values.
+    /// Metrics and conditions that already have values.
     known: HashSet<(String, Condition)>,
 }
 
@@ -76,12 +76,11 @@ pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurem
     maker.made
 }
 
-/// An end of bounds: noise around it lies on both sides.
+/// An end of the bounds: noise around it lies on both sides.
 fn edge((low, high): (f64, f64)) -> f64 {
     if low.is_finite() { low } else { high }
 }
 
-/// A number inside or outside of bounds, on a linear scale.
 fn additive((low, high): (f64, f64), inside: bool) -> f64 {
     match (low.is_finite(), high.is_finite(), inside) {
         (true, true, true) => low.midpoint(high),
@@ -93,7 +92,6 @@ fn additive((low, high): (f64, f64), inside: bool) -> f64 {
     }
 }
 
-/// A factor inside or outside of bounds.
 fn multiplicative((low, high): (f64, f64), inside: bool) -> f64 {
     match (low > 0.0, high.is_finite(), inside) {
         (true, true, true) => (low * high).sqrt(),
@@ -106,7 +104,7 @@ fn multiplicative((low, high): (f64, f64), inside: bool) -> f64 {
 }
 
 impl Maker<'_> {
-    /// Records a value with its repetitions: five that hardly differ, or five that differ wildly.
+    /// Adds five repetitions of a value, with little or much noise.
     fn put(&mut self, metric: &str, condition: &Condition, value: f64) {
         if !self.known.insert((metric.into(), condition.clone())) {
             return;
@@ -119,7 +117,7 @@ impl Maker<'_> {
             } else {
                 [0.02, 0.3, 1.0, 3.0, 50.0].map(|one| one * value)
             };
-            // Each cell has its noise in an order of its own, so that it does not cancel within repetitions either.
+            // Each cell has its noise in a different order, so that it does not cancel within repetitions.
             let cell = self.known.len();
             let (stride, start) = (1 + cell % 4, cell / 4);
             (0..spread.len()).map(|place| spread[(start + stride * place) % spread.len()]).collect()
@@ -133,7 +131,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether the rule is to hold under a condition that is the `index`-th of `count`.
+    /// Whether the rule should hold under the `index`-th condition of `count`.
     fn holds(&self, holds: &Holds, condition: &Condition, index: usize) -> bool {
         match (holds, self.world) {
             (_, World::Noisy) => true,
@@ -201,7 +199,7 @@ impl Maker<'_> {
     fn step(&mut self, of: &Selection, along: &str, holds: &Holds, (from, to): (f64, f64), (by, share): (f64, f64)) {
         let width = to - from;
         let all = places(of, along, &[from, to, to + width, to + 2.0 * width]);
-        // Behind the step goes half of what its share leaves of the whole change.
+        // After the step comes half of what its share leaves of the whole change.
         let rest = if share < 1.0 && share > 0.0 { 0.5 * (1.0 / share - 1.0) } else { 0.0 };
         self.along(of, along, holds, &all, |inside, place, way| match (inside, place > from) {
             (true, true) => 100.0 * (by * by).powf(1.0 + rest * way),
@@ -228,7 +226,7 @@ impl Maker<'_> {
         });
     }
 
-    /// Pairs whose sample correlation is what the world wants, many of them or few.
+    /// Pairs with the wanted sample correlation, many or few.
     fn cloud(&mut self, of: &Selection, with: &Selection, each: &[String], bounds: (f64, f64), published: Option<f64>) {
         let inside = published.filter(|number| *number >= bounds.0 && *number <= bounds.1);
         let (low, high) = (bounds.0.max(-0.99), bounds.1.min(0.99));
@@ -262,7 +260,7 @@ impl Maker<'_> {
         for (selection, values) in [(named(of), x), (named(with), y)] {
             let all = conditions(&selection, &Holds::Every);
             for (point, value) in values.into_iter().enumerate() {
-                // Over several file systems at once, each has its part of the points.
+                // With several file systems, each has its part of the points.
                 let group = if each.is_empty() { &all[point % all.len()..][..1] } else { &all[..] };
                 for condition in group {
                     let mut condition = condition.clone();
@@ -317,7 +315,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Values without mean and with length one.
+/// Values with mean 0 and length 1.
 fn standard(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let values: Vec<f64> = values.collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -326,7 +324,7 @@ fn standard(values: impl Iterator<Item = f64>) -> Vec<f64> {
     centred.into_iter().map(|value| value / length).collect()
 }
 
-/// Places of a series: those that the pattern names, else the given ones moved to where it begins.
+/// Points of a series: those of the pattern, else the given ones shifted to its start.
 fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
     match of.when.get(along) {
         Some(Pattern::OneOf(words)) => words.iter().map(|word| word.parse().unwrap()).collect(),
@@ -337,7 +335,7 @@ fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
     }
 }
 
-/// Conditions that a selection admits: all combinations of the words that it names.
+/// All combinations of the words of a selection.
 fn conditions(of: &Selection, holds: &Holds) -> Vec<Condition> {
     let mut when = of.when.clone();
     if let Holds::Share { over, .. } = holds {

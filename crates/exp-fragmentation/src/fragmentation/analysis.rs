@@ -1,4 +1,4 @@
-//! From the record to tables and figures.
+//! Makes tables and figures from a record.
 
 use super::correlations::{self, ScoreCost, overall};
 use super::experiment::{Event, Fragmentation};
@@ -17,29 +17,28 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub struct RoundData {
     pub round: &'static str,
-    /// Points, of each state the last one recorded, in the order of file system, round, aged before unaged.
+    /// The last recorded point of each state, ordered by file system and round, aged before unaged.
     pub points: Vec<Point>,
-    /// Sketches, of each state the last one recorded.
+    /// The last recorded sketch of each state.
     pub sketches: Vec<Sketch>,
     pub sequential: Vec<Sequential>,
-    /// File systems in the order in which they were run.
+    /// File systems in the order of the run.
     pub systems: Vec<String>,
-    /// Read-ahead settings in the order in which they were used.
+    /// Read-ahead settings in the order of use.
     pub settings: Vec<Option<u64>>,
     pub correlations: Vec<ScoreCost>,
     pub device: String,
-    /// On what reads were timed.
     pub models: Models,
 }
 
 impl RoundData {
-    /// Of events; `round` is what a round is called.
+    /// Reads events; `round` is the word for a round.
     pub fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str) -> Self {
         let mut seen = Self { round, ..Self::default() };
         let (mut points, mut sketches) = (BTreeMap::new(), BTreeMap::new());
         for event in events.cloned() {
             match event {
-                // That of a guest comes after that of this machine.
+                // The guest's description comes after the one of this machine.
                 Event::VolumeSource(text) if seen.device.is_empty() => seen.device = text,
                 Event::VolumeSource(_) => {}
                 Event::Sequential(one) => seen.sequential.push(one),
@@ -57,7 +56,7 @@ impl RoundData {
         seen
     }
 
-    /// The place of a point's file system among all; remembers it and the settings of the readings.
+    /// Index of a point's file system; adds it and its read-ahead settings if new.
     fn place_of(&mut self, point: &Point) -> usize {
         for reading in &point.readings {
             if !self.settings.contains(&reading.read_ahead_kib) {
@@ -70,12 +69,11 @@ impl RoundData {
         })
     }
 
-    /// The last round of a file system, aged or copied.
     pub fn last(&self, fs: &str, aged: bool) -> Option<&Point> {
         self.points.iter().filter(|point| point.fs == fs && point.aged == aged).max_by_key(|point| point.round)
     }
 
-    /// How much longer the aged files of a round take to read than their copy, in the last round of which both were read.
+    /// Read time of aged files over that of their copy, in the last round with both.
     pub fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
         let setting = figures::usual(self, clock);
         let of = |point: &Point| Some((point.round, point.cost(point.reading(setting)?, clock)?));
@@ -85,13 +83,11 @@ impl RoundData {
         both.max_by_key(|(round, _)| *round).map(|(_, times)| times.get())
     }
 
-    /// Seconds per GiB of the last round of a file system, aged or copied.
     pub fn last_cost(&self, fs: &str, aged: bool, clock: Clock) -> Option<f64> {
         let point = self.last(fs, aged)?;
         point.cost(point.reading(figures::usual(self, clock))?, clock)
     }
 
-    /// Seconds per GiB of all aged rounds of a file system.
     pub fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> {
         let setting = figures::usual(self, clock);
         let aged = self.points.iter().filter(move |point| point.fs == fs && point.aged);
@@ -99,7 +95,6 @@ impl RoundData {
     }
 }
 
-/// Analyses the record of any of the experiments.
 pub fn analyse<P: Procedure>(
     spec: &Spec<P::Parameters>,
     recorded: &Recorded<Fragmentation<P>>,
@@ -107,8 +102,7 @@ pub fn analyse<P: Procedure>(
     let seen = RoundData { models: spec.common.models(), ..RoundData::of(recorded.events(), P::STORY.round) };
     let published = published_of::<P>(&spec.own)?;
     let mut caveats = vec![format!(
-        "modelled: seconds on {} and {}; the flash drive first replayed the requests that were traced while the \
-         files were written",
+        "modelled: seconds on {} and {}; the flash drive first replayed the writes of the files",
         spec.common.disk, spec.common.flash
     )];
     caveats.extend(by_bytes_read(&seen));
@@ -126,7 +120,7 @@ pub fn analyse<P: Procedure>(
     })
 }
 
-/// Which file systems have times per GiB of other bytes than allocated ones.
+/// A note about file systems whose times are per GiB of read bytes instead of allocated ones.
 fn by_bytes_read(seen: &RoundData) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
     systems_with(seen, is_one).map(|names| {
@@ -137,12 +131,12 @@ fn by_bytes_read(seen: &RoundData) -> Option<String> {
     })
 }
 
-/// Which file systems have no times of their own.
+/// A note about file systems whose own times are invalid.
 fn under_emulation(seen: &RoundData) -> Option<String> {
     systems_with(seen, |point| point.emulated).map(|names| {
         format!(
-            "{names}: read in the guest under emulation (TCG); layouts, requests and the times modelled from them \
-             count, the seconds of the volume itself are those of the emulator and are left out"
+            "{names}: read in the guest under emulation (TCG); layouts, requests and modelled times are valid, \
+             the guest's own seconds are omitted"
         )
     })
 }
@@ -153,7 +147,7 @@ fn systems_with(seen: &RoundData, is_one: impl Fn(&Point) -> bool) -> Option<Str
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// The published values that this run can be put beside.
+/// The published values to compare this run with.
 fn published_of<P: Procedure>(own: &P::Parameters) -> Result<Vec<PublishedValue>, Failure> {
     let mut values = published::parse(P::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
     if let Some((ours, others)) = P::variant(own) {
@@ -263,14 +257,14 @@ mod tests {
     use crate::fragmentation::point;
 
     #[test]
-    fn times_per_gib_of_bytes_read_are_said_to_be_so() {
+    fn times_per_gib_of_read_bytes_are_marked() {
         let of = |allocated| by_bytes_read(&point::tests::seen(vec![point::tests::read_of_a_gib(allocated)]));
         assert_eq!(of(1 << 30), None);
         assert!(of(5120).unwrap().contains("in rounds of zfs:"));
     }
 
     #[test]
-    fn what_an_emulator_timed_is_named() {
+    fn emulated_times_are_reported() {
         let of = |emulated| {
             under_emulation(&point::tests::seen(vec![Point { emulated, ..point::tests::read_of_a_gib(1 << 30) }]))
         };

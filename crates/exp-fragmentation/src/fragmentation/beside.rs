@@ -1,4 +1,4 @@
-//! Published values beside ours. What of them is seen, the claims decide.
+//! Lists published values with measured ones. Claims decide whether they are supported.
 
 use super::analysis::RoundData;
 use super::correlations::overall;
@@ -25,7 +25,7 @@ pub fn table(seen: &RoundData, published: &[PublishedValue]) -> Table {
     table
 }
 
-/// Our value for a published one; none for a metric that is not known here, or without a run of what it is about.
+/// The measured value for a published one; `None` for an unknown metric, or without a matching run.
 fn ours(seen: &RoundData, theirs: &PublishedValue) -> Option<f64> {
     let condition = theirs.condition.as_str();
     let clock = if condition.contains("ssd") { Clock::Ssd } else { Clock::Hdd };
@@ -57,8 +57,8 @@ mod tests {
     use senesce_core::published::parse;
 
     #[test]
-    fn each_metric_has_a_value_of_ours_and_an_unknown_one_none() {
-        // Twice as large for the same time: the aged files take twice as long.
+    fn known_metrics_have_a_measured_value() {
+        // Twice the size in the same time: the aged files take twice as long per GiB.
         let (aged, copy) = (tests::read_of_a_gib(1 << 30), tests::read_of_a_gib(1 << 31));
         let seen = tests::seen(vec![aged, Point { aged: false, ..copy }]);
         let text = "metric,condition,value,unit,source,note\nslowdown,zfs hdd,30,times,T,quoted\n\

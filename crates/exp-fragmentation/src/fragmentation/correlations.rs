@@ -1,25 +1,24 @@
-//! Does the layout score tell the cost of a read?
+//! Correlates layout scores with the cost of reads.
 
 use super::point::{Clock, Point};
 use senesce_stats::{Correlation, pearson, spearman};
 use serde::Serialize;
 
-/// Score against cost over points.
+/// Correlation of score and cost over points.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScoreCost {
-    /// Which points: a file system, or `all`.
+    /// File system, or `all`.
     pub fs: String,
-    /// Where the time is from: `hdd` and `ssd` are modelled.
+    /// Source of the times: `hdd` and `ssd` are modelled.
     pub device: &'static str,
-    /// Read-ahead in KiB of these reads; none: as it was.
+    /// Read-ahead in KiB of these reads; `null` if unchanged.
     pub read_ahead_kib: Option<u64>,
-    /// Pearson's coefficient with its 95 % interval; none for fewer than three points or no spread.
+    /// Pearson's coefficient with its 95 % interval; `null` for fewer than three points or no spread.
     pub pearson: Option<Correlation>,
     /// Spearman's coefficient.
     pub spearman: Option<Correlation>,
 }
 
-/// The pairs (score, seconds per GiB) of aged points.
 pub fn pairs(points: &[Point], fs: Option<&str>, clock: Clock, read_ahead_kib: Option<u64>) -> Vec<(f64, f64)> {
     let chosen = points.iter().filter(|point| point.aged && fs.is_none_or(|fs| fs == point.fs));
     chosen
@@ -30,7 +29,6 @@ pub fn pairs(points: &[Point], fs: Option<&str>, clock: Clock, read_ahead_kib: O
         .collect()
 }
 
-/// The correlation over all file systems, and over each one.
 pub fn all(points: &[Point], systems: &[String], settings: &[Option<u64>]) -> Vec<ScoreCost> {
     let mut found = Vec::new();
     for clock in Clock::ALL {
@@ -54,13 +52,12 @@ pub fn all(points: &[Point], systems: &[String], settings: &[Option<u64>]) -> Ve
     found
 }
 
-/// The correlation over all file systems for one device and read-ahead setting.
 pub fn overall(found: &[ScoreCost], clock: Clock, read_ahead_kib: Option<u64>) -> Option<Correlation> {
     let one = |one: &&ScoreCost| one.fs == "all" && one.device == clock.key() && one.read_ahead_kib == read_ahead_kib;
     found.iter().find(one)?.pearson
 }
 
-/// `-0.93 (-0.96 to -0.88, 33 points)`.
+/// Formats `-0.93 (-0.96 to -0.88, 33 points)`.
 pub fn text_of(correlation: &Correlation) -> String {
     format!(
         "{:.2} ({:.2} to {:.2}, {} points)",

@@ -1,4 +1,4 @@
-//! Every fragmentation experiment as a run: its steps, its events, and the guests.
+//! Runs a fragmentation experiment: its steps, its events, and the guests.
 
 use super::analysis;
 use super::parameters::{Common, Spec};
@@ -21,15 +21,15 @@ pub struct Fragmentation<P: Procedure> {
     pub(super) procedure: P,
     pub(super) place: VolumeSource,
     pub(super) aging: Option<Aging<P::State>>,
-    /// Why the last reading that does not count does not.
+    /// Reason why the last invalid reading is invalid.
     pub(super) invalid: Option<NotCold>,
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// One large file is read from a file system.
+    /// Read one large file from a file system.
     Sequential(String),
     /// A round on a file system, and its copy.
     Round {
@@ -38,21 +38,21 @@ pub enum Step {
         /// Number of the round.
         round: u64,
     },
-    /// All of it on a file system in a guest.
+    /// All rounds on a file system in a guest.
     Guest(FileSystem),
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// On what was measured, in words.
+    /// Description of the measured device.
     VolumeSource(String),
-    /// How fast a large file is read.
+    /// Read speed of one large file.
     Sequential(Sequential),
-    /// What figures of a single point need.
+    /// Data for figures of a single point.
     Sketch(Sketch),
-    /// A state of a volume, and how it was read.
+    /// A state of a volume, and its reads.
     Point(Point),
 }
 
@@ -89,7 +89,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
         }
         for fs in &common.guest.0 {
             let action = format!("the same on {fs}, {} rounds", rounds.len());
-            // Emulation is slower by a factor of ten to thirty.
+            // Emulation is slower by a factor of 10 to 30.
             let seconds = 20.0 + 20.0 * rounds.iter().map(|round| seconds(common, round)).sum::<f64>();
             steps.push(Planned::new(Step::Guest(*fs), action, "the guest").costing(Bytes(0), seconds));
         }
@@ -108,7 +108,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
             Step::Sequential(fs) => self.sequential(&spec.common, fs, context),
             Step::Round { fs, round } => self.round(spec, fs, *round, context),
             Step::Guest(fs) => match in_guest(spec, *fs, context) {
-                // One that fails there loses no other's points.
+                // A file system that fails in the guest does not affect the others.
                 Err(failure) if failure.exit_code() != ExitCode::Interrupted && !context.interrupt.requested() => {
                     context.caveat(format!("measured without {fs}: skipped in the guest: {failure}"));
                     Ok(())
@@ -120,7 +120,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
 
     fn end(self, _spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let closed = self.aging.map_or(Ok(()), |aging| aging.volume.close());
-        // What lies there follows from the seed: it is not kept.
+        // Its content follows from the seed, so it need not be kept.
         let _ = std::fs::remove_dir_all(context.path().join(SCRATCH));
         closed
     }
@@ -143,7 +143,7 @@ impl<P: Procedure> Experiment for Fragmentation<P> {
     }
 }
 
-/// The folder in the run directory where a procedure makes up what its files are.
+/// The folder in the run directory in which a procedure prepares its files.
 const SCRATCH: &str = "source";
 
 fn seconds(common: &Common, round: &Round) -> f64 {

@@ -1,4 +1,4 @@
-//! Figures of points: where blocks lie, how they were read, what that cost.
+//! Figures of points: where blocks lie, how they were read, and the cost.
 
 use super::analysis::RoundData;
 use super::correlations::{overall, pairs, text_of};
@@ -40,8 +40,7 @@ pub(super) fn figure(
     Figure { id, title, caption, device, better, kind }
 }
 
-/// The read-ahead setting that a device's figures are made with: on for a disk drive, off for a solid-state drive, as
-/// published.
+/// The read-ahead setting of a device's figures: on for a disk drive, off for an SSD, as published.
 pub fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
     match clock {
         Clock::Ssd if seen.settings.contains(&Some(0)) => Some(0),
@@ -49,7 +48,7 @@ pub fn usual(seen: &RoundData, clock: Clock) -> Option<u64> {
     }
 }
 
-/// Seconds per GiB of a device that reads in one run.
+/// Seconds per GiB of a sequential read on a device.
 pub fn sequential(seen: &RoundData, clock: Clock) -> Option<f64> {
     let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
     match modelled_sequential(&seen.models).iter().find(|(modelled, _)| *modelled == clock) {
@@ -64,7 +63,7 @@ pub fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] {
     [(Clock::Hdd, disk.as_ref().and_then(cost)), (Clock::Ssd, flash.as_ref().and_then(cost))]
 }
 
-/// Devices with the read-ahead setting of their figures; the solid-state drive is shown with read-ahead too.
+/// Devices with the read-ahead settings of their figures. The SSD is also shown with read-ahead.
 fn views(seen: &RoundData) -> Vec<(Clock, Option<u64>)> {
     let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(seen, clock))).collect();
     let on = usual(seen, Clock::Hdd);
@@ -74,7 +73,7 @@ fn views(seen: &RoundData) -> Vec<(Clock, Option<u64>)> {
     views
 }
 
-/// Ends of the id and of the title of a view.
+/// Suffixes of the id and the title of a view.
 fn view_text(seen: &RoundData, clock: Clock, setting: Option<u64>) -> (String, String) {
     match setting == usual(seen, clock) {
         true => (clock.key().into(), short(clock).into()),
@@ -102,7 +101,7 @@ fn mark(clock: Clock) -> Mark {
     if clock == Clock::Wall { Mark::Measured } else { Mark::Modelled }
 }
 
-/// A few rounds without gaps get a tick each.
+/// A few consecutive rounds get one tick each.
 fn rounds(seen: &RoundData) -> Axis {
     let rounds: BTreeSet<u64> = seen.points.iter().map(|point| point.round).collect();
     match (0..rounds.len().min(12) as u64).eq(rounds.iter().copied()) {
@@ -161,12 +160,12 @@ fn dynamic_score(seen: &RoundData) -> Option<Figure> {
             series.push(Series::new(name, Mark::Measured, over_rounds(seen, fs, aged, dynamic)));
         }
     }
-    let caption = "From the requests of the cold read, those of metadata included: 1 is one run, 0 a jump before every 4 KiB \
-                   block.";
+    let caption = "From the requests of the cold read, including those for metadata: 1 is a single sequential \
+        run, 0 a jump before every block of 4 KiB.";
     scores(seen, "score", "Dynamic layout score", caption, series)
 }
 
-/// Scores from extents over rounds: inside files, and over all files.
+/// Scores computed from extents over rounds: inside files, and over all files.
 fn extent_scores(seen: &RoundData) -> Option<Figure> {
     let mut series = Vec::new();
     for fs in &seen.systems {
@@ -175,8 +174,8 @@ fn extent_scores(seen: &RoundData) -> Option<Figure> {
         let tree = over_rounds(seen, fs, true, |point| point.tree_layout_score);
         series.push(Series::new(format!("{fs}, tree"), Mark::Measured, tree));
     }
-    let caption = "From the extents alone, without a trace. Inside files: the static layout score, the share of blocks that \
-                   follow the one before in their file. Tree: the same over all files in the order of reading.";
+    let caption = "From the extents, without a trace. Inside files: the static layout score, the share of blocks \
+        that follow the previous block of their file. Tree: the same over all files in the order of reading.";
     scores(seen, "score-extents", "Static and tree layout score", caption, series)
 }
 
@@ -227,7 +226,7 @@ fn scatter(seen: &RoundData, clock: Clock, setting: Option<u64>) -> Option<Figur
     })
 }
 
-/// Address against request order for the first, the middle and the last round.
+/// Address over request order for the first, the middle and the last round.
 fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
     let aged: Vec<&Sketch> =
         seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
@@ -247,14 +246,14 @@ fn requests(seen: &RoundData, fs: &str) -> Option<Figure> {
         format!("{fs}: address against order of requests"),
         format!(
             "Read requests of the cold read, read-ahead {}; a sample if there are many. Stretches of the address \
-             space that no request touches are left out. One rising line is a sequential read.",
+             space without requests are omitted. One rising line is a sequential read.",
             read_ahead_text(setting)
         ),
         seen.device.clone(),
         Better::Neither,
         FigureKind::Scatter {
             x: Axis::linear("Request").from_zero(),
-            y: Axis::linear("Address, gaps left out").in_bytes().from_zero(),
+            y: Axis::linear("Address, gaps omitted").in_bytes().from_zero(),
             series: series.collect(),
         },
     ))
@@ -282,8 +281,8 @@ fn discontinuities(seen: &RoundData, fs: &str) -> Option<Figure> {
             format!("discontinuities-{fs}"),
             format!("{fs}: discontinuities by length, {} {last}", seen.round),
             format!(
-                "Jumps between requests of the cold read, read-ahead {}. Their number matters on solid-state drives, on \
-                 disk drives their length too.",
+                "Jumps between requests of the cold read, read-ahead {}. On SSDs only their number matters, on \
+                 disk drives also their length.",
                 read_ahead_text(setting)
             ),
             seen.device.clone(),

@@ -1,8 +1,8 @@
-//! What the fragmentation experiments share: volumes, readings, figures.
+//! Shared by the fragmentation experiments: volumes, readings, figures.
 //!
-//! Every experiment makes points. A point is one state of one volume: the files are laid out by the experiment, the volume
-//! is made cold, and all files are read in directory order by one thread while the device's requests are traced. Beside
-//! each aged point stands its unaged one: the same files copied in that order onto a fresh volume of the same size.
+//! Every experiment makes points. A point is one state of one volume: the experiment lays out the files, the volume is made
+//! cold, and one thread reads all files in directory order while the device's requests are traced. Each aged point has an
+//! unaged one: the same files copied in that order to a fresh volume of the same size.
 
 pub mod analysis;
 pub mod beside;
@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::path::Path;
 
-/// What differs between the experiments: how files come to lie as they do, round by round.
+/// The parts in which the experiments differ: how files get their layout, round by round.
 pub trait Procedure: Sized + 'static {
     const ID: &'static str;
     const TITLE: &'static str;
@@ -35,30 +35,29 @@ pub trait Procedure: Sized + 'static {
     const PUBLISHED: &'static str;
     const CLAIMS: &'static str;
     const STORY: Story;
-    /// Whether one volume ages through all rounds; else every round has a fresh one.
+    /// Whether one volume ages through all rounds; otherwise every round has a fresh one.
     const AGES_ON: bool = false;
     type Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
     type State;
 
     fn defaults(level: Level) -> Self::Parameters;
 
-    /// What the machine must have.
+    /// Requirements on the machine.
     fn needs(_own: &Self::Parameters) -> Needs {
         Needs::default()
     }
 
-    /// Its rounds in order. Writes nothing.
     fn rounds(own: &Self::Parameters, seed: Seed) -> Result<Vec<Round>, Failure>;
 
-    /// Reads or makes up what the files are; `scratch` is a folder of its own that is removed at the end.
+    /// Reads or generates the contents of the files. `scratch` is a folder that is removed at the end.
     fn begin(own: &Self::Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure>;
 
-    /// What is missing from the files, in words.
+    /// A note about files that are missing.
     fn without(&self) -> Option<&str> {
         None
     }
 
-    /// A condition that all its values have, name and word.
+    /// A condition of all its values, name and word.
     fn condition(&self) -> Option<(&'static str, &'static str)> {
         None
     }
@@ -66,11 +65,11 @@ pub trait Procedure: Sized + 'static {
     /// The state before round 0.
     fn start(&self) -> Self::State;
 
-    /// Brings the files below `folder` to a round; it is empty at first, and has moved perhaps since the round before.
+    /// Brings the files below `folder` to a round. The folder is empty at first and may move between rounds.
     fn advance(&self, state: &mut Self::State, folder: &Path, round: u64, interrupt: &Interrupt)
     -> Result<(), Failure>;
 
-    /// How conditions of published values end that are of this run's kind, and of those of another kind.
+    /// Suffixes of the conditions of published values: of the kind of this run, and of the other kind.
     fn variant(_own: &Self::Parameters) -> Option<(&'static str, &'static str)> {
         None
     }
@@ -80,7 +79,7 @@ pub trait Procedure: Sized + 'static {
     }
 }
 
-/// How the results of an experiment are told.
+/// Title and texts of an experiment's results.
 #[derive(Debug, Clone, Copy)]
 pub struct Story {
     pub title: &'static str,
@@ -90,18 +89,17 @@ pub struct Story {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
-    /// Round, number of pulls or of cycles.
     pub number: u64,
-    /// What is done before the cold read.
+    /// Action before the cold read.
     pub action: String,
-    /// Bytes of the files in the end, as far as that is known.
+    /// Total size of the files in the end, if known.
     pub data: Bytes,
-    /// Bytes written until they lie there, since the round before where one volume ages on.
+    /// Bytes written since the previous round if one volume ages on, else in total.
     pub written: Bytes,
     pub seconds: f64,
 }
 
-/// Numbers from 0 to the last one, which is always among them.
+/// Numbers from 0 to the last one, which is always included.
 pub fn numbers(last: u64, step: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..=last).step_by(step.max(1) as usize).collect();
     if numbers.last() != Some(&last) {
@@ -115,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_round_is_always_run() {
+    fn last_round_is_always_run() {
         assert_eq!(numbers(4, 2), [0, 2, 4]);
         assert_eq!(numbers(5, 2), [0, 2, 4, 5]);
         assert_eq!(numbers(1, 9), [0, 1]);

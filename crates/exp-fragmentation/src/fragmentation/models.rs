@@ -1,38 +1,35 @@
-//! The drives that reads are timed on.
+//! Models of the drives that reads are timed on.
 
 use senesce_devmodel::simulate::history_of_reads;
 use senesce_devmodel::{DeviceModel, ModelError, Request};
 
-/// The drives that reads are timed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Models {
     pub disk: String,
-    /// Name of the solid-state drive.
+    /// Name of the SSD's model.
     pub flash: String,
 }
 
 impl Default for Models {
-    /// The disk drive of the study, with zones, cache segments and what they keep; a solid-state drive of the class of the study's,
-    /// with a flash translation layer.
+    /// The study's disk drive, with zones and cache segments; an SSD of the class of the study's, with a flash translation
+    /// layer.
     fn default() -> Self {
         Self { disk: "hdd:st500dm002".into(), flash: "ssd:mlc-sata".into() }
     }
 }
 
 impl Models {
-    /// The disk drive.
     pub fn disk(&self) -> Result<DeviceModel, ModelError> {
         DeviceModel::load(&self.disk)
     }
 
-    /// The solid-state drive.
     pub fn flash(&self) -> Result<DeviceModel, ModelError> {
         DeviceModel::load(&self.flash)
     }
 }
 
-/// All that a drive was given before it is read: what is read and was not written while the requests were traced (the file
-/// system as it was made) in the order of addresses, then what was written.
+/// Everything written to a drive before it is read: first, in address order, blocks that are read but were not written while
+/// tracing (the initial file system), then the traced writes.
 pub fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
     let mut all = written.to_vec();
     all.extend(reads);
@@ -41,7 +38,7 @@ pub fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
     history
 }
 
-/// Seconds per GiB of one run of reads: 128 KiB each, four at a time, after they were written in the same order.
+/// Seconds per GiB of a sequential read in requests of 128 KiB, four at a time, after a write in the same order.
 pub fn sequential_seconds_per_gib(model: &DeviceModel) -> Option<f64> {
     const READ: u64 = 128 << 10;
     let one = |number: u64| Request { queue_depth: 4, ..Request::read_bytes(number * READ, READ) };
@@ -54,9 +51,9 @@ mod tests {
     use senesce_devmodel::Operation;
 
     #[test]
-    fn the_order_of_writing_decides_what_the_solid_state_drive_costs() {
+    fn order_of_writing_decides_the_cost_on_the_ssd() {
         let flash = Models::default().flash().unwrap();
-        // 32 files of 16 pieces, each piece what one of the 32 dies takes at once.
+        // 32 files of 16 pieces, each piece the size that one of the 32 dies takes at once.
         let (files, pieces, piece) = (32u64, 16u64, 64u64 << 10);
         let reads: Vec<Request> =
             (0..files).map(|file| Request::read_bytes(file * pieces * piece, pieces * piece)).collect();
@@ -71,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_read_at_the_rate_of_the_drive() {
+    fn sequential_read_runs_at_the_rate_of_the_drive() {
         let rate = |model: DeviceModel| 1024.0 / sequential_seconds_per_gib(&model).unwrap();
         let (disk, flash) = (rate(Models::default().disk().unwrap()), rate(Models::default().flash().unwrap()));
         assert!((130.0..145.0).contains(&disk), "{disk} MiB/s");

@@ -1,4 +1,4 @@
-//! Parameters that all fragmentation experiments have.
+//! Parameters of all fragmentation experiments.
 
 use super::models::Models;
 use super::volume::{self, VolumeSource};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The parameters of an experiment: those of all, and its own.
+/// The parameters of an experiment: common ones and its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 pub struct Spec<P: Args> {
-    /// Those of all.
+    /// Common parameters.
     #[command(flatten)]
     #[serde(flatten)]
     pub common: Common,
-    /// Its own.
+    /// Parameters of this experiment.
     #[command(flatten)]
     #[serde(flatten)]
     pub own: P,
@@ -55,13 +55,13 @@ pub struct Common {
     pub guest: GuestSystems,
 }
 
-/// Where volumes are made.
+/// Where to make volumes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Target {
     /// Images in memory, of the size of a volume.
     Memory,
-    /// What was said.
+    /// A target given by the user.
     Said(TargetSpec),
 }
 
@@ -69,13 +69,13 @@ pub enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectoryHash {
-    /// Each volume has its own.
+    /// Each volume has its own seed.
     Drawn,
-    /// All have one.
+    /// All volumes have the same seed.
     One,
 }
 
-/// File systems for the guest, perhaps none.
+/// File systems for the guest; may be empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct GuestSystems(pub Vec<FileSystem>);
@@ -152,15 +152,15 @@ impl Common {
         }
     }
 
-    /// Where volumes are made, checked. Without root nothing can be mounted: then it is a directory in the run directory.
+    /// Checks where volumes are made. Without root nothing can be mounted, so a directory in the run directory is used.
     pub fn place(&self) -> Result<VolumeSource, Failure> {
         let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
             Target::Memory if !volume::mounting().are_met() => Ok(VolumeSource::Directory(None)),
             Target::Memory => made(TargetSpec::Memory { size: self.size.0 }),
-            // A path that is not there is more likely a slip than a wish to fill the file system above it.
+            // A missing path is more likely a typing error than a request to fill the file system above it.
             Target::Said(TargetSpec::Directory(path)) if !path.is_dir() => Err(Failure::usage(format!(
-                "target: there is no directory {}; make it first, or write memory, image:FILE or a block device",
+                "target: directory {} not found; make it first, or use memory, image:FILE or a block device",
                 path.display()
             ))),
             Target::Said(TargetSpec::Directory(path)) => Ok(VolumeSource::Directory(Some(path.clone()))),
@@ -193,12 +193,11 @@ impl Common {
         }
     }
 
-    /// What the guest runs: this on one file system in its memory.
+    /// The parameters for the guest: one file system in its memory.
     pub fn in_guest(&self, fs: FileSystem) -> Self {
         Self { fs: vec![fs], target: Target::Memory, guest: GuestSystems(Vec::new()), ..self.clone() }
     }
 
-    /// The drives that reads are timed on.
     pub fn models(&self) -> Models {
         Models { disk: self.disk.clone(), flash: self.flash.clone() }
     }
@@ -208,18 +207,18 @@ impl Common {
         seed.child("fragmentation").child(&format!("volume/{fs}/{state}"))
     }
 
-    /// Roughly how long a round takes: two volumes, each read once per read-ahead setting.
+    /// Rough duration of a round: two volumes, each read once per read-ahead setting.
     pub fn seconds_of_round(&self, data: Bytes) -> f64 {
         let reads = 2.0 * self.read_ahead.len() as f64;
         1.0 + reads * (0.3 + self.settle.seconds() + data.0 as f64 / 200e6)
     }
 
-    /// Refuses data that the volume cannot hold: a fifth is left to the file system itself.
+    /// Refuses data that the volume cannot hold; a fifth of it is reserved for the file system.
     pub fn check_space(&self, place: &VolumeSource, data: Bytes) -> Result<(), Failure> {
         let most = self.size.bytes() / 5 * 4;
         if matches!(place, VolumeSource::Made(_)) && data.0 > most {
             return Err(Failure::usage(format!(
-                "{data} of data do not fit into a volume of {}: at most {} do; choose a larger --size",
+                "{data} of data do not fit into a volume of {}: the maximum is {}; choose a larger --size",
                 self.size.0,
                 Bytes(most)
             )));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_written_back_and_wrong_words_are_refused() {
+    fn parameters_are_written_back_and_wrong_ones_refused() {
         for text in ["", "f2fs", "f2fs,nilfs2"] {
             assert_eq!(text.parse::<GuestSystems>().unwrap().to_string(), text);
         }
@@ -247,7 +246,7 @@ mod tests {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         assert!("zfs".parse::<GuestSystems>().is_err() && "image:".parse::<Target>().is_err());
-        assert!(refused(|common| common.target = "/tmp/not/there".parse().unwrap()).contains("there is no directory"));
+        assert!(refused(|common| common.target = "/tmp/not/there".parse().unwrap()).contains("not found"));
         assert!(refused(|common| common.size = Size(Bytes::mib(1))).contains("needs a volume of at least"));
         assert!(refused(|common| common.read_ahead.clear()).contains("read-ahead"));
         let common =
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_of_all_and_one_of_an_experiment_are_read_back() {
+    fn common_and_own_parameters_are_read_back() {
         let text = toml::to_string(&Common::defaults(Level::Paper)).unwrap();
         assert_eq!(toml::from_str::<Common>(&text).unwrap(), Common::defaults(Level::Paper));
     }

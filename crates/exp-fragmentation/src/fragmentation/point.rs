@@ -1,4 +1,4 @@
-//! What is recorded: one state of one volume, and how it was read.
+//! Recorded state of a volume, and its reads.
 
 use senesce_core::analysis::Better;
 use senesce_core::{Finite, Measurement};
@@ -10,28 +10,28 @@ use serde::{Deserialize, Serialize};
 pub struct Point {
     /// File system.
     pub fs: String,
-    /// Round, number of pulls or of cycles; what ages.
+    /// Round, number of pulls or number of cycles.
     pub round: u64,
-    /// Laid out by the experiment; else the same files copied in order onto a fresh volume.
+    /// Whether the experiment laid out the files; otherwise they were copied in order to a fresh volume.
     pub aged: bool,
-    /// Whether the processor was emulated: then the volume's own seconds are the emulator's.
+    /// Whether the processor was emulated, which makes the volume's own seconds invalid.
     #[serde(default)]
     pub emulated: bool,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes allocated to them.
+    /// Bytes allocated to the files.
     pub allocated_bytes: u64,
-    /// Seconds to write them, write-back included.
+    /// Seconds to write the files, including write-back.
     pub write_seconds: f64,
-    /// Share of blocks that follow their predecessor inside files; none where the file system does not tell.
+    /// Share of blocks that follow their predecessor inside files; `null` if the file system does not report extents.
     pub static_layout_score: Option<f64>,
-    /// The same over all files in directory order.
+    /// The same share over all files in directory order.
     pub tree_layout_score: Option<f64>,
-    /// Jumps of that sequence by length: element k counts those of 2^k blocks of 4 KiB and more.
+    /// Jumps in that sequence by length: element k counts those of at least 2^k blocks of 4 KiB.
     pub tree_log2_blocks: Vec<u64>,
-    /// Extents of all files; none where the file system does not tell.
+    /// Extents of all files; `null` if the file system does not report them.
     pub extents: Option<u64>,
-    /// Requests of the device between mount and first read; none where there was no pause, or no device is ours alone.
+    /// Device requests between mount and first read; `null` without a pause or a device of its own.
     pub requests_after_mounting: Option<u64>,
     /// Cold reads, one per read-ahead setting.
     pub readings: Vec<Reading>,
@@ -40,28 +40,28 @@ pub struct Point {
 /// One cold read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Read-ahead in KiB; none where it was left as it was.
+    /// Read-ahead in KiB; `null` if unchanged.
     pub read_ahead_kib: Option<u64>,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// What came from the device.
+    /// Data read from the device.
     pub account: ColdAccount,
-    /// What the trace told; none where requests cannot be traced.
+    /// Values from the trace; `null` if requests cannot be traced.
     pub traced: Option<Traced>,
 }
 
-/// What the trace of a cold read told.
+/// Values from the trace of a cold read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Traced {
-    /// 1 - discontinuities / 4 KiB blocks read; none when nothing was read from the device.
+    /// 1 - discontinuities / 4 KiB blocks read; `null` if nothing was read from the device.
     pub dynamic_layout_score: Option<f64>,
-    /// Requests that do not begin where the one before ended.
+    /// Requests that do not start at the end of the previous one.
     pub discontinuities: u64,
-    /// They by length, as in [`Point::tree_log2_blocks`].
+    /// Their number by length, as in [`Point::tree_log2_blocks`].
     pub log2_blocks: Vec<u64>,
-    /// Sum of their lengths.
+    /// Total length of the discontinuities.
     pub seek_distance_bytes: u64,
     /// Read requests.
     pub requests: u64,
@@ -69,11 +69,11 @@ pub struct Traced {
     pub hdd_seconds: f64,
     /// Modelled seconds on the solid-state drive.
     pub ssd_seconds: f64,
-    /// Seconds to compute all this from the trace.
+    /// Seconds to compute these values from the trace.
     pub analysis_seconds: f64,
 }
 
-/// Where the time of a read is taken from.
+/// Source of the time of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clock {
     /// Measured on the volume itself.
@@ -103,7 +103,7 @@ impl Clock {
 }
 
 impl Point {
-    /// Seconds per GiB of [`Self::gib`]; none where they are an emulator's.
+    /// Seconds per GiB of [`Self::gib`]; `None` for times of an emulator.
     pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         if self.emulated && clock == Clock::Wall { None } else { self.told_cost(reading, clock) }
     }
@@ -117,14 +117,14 @@ impl Point {
         Finite::per(seconds, self.gib(reading)?).ok().map(Finite::get)
     }
 
-    /// What everything is told per GiB of: allocated bytes, or [read ones](Self::is_by_bytes_read). None for no bytes at all.
+    /// The GiB that values refer to: allocated bytes, or [read ones](Self::is_by_bytes_read). `None` for no bytes.
     pub fn gib(&self, reading: &Reading) -> Option<f64> {
         let bytes = if self.is_by_bytes_read(reading) { reading.bytes } else { self.allocated_bytes };
         (bytes > 0).then(|| bytes as f64 / f64::from(1u32 << 30))
     }
 
-    /// Whether the file system claims to have allocated less than half of what was read, as ZFS does until its transaction group
-    /// is written: then the bytes that were read count.
+    /// Whether the read bytes count because the file system reports less than half of them as allocated. ZFS does so until its
+    /// transaction group is written.
     pub fn is_by_bytes_read(&self, reading: &Reading) -> bool {
         self.allocated_bytes < reading.bytes / 2
     }
@@ -133,7 +133,7 @@ impl Point {
         self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
     }
 
-    /// The score that goes with a reading: of the trace, or of the tree where there is no trace.
+    /// The score of a reading: from the trace, or from the tree without a trace.
     pub fn score(&self, reading: &Reading) -> Option<f64> {
         match &reading.traced {
             Some(traced) => traced.dynamic_layout_score,
@@ -146,7 +146,6 @@ impl Point {
         if self.aged { "aged" } else { "unaged" }
     }
 
-    /// Its single values, for claims, comparisons and exports.
     pub fn measurements(&self) -> Vec<Measurement> {
         let bytes = self.extents.map(|extents| Finite::per(self.allocated_bytes as f64, extents as f64));
         let bytes = bytes.and_then(Result::ok).map(Finite::get);
@@ -183,7 +182,7 @@ pub fn measured(metric: &str, unit: &str, better: Better, value: Option<f64>) ->
     Measurement::new(metric, unit, better, value?).ok()
 }
 
-/// `128 KiB`, `off` or `as it was`.
+/// Formats `128 KiB`, `off` or `as it was`.
 pub fn read_ahead_text(kib: Option<u64>) -> String {
     match kib {
         None => "as it was".into(),
@@ -197,7 +196,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::fragmentation::analysis::RoundData;
 
-    /// A record of nothing but points of one file system.
     pub fn seen(points: Vec<Point>) -> RoundData {
         RoundData {
             round: "round",
@@ -212,7 +210,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A traced read of 1 GiB, of which so many bytes are said to be allocated, in 8 s and with 3 jumps and requests.
+    /// A traced read of 1 GiB with the given allocated bytes, in 8 s and with 3 jumps and requests.
     pub fn read_of_a_gib(allocated_bytes: u64) -> Point {
         let traced = Traced {
             dynamic_layout_score: Some(0.5),
@@ -253,7 +251,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn bytes_read_count_where_the_file_system_does_not_tell_what_it_allocated() {
+    fn read_bytes_count_if_allocation_is_not_reported() {
         for (allocated, gib, by_bytes_read) in
             [(1 << 30, 1.0, false), (1 << 31, 2.0, false), (5120, 1.0, true), (0, 1.0, true)]
         {
@@ -268,7 +266,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_what_a_clock_told_is_the_emulators() {
+    fn only_clock_times_are_marked_as_emulated() {
         let point = Point { emulated: true, ..read_of_a_gib(1 << 30) };
         let cost = |clock| point.cost(&point.readings[0], clock);
         assert_eq!([Clock::Hdd, Clock::Ssd, Clock::Wall].map(cost), [Some(8.0), Some(8.0), None]);
@@ -289,6 +287,6 @@ pub(crate) mod tests {
             said.contains(&"discontinuities per file fs=zfs read_ahead=128 KiB round=0 state=aged 0.3 ".into()),
             "{said:?}"
         );
-        assert_eq!(found.len(), 6, "layout scores that the file system does not tell are none");
+        assert_eq!(found.len(), 6, "unreported layout scores are missing");
     }
 }

@@ -1,4 +1,4 @@
-//! Cold reads of a volume: seconds, layout scores, modelled seconds.
+//! Reads volumes cold: seconds, layout scores, modelled seconds.
 
 use super::models::{self, Models};
 use super::parameters::Common;
@@ -15,14 +15,14 @@ use senesce_volume::{BlockTrace, DeviceStat, Operation, TraceSession};
 use senesce_workload::micro::ColdRead;
 use std::time::{Duration, Instant};
 
-/// A point with what is too large to be kept for every one of them.
+/// A point, with data that is too large to be kept for every point.
 pub struct Reads {
     pub point: Point,
     /// 4 KiB block addresses of the requests of the last reading, in issue order.
     pub requests: Vec<u64>,
-    /// What could not be done, in words.
+    /// Steps that were impossible, in words.
     pub without: Vec<String>,
-    /// Why the last reading that does not count does not.
+    /// Reason why the last invalid reading is invalid.
     pub invalid: Option<NotCold>,
 }
 
@@ -30,16 +30,15 @@ pub struct Reads {
 pub struct State<'a> {
     pub fs: &'a str,
     pub round: u64,
-    /// Whether the experiment laid it out.
+    /// Whether the experiment laid out the files.
     pub aged: bool,
     pub write_seconds: f64,
 }
 
-/// Reads a volume cold, once per read-ahead setting, and looks at its layout. A reading that was not cold, or whose trace is
-/// short, is named and left out.
+/// Reads a volume cold, once per read-ahead setting, and reads its layout. A reading that was not cold, or whose trace is
+/// incomplete, is reported and omitted.
 ///
-/// # Errors
-/// When the volume cannot be made cold, read or traced, or the user stops it.
+/// # Errors The volume cannot be made cold, read or traced, or the user interrupts the run.
 pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: &Interrupt) -> Result<Reads, Failure> {
     let (mut readings, mut requests, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (mut cold, mut invalid, mut requests_after_mounting) = (ColdRead::default(), None, None);
@@ -50,7 +49,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
         let set = volume.set_read_ahead(kib);
         if let Err(failure) = &set {
             without.push(format!("measured without setting read-ahead to {kib} KiB, but as it was: {failure}"));
-            // One reading with read-ahead as it is says all there is to say.
+            // One reading with unchanged read-ahead is enough.
             if readings.iter().any(|one: &Reading| one.read_ahead_kib.is_none()) {
                 continue;
             }
@@ -63,7 +62,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
             Ok(words) => without.extend(words.map(str::to_string)),
             Err(reason) => {
                 without.push(format!(
-                    "a cold read does not count ({}, round {}, {}, read-ahead {}): {reason}",
+                    "a cold read is invalid ({}, round {}, {}, read-ahead {}): {reason}",
                     state.fs,
                     state.round,
                     if state.aged { "aged" } else { "unaged" },
@@ -107,7 +106,7 @@ fn judge(cold: &ColdRead, account: &ColdAccount, trace: Option<&BlockTrace>) -> 
     Ok(message)
 }
 
-/// Waits, and counts the requests that a device of ours serves meanwhile; none without a pause or such a device.
+/// Waits, and counts the requests of the device in that time; `None` without a pause or a device of its own.
 fn requests_in(volume: &Volume, length: Duration, interrupt: &Interrupt) -> Result<Option<u64>, Failure> {
     let device = volume.device().filter(|_| !length.is_zero() && volume.is_made());
     let before = device.as_ref().map(DeviceStat::of).transpose()?;
@@ -117,7 +116,7 @@ fn requests_in(volume: &Volume, length: Duration, interrupt: &Interrupt) -> Resu
     Ok(found.map(|found| found.reads + found.writes))
 }
 
-/// Sleeps in short pieces, so that an interrupt is seen.
+/// Sleeps in short pieces, so that an interrupt is noticed.
 pub fn pause(length: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
     let end = Instant::now() + length;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
@@ -133,7 +132,7 @@ fn traced(
     without: &mut Vec<String>,
 ) -> Result<(ColdRead, ColdAccount, Option<BlockTrace>), Failure> {
     let session = match volume.device() {
-        None => Err("measured without a block trace: there is no block device below".to_string()),
+        None => Err("measured without a block trace: no block device below".to_string()),
         Some(device) => {
             TraceSession::start(&device).map_err(|error| format!("measured without a block trace: {error}"))
         }
@@ -142,13 +141,13 @@ fn traced(
     match session {
         Ok(session) => Ok((read, account, Some(session.stop()?))),
         Err(reason) => {
-            without.push(format!("{reason}; scores are those of the tree, and nothing is modelled"));
+            without.push(format!("{reason}; scores are those of the tree, and modelled times are missing"));
             Ok((read, account, None))
         }
     }
 }
 
-/// What a trace tells, with the time it takes to compute.
+/// Values from a trace, and the time to compute them.
 fn analyse(trace: &BlockTrace, volume: &Volume, drives: &Models, without: &mut Vec<String>) -> Result<Traced, Failure> {
     let begin = Instant::now();
     let requests = trace.valid()?.for_models();
@@ -175,7 +174,7 @@ fn addresses(trace: &BlockTrace) -> Vec<u64> {
     trace.iter().filter(|request| request.operation == Operation::Read).map(|request| request.sector / 8).collect()
 }
 
-/// The layout of the files; a file system that does not tell it is no error.
+/// The layout of the files; a file system that does not report it is not an error.
 fn layout(volume: &Volume, without: &mut Vec<String>) -> Result<Option<LayoutSummary>, Failure> {
     match Layout::of(volume.folder()) {
         Ok(layout) => Ok(Some(layout)),

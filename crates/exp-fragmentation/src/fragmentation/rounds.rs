@@ -1,4 +1,4 @@
-//! One round: the files laid out on a volume, read, and read again as an unaged copy on another.
+//! One round: lays out the files on a volume, reads them, and reads an unaged copy on another volume.
 
 use super::experiment::{Event, Fragmentation};
 use super::parameters::{Common, Spec};
@@ -21,10 +21,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Most rounds of which figures of single rounds are made.
+/// Maximum number of rounds with figures of their own.
 const DRAWN: usize = 11;
 
-/// How fast one large file in one piece is read from a volume.
+/// Read speed of one large contiguous file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sequential {
     /// File system.
@@ -41,7 +41,7 @@ pub struct Aging<S> {
 }
 
 impl<P: Procedure> Fragmentation<P> {
-    /// Measures what the volume gives at best: one large file in one piece. Says what the volume is.
+    /// Measures the best case of the volume, one large contiguous file, and describes the volume.
     pub(super) fn sequential(&self, common: &Common, fs: &str, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let mut volume = Volume::fresh(&self.place, fs, common.draw(fs, "sequential", context.seed), context)?;
         self.describe(common, &volume, context)?;
@@ -78,7 +78,6 @@ impl<P: Procedure> Fragmentation<P> {
         Ok(())
     }
 
-    /// Says on what is measured, and what is missing.
     fn describe(&self, common: &Common, volume: &Volume, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         if context.recorded().events().next().is_none() {
             context.record(Event::VolumeSource(self.place.text(common.size.0)));
@@ -96,7 +95,8 @@ impl<P: Procedure> Fragmentation<P> {
         context.add_environment(&facts)
     }
 
-    /// Lays a round out and reads it, then its copy. A volume whose aging was cut off is aged anew: it is gone.
+    /// Lays out a round and reads it, then its copy. If the aging of a volume was interrupted, the volume is lost and aged
+    /// again.
     pub(super) fn round(
         &mut self,
         spec: &Spec<P::Parameters>,
@@ -113,7 +113,7 @@ impl<P: Procedure> Fragmentation<P> {
             None => self.fresh(common, fs, round, context)?,
         };
         if P::AGES_ON {
-            // Rounds that an earlier part of the run read: there too the volume was made cold.
+            // Also in rounds of an earlier part of the run the volume was made cold.
             let reached = aging.reached;
             for earlier in rounds.iter().filter(|earlier| reached < Some(**earlier) && **earlier < round) {
                 context.check_interrupt()?;
@@ -141,7 +141,7 @@ impl<P: Procedure> Fragmentation<P> {
         match &self.invalid {
             Some(reason) if !is_any && is_end && common.guest.0.is_empty() => Err(Failure::new(
                 ExitCode::RunFailed,
-                format!("no cold read of this run counts; reason of the last one: {reason}"),
+                format!("this run has no valid cold read; reason of the last one: {reason}"),
             )),
             _ => Ok(()),
         }
@@ -166,7 +166,7 @@ impl<P: Procedure> Fragmentation<P> {
         Ok(())
     }
 
-    /// Copies files in their order onto a fresh volume and reads it; whether a reading counts.
+    /// Copies files in their order to a fresh volume and reads it; returns whether a reading is valid.
     fn copy(
         &mut self,
         files: &[(PathBuf, Vec<u8>)],
@@ -190,7 +190,7 @@ impl<P: Procedure> Fragmentation<P> {
         Ok(self.record(seen, drawn, context))
     }
 
-    /// Records a point; one without a reading that counts is no point. Whether it is one.
+    /// Records a point if it has a valid reading; returns whether it has.
     fn record(&mut self, seen: Reads, drawn: Option<Sketch>, context: &mut Context<'_, Self>) -> bool {
         seen.without.into_iter().for_each(|message| context.caveat(message));
         self.invalid = seen.invalid.or(self.invalid.take());
@@ -209,13 +209,13 @@ impl<P: Procedure> Fragmentation<P> {
     }
 }
 
-/// Whether figures of single rounds show one.
+/// Whether figures of single rounds include this one.
 fn is_drawn(rounds: &[u64], round: u64) -> bool {
     let every = rounds.len().div_ceil(DRAWN).max(1);
     rounds.iter().step_by(every).chain(rounds.last()).any(|drawn| *drawn == round)
 }
 
-/// Size of the file that is read in one run.
+/// Size of the file for the sequential read.
 pub fn large_file(common: &Common) -> Bytes {
     Bytes((common.size.bytes() / 8).min(64 << 20) >> 20 << 20)
 }
@@ -226,7 +226,7 @@ mod tests {
     use crate::fragmentation::numbers;
 
     #[test]
-    fn of_many_rounds_some_are_drawn_and_always_the_last() {
+    fn some_of_many_rounds_are_drawn_including_the_last() {
         let of = |last, step| {
             let rounds = numbers(last, step);
             let drawn = rounds.iter().filter(|round| is_drawn(&rounds, **round)).count();

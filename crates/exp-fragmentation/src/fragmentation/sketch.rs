@@ -1,4 +1,4 @@
-//! What figures need of single points: where each file lies, and the order of requests.
+//! Data for figures of single points: where each file lies, and the order of requests.
 
 use super::read::Reads;
 use super::volume::Volume;
@@ -9,17 +9,17 @@ use senesce_runs::tree::Tree;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 
-/// Most requests that are kept; of more, every so many-th.
+/// Maximum number of requests to keep; a longer list is sampled at equal steps.
 const REQUESTS: usize = 1500;
 
-/// Where the files of one point lie, and how they were read.
+/// Location of the files of a point, and the requests of its read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sketch {
     /// File system.
     pub fs: String,
     /// Round.
     pub round: u64,
-    /// Laid out by the experiment, or the copy.
+    /// Whether the experiment laid out the files; otherwise the copy.
     pub aged: bool,
     /// First 4 KiB block, number of blocks, number of the file in directory order.
     pub extents: Vec<(u64, u64, u32)>,
@@ -28,7 +28,6 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// Of a volume that was read just now.
     pub fn of(volume: &Volume, seen: &Reads) -> Result<Self, Failure> {
         let every = seen.requests.len().div_ceil(REQUESTS).max(1);
         let numbered = (0u64..).zip(seen.requests.iter().copied());
@@ -42,7 +41,7 @@ impl Sketch {
     }
 }
 
-/// The extents of all files; none where the file system does not tell them.
+/// The extents of all files; empty if the file system does not report them.
 fn extents(volume: &Volume) -> Result<Vec<(u64, u64, u32)>, Failure> {
     let (mut reader, mut extents, mut found) = (Fiemap::default(), Vec::new(), Vec::new());
     for (number, path) in (0u32..).zip(Tree::below(volume.folder())?.files) {

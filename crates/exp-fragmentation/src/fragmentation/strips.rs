@@ -1,4 +1,4 @@
-//! Where blocks lie: each block a bar coloured by its file.
+//! Draws where blocks lie: each block a bar coloured by its file.
 
 use super::analysis::RoundData;
 use super::figures::figure;
@@ -6,23 +6,22 @@ use super::sketch::Sketch;
 use senesce_core::analysis::{Better, CellRow, Figure, FigureKind};
 use std::collections::BTreeSet;
 
-/// Cells of one strip over all file systems: many strips are drawn with small cells, few with large ones. And cells between
-/// two file systems.
+/// Cells per strip, shared by all file systems: with many strips the cells are small. Also the cells between two file systems.
 const MANY: usize = 8;
 const SMALL_CELLS: usize = 670;
 const LARGE_CELLS: usize = 240;
 const GAP: usize = 5;
 const NOTHING: i32 = -2;
-/// Most files with a colour of their own; of more, neighbours in directory order share one.
+/// Maximum number of colours; with more files, neighbours in directory order share one.
 const COLOURS: u32 = 12;
 
-/// Rounds stacked, file systems side by side.
+/// Rounds stacked, file systems next to each other.
 pub fn strips(seen: &RoundData) -> Option<Figure> {
     let sketches: Vec<&Sketch> = seen.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
     let systems: Vec<&String> =
         seen.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();
     let files = sketches.iter().flat_map(|one| &one.extents).map(|extent| extent.2 + 1).max()?;
-    // Of the copies the one of the last round stands for all.
+    // The copy of the last round stands for all copies.
     let rounds: BTreeSet<u64> = sketches.iter().map(|one| one.round).collect();
     let mut states: Vec<(u64, bool)> = rounds.iter().map(|round| (*round, true)).collect();
     states.push((*rounds.last()?, false));
@@ -56,9 +55,9 @@ pub fn strips(seen: &RoundData) -> Option<Figure> {
         "blocks".into(),
         "Where the blocks lie".into(),
         format!(
-            "A strip is the address space without the stretches that never hold a block. A cell shows one random \
-             block of every {blocks} blocks of 4 KiB, coloured by its file in reading order. A volume that is read \
-             sequentially shows each colour once."
+            "A strip is the address space without stretches that never hold a block. A cell shows one random \
+             block of every {blocks} blocks of 4 KiB, coloured by its file in reading order. A volume that is \
+             read sequentially shows each colour once."
         ),
         seen.device.clone(),
         Better::Neither,
@@ -66,22 +65,22 @@ pub fn strips(seen: &RoundData) -> Option<Figure> {
     ))
 }
 
-/// The extents of some sketches, first and end block.
+/// Start and end block of the extents of some sketches.
 pub fn blocks<'a>(sketches: impl Iterator<Item = &'a &'a Sketch>) -> Vec<(u64, u64)> {
     sketches.flat_map(|one| one.extents.iter().map(|(start, blocks, _)| (*start, start + blocks))).collect()
 }
 
-/// The stretches of an address space that hold blocks in any of some states, put together.
+/// The joined stretches of an address space that hold blocks in any of several states.
 pub struct Lens {
-    /// First block, end, and blocks in the stretches before.
+    /// First block, end, and number of blocks in the previous stretches.
     stretches: Vec<(u64, u64, u64)>,
 }
 
 impl Lens {
-    /// Stretches that lie closer than this many blocks are one.
+    /// Stretches separated by fewer blocks are joined.
     const NEAR: u64 = 8;
 
-    /// Of blocks, first and end of each stretch, in any order.
+    /// From the start and end of block ranges in any order.
     pub fn of(mut blocks: Vec<(u64, u64)>) -> Self {
         blocks.sort_unstable();
         let mut stretches: Vec<(u64, u64, u64)> = Vec::new();
@@ -104,15 +103,14 @@ impl Lens {
         total.div_ceil(cells as u64).max(1)
     }
 
-    /// Number of a block in the joined stretches.
+    /// Index of a block in the joined stretches.
     pub fn place(&self, block: u64) -> Option<u64> {
         let after = self.stretches.partition_point(|(start, ..)| *start <= block);
         let (start, end, before) = self.stretches[after.checked_sub(1)?];
         (block < end).then(|| before + block - start)
     }
 
-    /// One block of every cell. Which one changes from cell to cell: with a fixed distance, files whose blocks take turns
-    /// would be seen or missed as the distance happens to fit.
+    /// One block per cell at a varying offset. With a fixed offset, files with alternating blocks could be missed.
     fn strip(&self, count: usize, extents: &[(u64, u64, u32)], colour: impl Fn(u32) -> i32) -> Vec<i32> {
         let per_cell = self.per_cell(count);
         let shown = |cell: u64| cell * per_cell + scatter(cell) % per_cell;
@@ -144,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lens_leaves_out_what_holds_nothing() {
+    fn lens_omits_empty_stretches() {
         let lens = Lens::of(vec![(100, 110), (1000, 1010), (112, 115)]);
         assert_eq!((lens.place(100), lens.place(114), lens.place(1000)), (Some(0), Some(14), Some(15)));
         assert_eq!(lens.place(500), None);
     }
 
     #[test]
-    fn files_that_take_turns_are_all_seen() {
+    fn alternating_files_are_all_visible() {
         let turns: Vec<(u64, u64, u32)> = (0..1000).map(|block| (block, 1, (block % 10) as u32)).collect();
         let lens = Lens::of(vec![(0, 1000)]);
         let seen: BTreeSet<i32> = lens.strip(125, &turns, |file| file as i32).into_iter().collect();
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_shows_a_block_of_its_own_when_there_are_enough() {
+    fn each_cell_shows_a_different_block_if_possible() {
         let lens = Lens::of(vec![(0, 6)]);
         assert_eq!(lens.strip(8, &[(4, 2, 1), (0, 3, 0)], |file| file as i32), [0, 0, 0, -1, 1, 1, -1, -1]);
     }

@@ -1,4 +1,4 @@
-//! Volumes: fresh file systems in memory, on an image or on a device, or a directory as it is.
+//! Volumes: fresh file systems in memory, on an image or on a device, or an existing directory.
 
 use rand::Rng;
 use senesce_core::failure::failed;
@@ -12,26 +12,26 @@ use senesce_volume::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Name of the file system of a directory that is used as it is.
+/// Name of the file system of an existing directory.
 pub const AS_FOUND: &str = "as found";
 
-/// What fresh volumes and cold caches need; without it a directory is used as it is found.
+/// Requirements of fresh volumes and cold caches; otherwise a directory is used.
 pub fn mounting() -> Needs {
     Needs::root("fresh volumes are mounted")
 }
 
-/// The files lie in this folder of a volume, apart from what the file system and the guard keep in its root.
+/// Folder of the files, separate from files of the file system and the guard in its root.
 const FOLDER: &str = "data";
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum VolumeSource {
     Made(TargetSpec),
-    /// A directory that is emptied for every volume; none: one in the run directory.
+    /// A directory that is emptied for every volume; `None`: one in the run directory.
     Directory(Option<PathBuf>),
 }
 
 impl VolumeSource {
-    /// Where the copies are made while the volume that ages is in use; `run` is the run directory.
+    /// The location of copies while the aging volume is in use; `run` is the run directory.
     pub fn second(&self, run: &Path) -> Result<Self, Failure> {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
@@ -60,12 +60,12 @@ impl VolumeSource {
 pub struct Volume {
     target: MountedTarget,
     folder: PathBuf,
-    /// What the device was given while files were written; none where that could not be traced, with why.
+    /// Requests to the device while files were written, or the reason why they were not traced.
     history: Result<Vec<Request>, String>,
 }
 
 impl Volume {
-    /// A volume without files; `draw` stands for what mkfs draws.
+    /// An empty volume; `draw` replaces the random seed of mkfs.
     pub fn fresh<R: Run>(
         place: &VolumeSource,
         fs: &str,
@@ -94,12 +94,12 @@ impl Volume {
         Ok(Self { target, folder, history: Ok(Vec::new()) })
     }
 
-    /// Writes to it and writes that back, with the requests traced. They add to its history.
+    /// Writes with traced requests, which are added to the history, and syncs.
     pub fn write(&mut self, writing: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
         let session = match (&self.history, self.device()) {
             (Err(_), _) => None,
             (Ok(_), None) => {
-                self.history = Err("there is no block device below".into());
+                self.history = Err("no block device below".into());
                 None
             }
             (Ok(_), Some(device)) => match TraceSession::start(&device) {
@@ -125,7 +125,6 @@ impl Volume {
         Ok(())
     }
 
-    /// What the device was given while its files were written, in the order of issue.
     pub fn history(&self) -> Result<&[Request], &str> {
         self.history.as_deref().map_err(String::as_str)
     }
@@ -138,7 +137,7 @@ impl Volume {
         &self.target
     }
 
-    /// Whether its file system was made for it, so that nobody else uses the device.
+    /// Whether its file system was made for it, so that no other program uses the device.
     pub fn is_made(&self) -> bool {
         !matches!(self.target.spec(), TargetSpec::Directory(_))
     }
@@ -151,17 +150,16 @@ impl Volume {
         self.target.file_system().map_or_else(|| "another file system".into(), |fs| fs.name().to_string())
     }
 
-    /// Everything a result depends on.
+    /// All facts that a result depends on.
     pub fn environment(&self) -> senesce_core::Environment {
         self.target.environment()
     }
 
-    /// Writes everything back.
     pub fn sync(&self) -> Result<(), Failure> {
         Ok(self.target.sync()?)
     }
 
-    /// Makes it cold; the words say what stayed warm.
+    /// Makes the volume cold; returns a note about caches that stayed warm.
     pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
         if !mounting().are_met() {
             self.target.sync()?;
@@ -176,24 +174,23 @@ impl Volume {
         })
     }
 
-    /// Sets read-ahead; after a remount it must be set again.
+    /// Sets read-ahead; a remount resets it.
     ///
-    /// # Errors
-    /// When there is no device of its own, or it does not take the number.
+    /// # Errors The volume has no device of its own, or the device refuses the value.
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
         self.target.set_read_ahead(kib)?;
         Ok(())
     }
 
-    /// Undoes the mount; a warning of the kernel is an error.
+    /// Unmounts it; a warning of the kernel is an error.
     pub fn close(self) -> Result<(), Failure> {
         senesce_runs::kernel_log::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)
     }
 }
 
-/// Ext4 lists a directory in the order of a hash of the names, whose seed mkfs draws: here it follows from the run's seed. The
-/// option is given once and replaces the one of the same name that keeps mkfs from leaving work to the kernel.
+/// ext4 lists a directory in the order of a hash of the names, with a seed drawn by mkfs. Here the seed follows from the run's
+/// seed. The extended option is given once and replaces the one that disables lazy initialization.
 fn directory_hash(draw: Seed) -> String {
     let mut bytes = [0; 16];
     draw.stream("ext4/directory-hash").fill_bytes(&mut bytes);

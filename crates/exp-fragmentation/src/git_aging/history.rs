@@ -1,5 +1,5 @@
-//! A made-up repository with the habits of a real one: most commits touch one or two files, some many; a few files are touched
-//! again and again; files are added more often than they go; text changes by lines.
+//! Generates a repository with realistic commits. Most commits change one or two files, some many. A few files change often.
+//! Files are added more often than deleted, and text changes by lines.
 
 use super::program::Git;
 use rand::RngExt;
@@ -13,9 +13,9 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Directories that new files go to.
+/// Number of directories for new files.
 const FOLDERS: u64 = 24;
-/// 2020-01-01 UTC; an hour from commit to commit.
+/// 2020-01-01 UTC; commits are an hour apart.
 const EPOCH: u64 = 1_577_836_800;
 
 struct History {
@@ -41,7 +41,7 @@ impl History {
         line
     }
 
-    /// Index of a new file. Numbers of lines spread over three powers of ten: many short files, few long ones.
+    /// Adds a file and returns its index. Line counts spread over three powers of ten: many short files, few long ones.
     fn add(&mut self) -> usize {
         let lines = 10f64.powf(self.random.random_range(0.7..3.3)) as usize;
         let folder = self.random.random_range(0..FOLDERS);
@@ -52,7 +52,7 @@ impl History {
         self.files.len() - 1
     }
 
-    /// Changes a few lines in one place.
+    /// Changes a few adjacent lines.
     fn edit(&mut self, index: usize) {
         let count = self.random.random_range(1..=12);
         let fresh: Vec<String> = (0..count).map(|_| self.line()).collect();
@@ -62,7 +62,7 @@ impl History {
         drop(lines.splice(at..end, fresh));
     }
 
-    /// One commit: what it changes, and what it deletes.
+    /// Makes one commit; returns the changed files and the deleted one.
     fn change(&mut self) -> (Vec<usize>, Option<String>) {
         let many = self.random.random_bool(0.05);
         let count = match many {
@@ -114,7 +114,7 @@ impl History {
     }
 }
 
-/// Makes a repository of `commits` commits that begins with `files` files.
+/// Generates a repository of `commits` commits that starts with `files` files.
 pub fn generate(
     git: &Git,
     folder: &Path,

@@ -1,5 +1,3 @@
-//! The program git.
-
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
@@ -9,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program git, kept apart from the user's configuration.
+/// The program git, isolated from the user's configuration.
 #[derive(Debug, Clone)]
 pub struct Git {
     home: PathBuf,
@@ -39,16 +37,15 @@ impl Git {
         command
     }
 
-    /// Runs a command to its end and gives what it printed.
+    /// Runs a command and returns its output.
     ///
-    /// # Errors
-    /// When git cannot be started or ends with an error, which is told in its words; when the user stops it.
+    /// # Errors git cannot be started or fails (the error has its message), or the user interrupts the run.
     pub fn run(&self, folder: &Path, arguments: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
         check(interrupt)?;
         finish(self.command(folder, arguments), arguments, folder)
     }
 
-    /// The first commits, oldest first: one more than there are pulls, if there are so many.
+    /// The first commits, oldest first: one more than `pulls`, if there are enough.
     pub fn commits(
         &self,
         folder: &Path,
@@ -58,7 +55,7 @@ impl Git {
     ) -> Result<Vec<String>, Failure> {
         let list = self.run(folder, &["rev-list", "--reverse", branch], interrupt);
         let list = list.map_err(|failure| match failure.exit_code() {
-            // What git itself objects to is the repository that was named.
+            // Objections of git concern the repository given by the user.
             ExitCode::RunFailed => {
                 Failure::usage(format!("repository: {failure}; name a local git repository that has commits"))
             }
@@ -67,15 +64,14 @@ impl Git {
         Ok(list.lines().take(pulls as usize + 1).map(str::to_string).collect())
     }
 
-    /// Bytes of the files of a commit, each in whole blocks of 4 KiB.
+    /// Total size of the files of a commit, each rounded up to blocks of 4 KiB.
     pub fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
-        // A line is: mode, type, name, size, path (git-ls-tree(1)); what is no file has no size.
+        // Each line has mode, type, name, size and path (git-ls-tree(1)); only files have a size.
         let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;
         let sizes = list.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
         Ok(sizes.map(|size| size.next_multiple_of(4096)).sum())
     }
 
-    /// Reads a stream of commits.
     pub fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
         let arguments = ["fast-import", "--quiet"];
         let mut command = self.command(folder, &arguments);
@@ -106,7 +102,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs git"]
-    fn a_folder_that_is_no_repository_or_has_no_commits_is_a_wrong_word() {
+    fn folder_without_commits_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
         let git = Git::at_home(&temporary.path().join("home"));
         let refused = || git.commits(temporary.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();

@@ -1,4 +1,4 @@
-//! The experiments on fragmentation at smoke scale: interrupted and continued, and where nothing can be read cold.
+//! The experiments on fragmentation at smoke scale: interrupted and continued, and without any cold read.
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::seed::DEFAULT_SEED;
@@ -11,7 +11,7 @@ use senesce_exp_fragmentation::mail_aging::MailAging;
 use senesce_runner::{Conduct, Experiment, State, analyse, conduct};
 use serde_json::Value;
 
-/// Asks to stop when a step begins.
+/// Requests an interrupt when a step begins.
 struct StopAt<'a>(usize, &'a Interrupt);
 
 impl Progress for StopAt<'_> {
@@ -30,8 +30,8 @@ fn points(analysis: &Analysis) -> Vec<Value> {
     analysis.result["points"].as_array().unwrap().clone()
 }
 
-/// Runs an experiment at smoke scale, interrupted in its step `stop` and continued, and as a whole: the points must be of the
-/// same files, laid out alike.
+/// Runs an experiment at smoke scale, once interrupted in step `stop` and continued, once in full: the points must have the
+/// same files in the same layout.
 fn in_two_parts<E: Experiment>(stop: usize, change: impl Fn(&mut E::Spec)) {
     let (temporary, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
     let mut spec = E::defaults(Level::Smoke);
@@ -46,7 +46,7 @@ fn in_two_parts<E: Experiment>(stop: usize, change: impl Fn(&mut E::Spec)) {
     let whole = conduct::<E>(&spec, DEFAULT_SEED, &Conduct::quietly(&temporary.path().join("whole"))).unwrap();
     let (first, second, whole) = (points(&first.analysis), points(&second.analysis), points(&whole.analysis));
     assert_eq!(first.len(), 2 * (stop - 2), "a file is read in one run, then each round and its copy");
-    assert!(first.iter().all(|point| second.contains(point)), "what was measured stays");
+    assert!(first.iter().all(|point| second.contains(point)), "measured values stay");
     assert_eq!(second.len(), whole.len());
     for (ours, theirs) in second.iter().zip(&whole) {
         for name in ["fs", "round", "aged", "files"] {
@@ -63,13 +63,13 @@ fn in_two_parts<E: Experiment>(stop: usize, change: impl Fn(&mut E::Spec)) {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_run_on_fresh_volumes_continues_where_it_stopped() {
+fn run_on_fresh_volumes_continues_where_it_stopped() {
     in_two_parts::<FragIntra>(3, |_| ());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_volume_that_ages_on_is_aged_anew_to_where_it_stopped() {
+fn aging_volume_is_aged_again_to_where_it_stopped() {
     in_two_parts::<MailAging>(4, |_| ());
 }
 
@@ -83,17 +83,17 @@ fn every_other_experiment_continues_where_it_stopped() {
 
 #[test]
 #[ignore = "needs /dev/shm"]
-fn a_run_of_which_no_reading_counts_fails_and_holds_no_value() {
+fn run_without_valid_reading_fails_and_has_no_value() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let temporary = tempfile::tempdir().unwrap();
     let out = temporary.path().join("run");
     let mut spec = FragIntra::defaults(Level::Smoke);
     spec.common.target = memory.path().display().to_string().parse().unwrap();
-    // The same command tries again what did not count.
+    // The same command repeats invalid reads.
     for _ in 0..2 {
         let failure = conduct::<FragIntra>(&spec, DEFAULT_SEED, &Conduct::quietly(&out)).unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::RunFailed);
-        assert!(failure.to_string().contains("no cold read of this run counts"), "{failure}");
+        assert!(failure.to_string().contains("this run has no valid cold read"), "{failure}");
     }
     let record = Record::open(&out).unwrap();
     assert!(record.is_partial());
@@ -103,5 +103,5 @@ fn a_run_of_which_no_reading_counts_fails_and_holds_no_value() {
     // The cost of a sequential read of a reference drive needs no reading.
     assert!(metrics.iter().all(|metric| metric.starts_with("sequential read, ")), "{metrics:?}");
     let analysis = analyse::<FragIntra>(&record).unwrap();
-    assert!(analysis.caveats.iter().any(|message| message.contains("a cold read does not count")));
+    assert!(analysis.caveats.iter().any(|message| message.contains("a cold read is invalid")));
 }
