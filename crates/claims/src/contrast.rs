@@ -31,12 +31,12 @@ pub enum Scale {
 }
 
 /// The interval of the sum of weighted means at level 1 - `alpha`. Standard errors are added in quadrature, with degrees of
-/// freedom after Welch (1947) and Satterthwaite (1946). If sizes differ and one sample is tiny, the degrees of freedom are
+/// freedom after Welch (1947) and Satterthwaite (1946). If one of several samples is tiny, the degrees of freedom are
 /// those of the smallest sample (Mickey and Brown 1966, as for ratios). Terms without random error add none; otherwise the
 /// half-width is at least [`RESOLUTION`] of the terms.
 ///
-/// If all terms with a random error were measured in the same rounds, the sum is formed within each round, and the interval is
-/// that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
+/// Terms with a random error may all be measured in the same rounds. Then the sum is formed within each round, and the
+/// interval is that of its mean over the rounds (Student 1908). Background load on a whole round is then not an error of the sum.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     match summed_by_round(terms, scale)? {
         Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.told(found, scale)),

@@ -1,5 +1,5 @@
-//! Copies of an aged image on flash: in the order of addresses, and in the order of last writes, against the drive that lived
-//! through the aging.
+//! Copies an aged image to flash, in address order and in the order of last writes, and compares them with the drive that was
+//! aged.
 
 mod aging;
 
@@ -26,7 +26,7 @@ const ORDERS: [&str; 4] = ["full-replay", "last-write", "address", "steady-state
 
 pub struct AgedImageCopy;
 
-/// What is aged, and copied to which model.
+/// Agings, and the model of the copies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -62,7 +62,6 @@ impl Run for AgedImageCopy {
     const CLAIMS: &'static str = include_str!("../data/published/aged-image-copy.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
-    /// Name of the file system.
     type Step = String;
 
     fn needs(spec: &Spec) -> Needs {
@@ -86,7 +85,7 @@ impl Run for AgedImageCopy {
             }
             let bytes = Bytes((spec.size.bytes() as f64 * spec.turnover) as u64);
             let target = format!("{fs}, image of {} in memory", spec.size.0);
-            let action = "age with its requests traced, read cold, replay and copy on the model";
+            let action = "age with traced requests, read cold, replay and copy on the model";
             Ok(Planned::new(name.clone(), action, target).costing(bytes, bytes.0 as f64 / 5e7))
         };
         spec.fs.iter().map(step).collect()
@@ -170,12 +169,12 @@ impl Experiment for AgedImageCopy {
     }
 }
 
-/// A drive for each of [`ORDERS`], and the blocks of a copy.
+/// A drive for each of [`ORDERS`], and the number of blocks of a copy.
 struct Drives([Drive; 4], u64);
 
 impl Drives {
     fn of(flash: &Flash, aged: &Aged, seed: Seed) -> Self {
-        // What was there before the trace began: the file system as it was made.
+        // Data from before the trace: the file system as it was made.
         let mut all = aged.history.clone();
         all.extend(&aged.reads);
         let made = history_of_reads(&all);
@@ -199,7 +198,7 @@ fn written(flash: &Flash, requests: impl Iterator<Item = Request>) -> Drive {
     drive
 }
 
-/// Seconds of the reads at a depth, and their die-collision index.
+/// Seconds of the reads at a queue depth, and their die-collision index.
 fn read(drive: &Drive, reads: &[Request], depth: u32) -> (f64, Option<f64>) {
     let mut drive = drive.clone();
     let at_depth: Vec<Request> = reads.iter().map(|one| Request { queue_depth: depth, ..*one }).collect();
@@ -229,8 +228,8 @@ fn figure(all: &[&Measurement], spec: &Spec) -> Figure {
     series.retain(|one| !one.points.is_empty());
     Figure {
         id: "against-full-replay".into(),
-        title: "Read time of copies against the drive that lived through the aging".into(),
-        caption: "Zero: the copy is as old as the original. Below: it is younger.".into(),
+        title: "Read time of copies against the aged drive".into(),
+        caption: "0: the copy reads like the original. Below 0: it reads faster.".into(),
         device: format!("modelled: {}", spec.model),
         better: Better::Neither,
         kind: FigureKind::Lines {

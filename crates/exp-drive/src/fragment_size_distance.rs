@@ -1,5 +1,6 @@
-//! Size and distance of fragments against the rate of reads and updates (Park and Eom, FragPicker, SOSP 2021; figure 4 and the
-//! artifact's motivation experiments): a file and a dummy grow by turns, then the file is read or overwritten 128 KiB at a time.
+//! Effect of size and distance of fragments on the rate of reads and updates (Park and Eom, FragPicker, SOSP 2021; figure 4 and
+//! the artifact's motivation experiments). A file and a dummy grow in turn; then the file is read or overwritten 128 KiB at a
+//! time.
 
 use crate::{measured, points, values, word};
 use clap::{Args, ValueEnum};
@@ -13,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// What the program asks for at a time.
+/// Bytes per request of the program.
 const REQUEST: u64 = 128 << 10;
-/// What is kept while the other varies (the artifact's scripts).
+/// The fixed distance while the size varies (the artifact's scripts).
 const FIXED_DISTANCE: u64 = 1 << 20;
 const FIXED_SIZE: u64 = 4 << 10;
 
 pub struct FragmentSizeDistance;
 
-/// What is timed on which models.
+/// Layouts and models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -36,13 +37,13 @@ pub struct Spec {
     pub file_size: Size,
 }
 
-/// What is done with the file.
+/// Access to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Read in order.
+    /// Sequential read.
     Read,
-    /// Overwritten in place, in order.
+    /// Sequential overwrite in place.
     Update,
 }
 
@@ -61,7 +62,7 @@ impl Access {
 pub struct Step {
     model: String,
     access: Access,
-    /// What varies: `size` or `distance`.
+    /// The varied quantity: `size` or `distance`.
     varies: String,
     fragment: u64,
     distance: u64,
@@ -115,7 +116,7 @@ impl Spec {
     }
 }
 
-/// A file of which each fragment is followed by a piece of a dummy.
+/// A file whose fragments are each followed by a piece of a dummy.
 struct Layout {
     fragment: u64,
     distance: u64,
@@ -127,7 +128,7 @@ impl Layout {
         offset / self.fragment * (self.fragment + self.distance) + offset % self.fragment
     }
 
-    /// All writes that made it, file and dummy by turns.
+    /// All writes that made it, file and dummy in turn.
     fn history(&self) -> impl Iterator<Item = Request> + '_ {
         (0..self.bytes).step_by(self.fragment as usize).flat_map(|offset| {
             let place = self.place(offset);
@@ -136,7 +137,7 @@ impl Layout {
         })
     }
 
-    /// The requests that a range of the file is split into.
+    /// The requests for a range of the file, split at fragments.
     fn split(&self, operation: Operation, offset: u64, bytes: u64) -> impl Iterator<Item = Request> + '_ {
         let mut at = offset;
         std::iter::from_fn(move || {
@@ -149,7 +150,7 @@ impl Layout {
     }
 }
 
-/// Rate in MB/s: the program waits for all parts of what it asked for before it asks again.
+/// Rate in MB/s. The program waits for all parts of a request before the next one.
 fn mb_per_s(model: &DeviceModel, access: Access, layout: &Layout) -> f64 {
     let mut device: Box<dyn Device> = match &model.parameters {
         Parameters::FlashSsd(flash) => {
@@ -232,7 +233,7 @@ impl Run for FragmentSizeDistance {
             figures: metrics.iter().map(|metric| figure(&all, metric, &spec.models)).collect(),
             tables: vec![table(&all)],
             caveats: vec![
-                "modelled: no drive was read; the host's cost of a request is left out, so a split request costs \
+                "modelled: no drive was read; the host's cost of a request is omitted, so a split request costs \
                  only the drive's part"
                     .into(),
                 "the published drives (a 1 TB disk, a microSD card, a Samsung 850 PRO, an Intel 905P) are not among the models".into(),
@@ -293,7 +294,7 @@ fn figure(all: &[&Measurement], metric: &str, models: &[String]) -> Figure {
     }
 }
 
-/// The published rates of an Optane drive, which has no model here.
+/// The published rates of an Optane drive, which has no model.
 fn published() -> Series {
     let rows = senesce_core::published::parse(FragmentSizeDistance::PUBLISHED).unwrap_or_default();
     let kib = |condition: &str| condition.rsplit_once("size_kib=").and_then(|(_, kib)| kib.parse::<f64>().ok());
@@ -306,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_of_the_file_is_split_at_the_ends_of_fragments() {
+    fn range_of_the_file_is_split_at_fragment_ends() {
         let layout = Layout { fragment: 48 << 10, distance: 16 << 10, bytes: 384 << 10 };
         let pieces: Vec<(u64, u64)> =
             layout.split(Operation::Read, 0, REQUEST).map(|one| (one.offset() >> 10, one.bytes() >> 10)).collect();
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn layouts_that_do_not_fit_are_reported() {
         let refused = |change: fn(&mut Spec)| {
             let mut spec = FragmentSizeDistance::defaults(Level::Smoke);
             change(&mut spec);
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_disk_both_matter_and_a_contiguous_file_is_fastest() {
+    fn on_a_disk_size_and_distance_matter_and_a_contiguous_file_is_fastest() {
         let disk = DeviceModel::load("hdd:st500dm002").unwrap();
         let rate = |fragment, distance| mb_per_s(&disk, Access::Read, &Layout { fragment, distance, bytes: 4 << 20 });
         assert!(rate(4 << 20, 1 << 20) > 5.0 * rate(4 << 10, 1 << 20));

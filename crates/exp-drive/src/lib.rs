@@ -1,4 +1,4 @@
-//! Published experiments on what happens inside a drive: which die holds a page, what cleaning costs, what a copy leaves behind.
+//! Published experiments on the inside of drives: dies, cleaning and copies.
 
 pub mod aged_image_copy;
 pub mod fragment_size_distance;
@@ -18,7 +18,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<aged_image_copy::AgedImageCopy>(),
 ];
 
-/// A value that a model told, under its conditions.
+/// A modelled value under its conditions.
 fn measured(
     metric: &str,
     unit: &str,
@@ -34,7 +34,6 @@ fn values<'a>(all: &'a [&'a Measurement], metric: &'a str) -> impl Iterator<Item
     all.iter().copied().filter(move |one| one.metric == metric)
 }
 
-/// The word of a condition; empty where there is none.
 fn word<'a>(one: &'a Measurement, condition: &str) -> &'a str {
     one.condition.get(condition).map_or("", String::as_str)
 }
@@ -43,7 +42,7 @@ fn number(one: &Measurement, condition: &str) -> Option<f64> {
     word(one, condition).parse().ok()
 }
 
-/// Points (number of a condition, value) of the values that a filter lets through, in the order of the condition.
+/// Points (number of a condition, value) of the selected values, ordered by condition.
 fn points(all: &[&Measurement], metric: &str, along: &str, keep: impl Fn(&Measurement) -> bool) -> Vec<(f64, f64)> {
     let chosen = values(all, metric).filter(|one| keep(one));
     let mut points: Vec<(f64, f64)> = chosen.filter_map(|one| Some((number(one, along)?, one.value.get()))).collect();

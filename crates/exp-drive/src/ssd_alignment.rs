@@ -1,4 +1,4 @@
-//! Alignment of random reads: what stripe and dies of a drive are, found by reading alone (Jun et al., FAST 2024, figure 8).
+//! Finds stripe and dies of a drive from the rates of random reads at different alignments (Jun et al., FAST 2024, figure 8).
 
 use crate::{measured, points, values, word};
 use clap::{Args, value_parser};
@@ -17,7 +17,7 @@ const TRUE: &str = "stripe of the geometry";
 
 pub struct SsdAlignment;
 
-/// Which models are read.
+/// Models and reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -36,7 +36,7 @@ fn flash(name: &str) -> Result<Flash, Failure> {
     }
 }
 
-/// Bytes after which the same die comes again, by the geometry.
+/// Bytes after which the same die follows, by the geometry.
 fn stripe(flash: &Flash) -> u64 {
     flash.program_bytes() * u64::from(flash.geometry.dies())
 }

@@ -1,4 +1,4 @@
-//! Die collisions: files written in pieces, read from the emulated drive of the study (Jun et al., FAST 2024).
+//! Die collisions: fragmented files read from the emulated drive of the study (Jun et al., FAST 2024).
 
 use crate::{measured, values, word};
 use clap::{Args, value_parser};
@@ -17,7 +17,7 @@ const STATES: [&str; 3] = ["contiguous", "fragmented", "placed"];
 
 pub struct DieCollision;
 
-/// What is written and read.
+/// Workloads and start positions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -152,7 +152,6 @@ struct Cell {
 }
 
 impl Cell {
-    /// The states of a workload that were measured.
     fn all(all: &[&Measurement], name: &str) -> Result<Vec<Self>, Failure> {
         let published = named(name)?.published();
         let of = |metric, state: &str| -> Vec<f64> {
@@ -217,7 +216,7 @@ fn figure(spec: &Spec, cells: &[Cell]) -> Figure {
     }
     Figure {
         id: "rates".into(),
-        title: "Read rate by how the file was written".into(),
+        title: "Read rate by write pattern".into(),
         caption: "Fragments written at different times share few dies, and their reads queue.".into(),
         device: format!("modelled: {MODEL}"),
         better: Better::Higher,
@@ -234,21 +233,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_of_the_write_pointer_are_spread_over_all() {
+    fn write_pointer_positions_are_evenly_spread() {
         assert_eq!(offsets(4).collect::<Vec<_>>(), [0, 4, 8, 12]);
         assert_eq!(offsets(16).collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
         assert_eq!(offsets(1).collect::<Vec<_>>(), [0]);
     }
 
     #[test]
-    fn a_workload_that_does_not_exist_is_told() {
+    fn unknown_workload_is_reported() {
         let spec = Spec { workloads: vec!["append".into()], offsets: 1 };
         let failure = DieCollision::steps(&spec, Seed(1)).unwrap_err();
         assert!(failure.to_string().contains("append-worst"), "{failure}");
     }
 
     #[test]
-    fn the_table_of_claims_has_the_published_rates_of_the_model() {
+    fn claims_table_has_the_published_rates_of_the_model() {
         let rows = senesce_core::published::parse(DieCollision::PUBLISHED).unwrap();
         for workload in WORKLOADS {
             for (state, rate) in STATES.into_iter().zip(workload.published()) {

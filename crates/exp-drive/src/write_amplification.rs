@@ -1,4 +1,4 @@
-//! Write amplification of uniform random writes against Desnoyers' formula (ACM Transactions on Storage 10(2), 2014).
+//! Write amplification of uniform random writes compared with Desnoyers' formula (ACM Transactions on Storage 10(2), 2014).
 
 use crate::{measured, points, values, word};
 use clap::{Args, value_parser};
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 
 const FACTOR: &str = "write amplification";
 const FORMULA: &str = "write amplification by the formula";
-/// Blocks that a drive must have beyond its capacity, so that the formula's assumption of many blocks holds.
+/// Minimum number of spare blocks, so that the formula's assumption of many blocks holds.
 const LEAST_SPARE_BLOCKS: f64 = 8.0;
 
 pub struct WriteAmplification;
 
-/// Which drives are overwritten.
+/// Drives and overwrites.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -45,7 +45,7 @@ pub struct Drive {
     spare: f64,
     /// Pages of a block.
     pages_per_block: u32,
-    /// Which block is cleaned.
+    /// Choice of the block to clean.
     policy: Policy,
 }
 
@@ -130,7 +130,7 @@ impl Run for WriteAmplification {
         let under = [("spare", spare.as_str()), ("pages_per_block", &pages), ("policy", policy_word(drive.policy))];
         context.measure(measured(FACTOR, "", Better::Lower, simulated(&uniform), &under)?);
         if drive.policy == Policy::Fifo {
-            // The formula does not know of blocks.
+            // The formula is independent of blocks.
             let factor = desnoyers(1.0 + uniform.spare_share);
             if !context.recorded().measurements().any(|one| one.metric == FORMULA && word(one, "spare") == spare) {
                 context.measure(measured(FORMULA, "", Better::Lower, factor, &under[..1])?);
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drives_with_too_few_spare_blocks_are_told() {
+    fn too_few_spare_blocks_are_reported() {
         let spec = Spec { spare: vec![5.0], pages_per_block: vec![1024], pages: 1 << 16, rounds: vec![3, 2] };
         assert!(spec.check().unwrap_err().to_string().contains("use more --pages"));
         let rounds = Spec { rounds: vec![3], ..WriteAmplification::defaults(Level::Smoke) };

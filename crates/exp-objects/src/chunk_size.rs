@@ -1,4 +1,4 @@
-//! Chunk sizes of the rolling sum (DMV study), and what FastCDC and fixed sizes make of today's data.
+//! Chunk sizes of the rolling sum (DMV study), and of FastCDC and fixed sizes on current data.
 
 mod analysis;
 mod history;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 pub struct ChunkSize;
 
-/// What is cut, and how.
+/// Data and chunkers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -76,18 +76,18 @@ pub enum Algorithm {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cell {
     chunker: ChunkerSpec,
-    /// Mean and population deviation in bytes; none when no chunk ended.
+    /// Mean and population deviation in bytes; `null` if no chunk ended.
     mean: Option<f64>,
     sd: Option<f64>,
     chunks: u64,
     bytes: u64,
     gave_up: bool,
-    /// Chunks of a second trial that are not as those of the first; none where that was not made.
+    /// Chunks of a second trial that differ from the first one; `null` if it was not made.
     #[serde(default)]
     differ: Option<u64>,
     /// Chunks by size: upper bound and count, bounds in steps of a quarter octave.
     distribution: Vec<(u64, u64)>,
-    /// Of cutting 32 MiB of the stream, in CPU time.
+    /// CPU-time throughput on 32 MiB of the stream.
     bytes_per_second: Option<f64>,
 }
 
@@ -100,23 +100,23 @@ pub struct Deduplicated {
     totals: Totals,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A trial.
     Cell(Cell),
-    /// A chunker over the history.
+    /// A chunker on the history.
     Deduplicated(Deduplicated),
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// A trial of one chunker.
     Trial(ChunkerSpec),
-    /// All chunkers over the history, read once.
+    /// All chunkers on the history, which is read once.
     History,
 }
 
@@ -130,7 +130,7 @@ impl Run for ChunkSize {
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         if let Some(missing) = spec.directories().iter().find(|path| !path.is_dir()) {
-            return Err(Failure::usage(format!("--data {}: there is no such directory", missing.display())));
+            return Err(Failure::usage(format!("--data {}: directory not found", missing.display())));
         }
         let words =
             |chunkers: &[ChunkerSpec]| chunkers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and with ");
@@ -202,11 +202,9 @@ impl Experiment for ChunkSize {
     }
 }
 
-/// `--data` for a made-up history.
 const GENERATED: &str = "generated";
 
 impl Spec {
-    /// Versions of the user; none: the made-up history.
     fn directories(&self) -> Vec<PathBuf> {
         if self.data == [GENERATED] { Vec::new() } else { self.data.iter().map(PathBuf::from).collect() }
     }
@@ -260,7 +258,7 @@ impl Spec {
 
     fn cell(&self, chunker: ChunkerSpec) -> Cell {
         let rolling = matches!(chunker, ChunkerSpec::RollingSum { .. });
-        // The study took 100 chunks; for the others more cost little and show the distribution.
+        // The study used 100 chunks. For the others more chunks are cheap and show the distribution.
         let chunks = if rolling { self.chunks } else { self.chunks.max(5000) } as usize;
         let trial = study::trial(&chunker, chunks, self.give_up.bytes());
         let gave_up = trial.sizes.len() < chunks;
@@ -271,7 +269,7 @@ impl Spec {
             chunks: trial.sizes.len() as u64,
             bytes: trial.bytes,
             gave_up,
-            // One that gave up read much, and has no chunks to compare.
+            // A trial that gave up has read much and has no chunks to compare.
             differ: (rolling && !gave_up).then(|| {
                 let again = study::trial(&chunker, chunks, self.give_up.bytes());
                 trial.sizes.iter().zip(&again.sizes).filter(|(one, other)| one != other).count() as u64
@@ -292,7 +290,7 @@ fn distribution(trial: &Trial) -> Vec<(u64, u64)> {
     counts.into_iter().collect()
 }
 
-/// CPU time of cutting the study's stream.
+/// CPU-time throughput on the study's stream.
 fn throughput(chunker: ChunkerSpec) -> f64 {
     let mut data = vec![0; 32 << 20];
     study::XorShift::study().fill(&mut data);
@@ -307,7 +305,7 @@ fn throughput(chunker: ChunkerSpec) -> f64 {
 mod tests {
     use super::*;
 
-    /// A trial that ended with so many chunks of 1000 bytes on average.
+    /// A trial that ended after `chunks` chunks with a mean of 1000 bytes.
     pub(super) fn cell(chunker: &str, chunks: u64) -> Cell {
         Cell {
             chunker: chunker.parse().unwrap(),
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_sweep_covers_both_ways_and_one_cell_is_one_trial() {
+    fn default_sweep_covers_both_variants_with_one_trial_per_cell() {
         let mut spec = ChunkSize::defaults(Level::Quick);
         assert_eq!(spec.trials().unwrap().len(), 2 * 12 * 10 + 5 + 5);
         spec.algorithm = Algorithm::RollingSum;
@@ -331,9 +329,9 @@ mod tests {
         assert_eq!((spec.trials().unwrap().len(), spec.history_chunkers().unwrap().len()), (1, 0));
     }
 
-    /// Where the work is done must not change what is left of it.
+    /// The working directory must not affect the remaining trials.
     #[test]
-    fn every_trial_is_a_step_by_itself() {
+    fn every_trial_is_a_step() {
         let spec = ChunkSize::defaults(Level::Smoke);
         let steps: Vec<Step> =
             ChunkSize::steps(&spec, Seed(1)).unwrap().into_iter().map(|planned| planned.step).collect();
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_numbers_are_refused() {
+    fn invalid_numbers_are_refused() {
         assert!(above_zero("0").is_err() && above_zero("x").is_err());
         let (mut small, mut nowhere) = (ChunkSize::defaults(Level::Quick), ChunkSize::defaults(Level::Quick));
         small.average = vec![Size(Bytes(16))];

@@ -1,4 +1,4 @@
-//! Does the I/O scheduler matter to a store of many small objects? (DMV study, chapter on schedulers)
+//! Compares I/O schedulers for a store of many small objects (DMV study, chapter on schedulers).
 
 mod analysis;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 
 pub struct IoScheduler;
 
-/// What is committed, where, and under which schedulers.
+/// Files, target and schedulers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -54,13 +54,13 @@ pub struct Spec {
     pub fs: FileSystem,
 }
 
-/// How objects are laid down.
+/// Storage of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectLayout {
-    /// A file each.
+    /// One file per object.
     Loose,
-    /// Many in a file.
+    /// Many objects per file.
     Pack,
 }
 
@@ -71,7 +71,7 @@ pub struct Condition {
     threads: u64,
 }
 
-/// One commit to be made.
+/// One commit to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     scheduler: String,
@@ -81,20 +81,20 @@ pub struct Arm {
     repeat: u64,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A commit.
+    /// A commit was made.
     Commit(Measured),
-    /// A number of files that did not fit on the target; more are not tried.
+    /// A number of files that did not fit on the target; larger ones are skipped.
     NoSpace {
-        /// How many.
+        /// Number of files.
         files: u64,
     },
 }
 
-/// A commit that was made.
+/// A measured commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     #[serde(flatten)]
@@ -173,7 +173,7 @@ impl Run for IoScheduler {
     }
 }
 
-/// The time of a commit; the second series of a scheduler is its control and no value of its own.
+/// The time of a commit. The second series of a scheduler is a control without a value.
 fn measurement(event: &Event) -> Option<Measurement> {
     let Event::Commit(Measured { arm, seconds }) = event else { return None };
     let one = Measurement::new("commit_mean", "s", Better::Lower, *seconds).ok()?.under("scheduler", &*arm.scheduler);
@@ -203,7 +203,6 @@ impl Experiment for IoScheduler {
     }
 }
 
-/// The least number of files that did not fit.
 fn no_space(recorded: &Recorded<IoScheduler>) -> Option<u64> {
     let found = recorded.events().filter_map(|event| match event {
         Event::NoSpace { files } => Some(*files),
@@ -234,7 +233,7 @@ impl Spec {
         }
     }
 
-    /// Every commit in the order of measurement: the schedulers take turns in random order within each condition.
+    /// Every commit in the order of measurement: within each condition the schedulers alternate in random order.
     fn arms(&self, seed: Seed) -> Vec<Arm> {
         let mut random = seed.stream("io-scheduler/order");
         let conditions = self
@@ -261,7 +260,7 @@ impl Spec {
         arms
     }
 
-    /// Whether the device has all schedulers, asked before anything is measured.
+    /// Checks before any measurement that the device supports all schedulers.
     fn check_schedulers(&self, options: &OpenOptions) -> Result<(), Failure> {
         let target = open(&self.target, options)?;
         let list = target.block_device_info().and_then(|device| device.queue("scheduler")).unwrap_or_default();
@@ -282,7 +281,7 @@ impl Spec {
         Err(Failure::new(ExitCode::Missing, words))
     }
 
-    /// Seconds until a commit is durable; `None` when the files do not fit.
+    /// Seconds until a commit is durable; `None` if the files do not fit.
     fn measure(&self, arm: &Arm, context: &mut Context<'_, IoScheduler>) -> Result<Option<f64>, Failure> {
         let mut target: MountedTarget = open(&self.target, &self.options(context)?)?;
         target.set_scheduler(&arm.scheduler)?;
@@ -310,7 +309,7 @@ impl Spec {
         }
     }
 
-    /// Commits to a new store on the target, slowed down if that is asked for.
+    /// Commits to a new store on the target, with limits if requested.
     fn commit(
         &self,
         arm: &Arm,
@@ -360,12 +359,12 @@ mod tests {
         let count = arms.len();
         let commits = arms.into_iter().map(|arm| Event::Commit(Measured { arm, seconds: 1.0 }));
         let all: Vec<Measurement> = commits.filter_map(|event| measurement(&event)).collect();
-        assert_eq!(all.len(), count * 4 / 5, "the control is none");
+        assert_eq!(all.len(), count * 4 / 5, "the control has no value");
         assert_eq!(untested(&set, &all), Vec::<String>::new());
     }
 
     #[test]
-    fn a_directory_is_refused() {
+    fn directory_is_refused() {
         let spec = Spec { target: TargetSpec::Directory("/tmp".into()), ..IoScheduler::defaults(Level::Quick) };
         assert!(IoScheduler::steps(&spec, Seed(1)).is_err());
     }

@@ -1,5 +1,5 @@
-//! How many objects a file system takes under a scheme of directories, and what ends it (DMV study, chapter on directory
-//! layout).
+//! Number of objects that a file system holds under a scheme of directories, and the limit that ends the fill (DMV study,
+//! chapter on directory layout).
 
 mod analysis;
 mod measurements;
@@ -23,7 +23,7 @@ const ROWS: usize = 1000;
 
 pub struct ObjectDirs;
 
-/// What is filled, how, and with what.
+/// File system, schemes and objects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -48,7 +48,7 @@ pub struct Spec {
     pub repeats: u32,
 }
 
-/// Of a record without a number of repeats.
+/// For records without this field.
 fn once() -> u32 {
     1
 }
@@ -61,7 +61,7 @@ pub struct Fill {
     repeat: u32,
 }
 
-/// Schemes in the order given, each once.
+/// Distinct schemes in the given order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schemes(Vec<Scheme>);
 
@@ -85,26 +85,26 @@ impl FromStr for Schemes {
     }
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// Writes in columns.
+    /// Writes as columns.
     Writes(Writes),
-    /// One scheme, filled.
+    /// A scheme was filled.
     Filled(Filled),
 }
 
-/// Writes in columns.
+/// Writes as columns.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Writes {
     scheme: String,
     #[serde(default)]
     repeat: u32,
-    /// Number of the first write, from 0.
+    /// Index of the first write, from 0.
     first: u64,
     write_ns: Vec<u64>,
-    /// With the directories that were made for it; empty in records that do not have it.
+    /// Nanoseconds per write, including the creation of its directories; empty in older records.
     #[serde(default)]
     put_ns: Vec<u64>,
     entries: Vec<u64>,
@@ -113,7 +113,7 @@ pub struct Writes {
     inodes_free: Vec<u64>,
 }
 
-/// One scheme, filled.
+/// One filled scheme.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Filled {
     scheme: Scheme,
@@ -125,12 +125,12 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// Only on a partition like the published one do published numbers say anything about ours.
+    /// Published values are comparable only on a partition like the published one.
     fn is_published_partition(&self) -> bool {
         self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.free.block_bytes == 1024
     }
 
-    /// Files by the formula of the thesis; none where the file system does not count inodes.
+    /// Number of files by the formula of the thesis; `None` if the file system does not count inodes.
     fn naive_files(&self) -> Option<f64> {
         let inodes = self.full.inodes_total;
         (inodes > 0).then(|| occupancy::naive_files(self.scheme, inodes))
@@ -233,7 +233,7 @@ impl Experiment for ObjectDirs {
 }
 
 impl Spec {
-    /// Size of what is filled; 0: a device, which planning does not open.
+    /// Size of the target; 0 for a device, which planning does not open.
     fn capacity(&self) -> Bytes {
         match self.target {
             TargetSpec::Memory { size } | TargetSpec::Image { size: Some(size), .. } => size,
@@ -250,7 +250,7 @@ impl Spec {
         OpenOptions { mkfs_options, ..OpenOptions::fresh(self.fs) }
     }
 
-    /// Refuses, before anything is made, a partition that cannot hold one object.
+    /// Refuses in advance a partition that cannot hold one object.
     fn check_space(&self, capacity: Bytes) -> Result<(), Failure> {
         let Some(volume) = advise::Volume::planned(self.fs.name(), capacity).filter(|_| capacity.0 > 0) else {
             return Ok(());
@@ -267,7 +267,6 @@ impl Spec {
     }
 }
 
-/// Writes on their way into the record.
 struct Columns {
     full: Vec<Writes>,
     last: Writes,
@@ -303,7 +302,6 @@ mod tests {
     use super::*;
     use senesce_objstore::occupancy::FreeSpace;
 
-    /// A fill of the published partition, in rough numbers.
     pub(super) fn filled(scheme: &str, repeat: u32) -> Filled {
         let free = FreeSpace {
             inodes: Some(25_677),
@@ -327,7 +325,7 @@ mod tests {
         Filled { scheme: scheme.parse().unwrap(), repeat, object_bytes: 4096, device: "ext4".into(), full }
     }
 
-    /// So many writes that become slower.
+    /// Writes that become slower.
     pub(super) fn writes(scheme: &str, repeat: u32, count: u64) -> Writes {
         let write_ns: Vec<u64> = (0..count).map(|index| 10_000 + 100 * index + u64::from(repeat)).collect();
         let put_ns = write_ns.iter().map(|ns| ns + 5000).collect();
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_schemes_and_small_partitions_are_refused_before_anything_is_made() {
+    fn bad_schemes_and_small_partitions_are_refused_in_advance() {
         for text in ["7x6", "2", ","] {
             assert!(text.parse::<Schemes>().is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! How version-control and backup systems bear many files and a large one (DMV study, chapter on existing systems).
+//! Scaling of version-control and backup systems with many files and with a large one (DMV study, chapter on existing systems).
 
 mod analysis;
 mod cell;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub struct VcsScaling;
 
-/// What is committed, by which systems, where.
+/// Files, systems and target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -48,7 +48,7 @@ pub struct Spec {
     pub mkfs_options: String,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -187,7 +187,7 @@ impl Spec {
         Ok(OpenOptions { mkfs_options, erase: context.may_erase(self.target.image())?, ..OpenOptions::fresh(self.fs) })
     }
 
-    /// All cells, every system in turn in random order, so that no drift of the machine falls on one system.
+    /// All cells, with the systems in random order, so that drift of the machine does not affect a single system.
     fn cells(&self, seed: Seed) -> Vec<Cell> {
         let mut random = seed.stream("vcs-scaling/order");
         let files = self.files.iter().map(|count| CellKind::ManyFiles(*count));
@@ -209,7 +209,7 @@ fn is_installed(system: System) -> bool {
     find_program(system.program().0).is_some()
 }
 
-/// Where a program is; `senesce` is this program.
+/// The path of a program; `senesce` is this program.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name == "senesce" {
         let own = std::env::current_exe().ok().filter(|path| path.file_stem().is_some_and(|stem| stem == "senesce"));

@@ -1,4 +1,4 @@
-//! Appends of all sizes, each followed by fsync.
+//! Appends of several sizes, each followed by fsync.
 
 use crate::tier::sizes::{Sizes, Writes};
 use senesce_workload::micro::WriteMode;

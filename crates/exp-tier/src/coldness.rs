@@ -1,4 +1,4 @@
-//! Latency of reads of which a chosen share is cold.
+//! Latency of reads with a chosen share of cold blocks.
 
 mod figure;
 mod reads;
@@ -28,11 +28,11 @@ use std::sync::Arc;
 pub struct Coldness;
 
 const BLOCK: u64 = 4096;
-/// Two on the disk, and two on the same modelled one: what is put in on both sides of those is agreed with at most.
+/// Two on the disk and two on the same modelled disk, whose latency is an input: claims on those can only agree or differ.
 const SUBJECTS: [SubjectKind; 4] =
     [SubjectKind::Anticache, SubjectKind::Ext4Disk, SubjectKind::AnticacheModel, SubjectKind::Ext4Model];
 
-/// What is read, and how much of it is cold.
+/// Files to read, and the share of cold blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -77,9 +77,9 @@ pub struct Point {
     subject: String,
     round: u64,
     cold_percent: f64,
-    /// What the reads fetched, in percent of them; the hot set erodes as fetched blocks displace others.
+    /// Percent of reads that fetched a block. The hot set shrinks as fetched blocks displace others.
     fetched_percent: f64,
-    /// Of the reads of blocks that were in memory when the measurement began, in percent, those that fetched all the same.
+    /// Percent of the reads of initially resident blocks that fetched.
     missed_percent: Option<f64>,
     evicted: u64,
     mean_us: f64,
@@ -101,7 +101,7 @@ impl Point {
     }
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -116,7 +116,7 @@ pub struct Step {
     subject: SubjectKind,
 }
 
-/// The file under test and which of its blocks are in memory at the start of a measurement.
+/// The file under test, and which of its blocks are in memory at the start of a measurement.
 struct Prepared {
     path: PathBuf,
     resident: Vec<u64>,
@@ -203,7 +203,7 @@ impl Run for Coldness {
             ]);
         }
         Ok(Analysis {
-            title: "What cold data cost".into(),
+            title: "Cost of cold data".into(),
             summary: "Reads of one 4 KiB block; mean over each share and round.".into(),
             figures: vec![figure::figure(&points, spec)],
             tables: vec![table],
@@ -291,7 +291,7 @@ fn write_file(path: &Path, size: Bytes) -> Result<(), Failure> {
     file.sync_all().map_err(failed("sync", path))
 }
 
-/// Brings a part of the file into memory and says which blocks are where. On a tier file system the evictor has decided;
+/// Brings a part of the file into memory and returns the location of each block. On a tier file system the evictor has decided;
 /// on ext4 the first blocks are read into an empty page cache.
 fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared, Failure> {
     let file = File::open(path).map_err(failed("open", path))?;

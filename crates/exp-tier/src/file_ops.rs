@@ -1,4 +1,4 @@
-//! Every operation of the BPFS microbenchmark on the anti-caching file system, its baseline and ext4.
+//! Runs every operation of the BPFS microbenchmark on the anti-caching file system, its baseline and ext4.
 
 use crate::tier::costs::Costs;
 use crate::tier::disk::Disk;
@@ -22,14 +22,14 @@ use std::str::FromStr;
 
 pub struct FileOps;
 
-/// The loop without an operation: its time is subtracted, so that what is left of it is no time.
+/// The empty loop, whose time is subtracted from the others.
 const EMPTY: &str = "empty";
 
-/// What is measured, and the name of its condition.
+/// Metric and name of its condition.
 const TIME: &str = "time";
 const OPERATION: &str = "operation";
 
-/// What is compared, and how long.
+/// File systems, operations and duration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -72,11 +72,11 @@ pub struct Spec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fsync {
-    /// They are not.
+    /// No fsync.
     Off,
-    /// They are.
+    /// An fsync after every operation.
     On,
-    /// Both in turn.
+    /// Both, alternating.
     Both,
 }
 
@@ -94,10 +94,10 @@ impl Fsync {
     }
 }
 
-/// Instances of an operation between two fsyncs of the directory: each waits for a disk.
+/// Instances of an operation between two fsyncs of the directory. Each fsync waits for a disk.
 const INSTANCES_WITH_FSYNC: u64 = 16;
 
-/// Operations by name; as a text, `all` for all there are.
+/// Operations by name; as a text, `all` means every operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Operations(Vec<String>);
@@ -140,8 +140,8 @@ impl From<Operations> for String {
     }
 }
 
-/// What an operation of one file system takes beside the time that is measured: its files are made, with fsync on disks too (mean of
-/// 2,100 on two processors).
+/// Time per operation and file system outside of the measurement: making its files, with fsync also on disks (mean of 2,100 on
+/// two processors).
 const CELL_SECONDS: f64 = 0.3;
 
 impl Run for FileOps {
@@ -279,7 +279,7 @@ impl Experiment for FileOps {
     }
 }
 
-/// Published ratio of an operation: both modes' times divided.
+/// Published ratio of an operation: quotient of the times in both modes.
 fn published_ratio(published: &[PublishedValue], operation: &str) -> Option<f64> {
     let time = |mode: &str| {
         let condition = format!("{operation}, {mode}");
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_are_written_back_as_they_were_said_and_others_refused() {
+    fn operations_are_written_back_and_unknown_ones_refused() {
         for text in ["all", "create,read"] {
             assert_eq!(String::from(text.parse::<Operations>().unwrap()), text);
         }

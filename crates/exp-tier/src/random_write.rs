@@ -1,4 +1,4 @@
-//! Random writes of all sizes, each followed by fsync.
+//! Random writes of several sizes, each followed by fsync.
 
 use crate::tier::sizes::{Sizes, Writes};
 use senesce_workload::micro::WriteMode;

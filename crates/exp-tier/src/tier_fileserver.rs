@@ -18,13 +18,13 @@ use senesce_workload::{Bench, Length, Options, Workload, builtin};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The experiment: its personality, and the bytes of its files.
+/// The personality, and the bytes of its files.
 pub struct TierFileserver(Workload, Bytes);
 
 const BASELINES: [SubjectKind; 5] =
     [SubjectKind::Bpfs, SubjectKind::Ext4Disk, SubjectKind::Ext4, SubjectKind::Ext4Model, SubjectKind::Ext4Hdd];
 
-/// What is compared, and with what load.
+/// File systems and load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -74,22 +74,22 @@ pub struct Played {
     mb_per_second: f64,
     evicted: u64,
     fetched: u64,
-    /// Of the flowops that read or write, those that read; none: there was neither.
+    /// Share of reads among the flowops that read or write; `null` without any of these.
     read_percent: Option<f64>,
-    /// Bytes of all files of the file set, of which those there at the start were found on the file system.
+    /// Bytes of all files of the file set. Those that existed at the start were found on the file system.
     workload_bytes: u64,
     files: u64,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// The personality was played once.
+    /// One run of the personality.
     Run(Played),
 }
 
-/// What is run: a file system with a threshold.
+/// A file system with a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     kind: SubjectKind,
@@ -98,18 +98,18 @@ pub struct Condition {
     again: bool,
 }
 
-/// What is done whole or not at all.
+/// A unit of work that completes or is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// The sizes of unmodified personalities are drawn.
+    /// Draw the sizes of unmodified personalities.
     Sizes,
-    /// The personality is played in a round.
+    /// Run the personality in a round.
     Play(u64, Condition),
 }
 
 impl Condition {
-    /// What measured values call the file system.
+    /// Name of the file system in measured values.
     fn subject(&self) -> &'static str {
         if self.again { AGAIN } else { self.kind.name() }
     }

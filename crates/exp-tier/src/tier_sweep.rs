@@ -1,4 +1,4 @@
-//! Period and threshold of the evictor, swept.
+//! Sweeps period and threshold of the evictor.
 
 mod analysis;
 
@@ -28,12 +28,12 @@ pub struct TierSweep;
 const BLOCK: u64 = 4096;
 /// The published choice: period in milliseconds and threshold in MiB.
 const PUBLISHED: (u64, u64) = (10, 40);
-/// Beside the grid: the same without eviction, and ext4 on the disk.
+/// In addition to the grid: without eviction, and ext4 on the disk.
 const BASELINES: [SubjectKind; 2] = [SubjectKind::Bpfs, SubjectKind::Ext4Disk];
 /// One cell of the grid measured a second time.
 const AGAIN: &str = "anticache again";
 
-/// What is swept, and with what load.
+/// Grid and load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -72,14 +72,14 @@ pub struct Spec {
     pub threads: u64,
 }
 
-/// What is measured in a round.
+/// Measurements of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     round: u64,
     condition: Condition,
 }
 
-/// A cell of the grid, or a file system without one.
+/// A cell of the grid, or a file system outside of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     kind: SubjectKind,
@@ -103,13 +103,13 @@ impl Condition {
     }
 }
 
-/// What was measured with a condition in a round.
+/// Measurement of a condition in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     round: u64,
     /// `anticache`, `anticache again`, `bpfs`, `ext4-disk`.
     subject: String,
-    /// None for a file system without an evictor.
+    /// `null` for a file system without an evictor.
     period_ms: Option<f64>,
     threshold_bytes: Option<u64>,
     ops_per_second: f64,
@@ -119,7 +119,7 @@ pub struct Cell {
     fetched: u64,
 }
 
-/// What happened.
+/// One result of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -153,7 +153,7 @@ impl Cell {
 }
 
 impl Spec {
-    /// Every cell of the grid, the one that all are held against a second time, and what stands beside.
+    /// Every cell of the grid, a second reference cell, and the baselines.
     fn conditions(&self) -> Vec<Condition> {
         let grid = self.periods.iter().flat_map(|period| self.thresholds.iter().map(|size| (*period, *size)));
         let cell = |grid, again| Condition { kind: self.subject, grid: Some(grid), again };
@@ -163,7 +163,7 @@ impl Spec {
         all.into_iter().map(|grid| cell(grid, false)).chain(again).chain(beside).collect()
     }
 
-    /// The cell that all others are held against: the published one, or the first where it is not in the grid.
+    /// The reference cell: the published one, or the first if the grid lacks it.
     fn reference(&self) -> Option<(Span, Size)> {
         let published = (Span::from_millis(PUBLISHED.0), Size(Bytes::mib(PUBLISHED.1)));
         if self.periods.contains(&published.0) && self.thresholds.contains(&published.1) {
@@ -302,7 +302,7 @@ fn fill(path: &Path, blocks: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Reads and writes single blocks past the page cache; four fifths of the accesses go to the first fifth of a fixed
+/// Reads and writes single blocks, bypassing the page cache. Four fifths of the accesses go to the first fifth of a fixed
 /// permutation of the blocks.
 fn access(path: &Path, blocks: u64, (count, writes): (u64, u64), seed: Seed) -> std::io::Result<Histogram<u64>> {
     let flags = OFlags::DIRECT.bits() as i32;

@@ -1,4 +1,4 @@
-//! A file system that ages in memory while the requests of its device are traced, and a cold read of it.
+//! Ages a file system in memory with traced requests, and reads it cold.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -15,7 +15,7 @@ use std::fs::{File, OpenOptions as FileOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Above this share of the volume files are removed, twenty at a time.
+/// Above this share of the volume, files are removed, 20 at a time.
 const FULL: f64 = 0.7;
 const REMOVED: usize = 20;
 const LARGEST_BLOCKS: u64 = 128;
@@ -23,18 +23,17 @@ const BLOCK: u64 = 4096;
 const FOLDERS: u64 = 16;
 
 pub struct Aged {
-    /// Writes and discards of the aging, in the order of their issue.
+    /// Writes and discards of the aging, in issue order.
     pub history: Vec<Request>,
     pub reads: Vec<Request>,
-    /// What a reader of the results must know of the cold read.
+    /// A caveat about the cold read.
     pub caveat: Option<&'static str>,
 }
 
 impl Aged {
-    /// Ages until so many bytes were written, then reads everything cold.
+    /// Ages until the given number of bytes is written, then reads everything cold.
     ///
-    /// # Errors
-    /// When the volume cannot be made, written or read cold, or the user stops it.
+    /// # Errors The volume cannot be made, written or read cold, or the user interrupts the run.
     pub fn make(
         target: &TargetSpec,
         fs: FileSystem,
@@ -70,10 +69,9 @@ impl Aged {
     }
 }
 
-/// The requests of the target's device while something is done.
+/// The requests of the target's device during `work`.
 fn traced(target: &MountedTarget, work: impl FnOnce() -> Result<(), Failure>) -> Result<BlockTrace, Failure> {
-    let device =
-        target.block_device_info().ok_or_else(|| Failure::new(ExitCode::Missing, "no block device lies below"))?;
+    let device = target.block_device_info().ok_or_else(|| Failure::new(ExitCode::Missing, "no block device below"))?;
     let session = TraceSession::start(&device)?;
     work()?;
     Ok(session.stop()?)
@@ -83,8 +81,7 @@ fn chosen(trace: &ValidTrace<'_>, keep: impl Fn(Operation) -> bool) -> Vec<Reque
     trace.for_models().into_iter().filter(|request| keep(request.operation)).collect()
 }
 
-/// Files that are made, grow, are overwritten and removed; each operation is ended by fsync, so that it reaches the device in
-/// its order.
+/// Creates, extends, overwrites and removes files. Each operation ends with an fsync, so that the device receives it in order.
 struct Churn {
     folder: PathBuf,
     files: Vec<(PathBuf, u64)>,
@@ -181,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_follow_from_the_seed_and_stay_below_the_bound() {
+    fn files_follow_from_the_seed_and_stay_below_the_limit() {
         let grown = |seed| {
             let temporary = tempfile::tempdir().unwrap();
             let mut churn = Churn::new(temporary.path(), 8 << 20, Seed(seed)).unwrap();

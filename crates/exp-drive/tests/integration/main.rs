@@ -1,6 +1,3 @@
-//! The experiments on drives as runs at smoke scale: what they find is what the model was given, they repeat, and continue where
-//! they stopped.
-
 use senesce_core::interrupt::Interrupt;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Analysis, ExitCode, Failure, Level, Measurement, Progress, Record, Verdict};
@@ -12,7 +9,6 @@ use senesce_exp_drive::write_amplification::WriteAmplification;
 use senesce_runner::{Conduct, Experiment, State, conduct};
 use std::path::Path;
 
-/// A run at smoke scale, with what it measured.
 fn run<E: Experiment>(out: &Path, change: impl Fn(&mut E::Spec)) -> Result<(Analysis, Vec<Measurement>), Failure> {
     let mut spec = E::defaults(Level::Smoke);
     change(&mut spec);
@@ -33,7 +29,7 @@ fn values(all: &[Measurement], metric: &str, name: &str, word: &str) -> Vec<f64>
 }
 
 #[test]
-fn the_stripe_of_each_model_is_found_from_reads_alone() {
+fn stripe_of_each_model_is_found_from_reads_only() {
     let folder = tempfile::tempdir().unwrap();
     let (analysis, found) =
         run::<SsdAlignment>(&folder.path().join("run"), |spec| spec.models.push("ssd:970-pro".into())).unwrap();
@@ -80,16 +76,16 @@ fn colliding_pieces_are_read_slower_than_the_whole() {
 }
 
 #[test]
-fn one_seed_gives_one_record_and_each_value_is_a_models() {
+fn one_seed_gives_one_record_and_values_are_modelled() {
     let folder = tempfile::tempdir().unwrap();
     let [first, second] =
         ["one", "two"].map(|name| run::<FragmentSizeDistance>(&folder.path().join(name), |_| ()).unwrap().1);
     assert!(!first.is_empty());
     assert_eq!(first, second);
-    assert!(!first.iter().any(Measurement::is_timing), "no clock of this machine told any of them");
+    assert!(!first.iter().any(Measurement::is_timing), "no value was measured by a clock of this machine");
 }
 
-/// Asks to stop when its second step begins.
+/// Requests an interrupt when the second step begins.
 struct StopEarly<'a>(&'a Interrupt);
 
 impl Progress for StopEarly<'_> {
@@ -105,7 +101,7 @@ impl Progress for StopEarly<'_> {
 }
 
 #[test]
-fn a_run_that_was_interrupted_goes_on_to_the_same_values() {
+fn interrupted_run_continues_to_the_same_values() {
     let folder = tempfile::tempdir().unwrap();
     let (out, interrupt) = (folder.path().join("parts"), Interrupt::new());
     let spec = WriteAmplification::defaults(Level::Smoke);
@@ -120,7 +116,7 @@ fn a_run_that_was_interrupted_goes_on_to_the_same_values() {
 }
 
 #[test]
-fn what_no_model_can_do_is_told_before_anything_is_made() {
+fn unsupported_models_are_refused_in_advance() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let without_dies = run::<SsdAlignment>(&out, |spec| spec.models = vec!["850-evo".into()]).unwrap_err();
@@ -137,7 +133,7 @@ fn what_no_model_can_do_is_told_before_anything_is_made() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_copy_in_the_order_of_addresses_is_another_image_than_the_aged_one() {
+fn copy_in_address_order_differs_from_the_aged_image() {
     let folder = tempfile::tempdir().unwrap();
     let (analysis, found) = run::<AgedImageCopy>(&folder.path().join("run"), |_| ()).unwrap();
     assert!(!found.is_empty() && !analysis.findings.is_empty());

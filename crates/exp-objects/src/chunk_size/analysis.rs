@@ -21,7 +21,7 @@ pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str)
         figures.push(history_figure(history));
     }
     Ok(Analysis {
-        title: "Chunk sizes, and what chunks save".into(),
+        title: "Chunk sizes and deduplication".into(),
         summary: format!("{} chunkers on the study's random bytes; {} on versioned data.", cells.len(), history.len()),
         figures,
         tables,
@@ -137,7 +137,7 @@ fn cell_table(cells: &[Cell], known: &Known) -> Table {
     table
 }
 
-/// Windows that are drawn; all are in the table.
+/// Windows in the figures; the table has all.
 const DRAWN: [usize; 6] = [256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
 
 fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
@@ -201,17 +201,17 @@ fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
     figures
 }
 
-/// How many chunks the trials of a figure ended with; those that gave up have fewer.
+/// The number of chunks of the trials in a figure; trials that gave up have fewer.
 fn device(cells: &[&Cell]) -> String {
     let most = cells.iter().map(|cell| cell.chunks).max().unwrap_or(0);
     format!("{most} chunks of xorshift bytes")
 }
 
 fn caption(with_reset: bool) -> String {
-    let flat = "One line per window w. A line is flat if larger divisors have only one multiple within reach of the \
-         sum: the one that every smaller power of two divides too.";
+    let flat = "One line per window w. A line is flat if larger divisors have only one multiple within reach of \
+        the sum: the one that every smaller power of two also divides.";
     let after_reset = "The law is too low for large divisors: after a reset the sum starts anywhere, not next to \
-         the multiple that it has just left.";
+        the multiple that it has just left.";
     if with_reset { format!("{flat} {after_reset}") } else { flat.into() }
 }
 
@@ -286,7 +286,7 @@ fn history_figure(history: &[Deduplicated]) -> Figure {
     });
     Figure {
         id: "deduplication".into(),
-        title: "What chunks save on versioned data".into(),
+        title: "Deduplication of versioned data".into(),
         caption: "Bytes of all versions over bytes kept, by the measured mean chunk size.".into(),
         device: history.first().map_or_else(String::new, |one| one.data.clone()),
         better: Better::Higher,
@@ -304,7 +304,7 @@ mod tests {
     use crate::chunk_size::tests::cell;
 
     #[test]
-    fn a_figure_says_how_many_chunks_its_trials_had() {
+    fn figure_states_the_chunks_of_its_trials() {
         let known = Known(BTreeMap::new());
         let of = |chunks| surface_figures(&[cell("rolling-sum:256:512", chunks)], &known).remove(0).device;
         assert_eq!(

@@ -1,5 +1,3 @@
-//! Deduplication over versions.
-
 use super::{ChunkSize, Deduplicated, Event, Spec};
 use senesce_core::Failure;
 use senesce_core::failure::failed;
@@ -7,7 +5,6 @@ use senesce_objstore::dedup::Deduplicator;
 use senesce_objstore::versions::{Project, files_below};
 use senesce_runner::Context;
 
-/// Text files of the made-up project.
 const FILES: usize = 600;
 
 pub(super) fn run(spec: &Spec, context: &mut Context<'_, ChunkSize>) -> Result<(), Failure> {

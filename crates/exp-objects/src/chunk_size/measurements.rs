@@ -1,4 +1,4 @@
-//! The single values of chunk-size: trials of the rolling sum with as many chunks as the study's.
+//! Values of chunk-size: trials of the rolling sum with the study's number of chunks.
 
 use super::Cell;
 use super::analysis::law_mean;
@@ -28,7 +28,7 @@ fn of_cell(cell: &Cell) -> Vec<Measurement> {
         named("window plus divisor", window as f64 + f64::from(divisor)),
         named("divisor", f64::from(divisor)),
         law_mean(cell).and_then(|mean| named("mean by the law", mean)),
-        // Without the word of the chunker, which would make each divisor a series of its own.
+        // Without the chunker as a condition, which would make each divisor a series of its own.
         cell.mean.and_then(|mean| one("mean chunk by divisor", "bytes", mean)).map(divisor_of),
         cell.differ.and_then(|count| one("chunks that differ", "chunks", count as f64)).map(divisor_of),
     ];
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_of_other_lengths_are_not_held_against_the_published_ones() {
+    fn trials_of_other_lengths_are_not_compared_with_published_ones() {
         assert!(measurements([cell("rolling-sum:256:256", 1000)].iter()).is_empty());
     }
 }

@@ -20,16 +20,16 @@ struct Cell {
     files: u64,
     threads: u64,
     n: usize,
-    /// Arithmetic, as published.
+    /// Arithmetic mean, as published.
     mean: f64,
     /// Population deviation, as published.
     sd: f64,
-    /// 95 % interval of the mean; none for fewer than five commits.
+    /// 95 % interval of the mean; `null` for fewer than five commits.
     low: Option<f64>,
     high: Option<f64>,
 }
 
-/// Two schedulers under one condition, the first over the second, round by round.
+/// Two schedulers under one condition; ratio of the first to the second, round by round.
 struct Pair {
     condition: Condition,
     first: String,
@@ -91,8 +91,7 @@ fn caveats(spec: &Spec, no_space: Option<u64>, again: &[Pair]) -> Vec<String> {
     for text in bytes.into_iter().chain(requests) {
         caveats.push(format!("The device was limited to {text} per second."));
     }
-    caveats
-        .extend(no_space.map(|files| format!("{files} files and more did not fit on the target and were left out.")));
+    caveats.extend(no_space.map(|files| format!("{files} files and more did not fit on the target and were omitted.")));
     if again.iter().any(|pair| pair.decision.verdict.is_difference()) {
         let text = "The same scheduler measured twice differs from itself: ignore all differences, and measure again on a quiet machine.";
         caveats.push(text.into());
@@ -117,7 +116,7 @@ fn cell((condition, scheduler): &(Condition, String), sample: &BTreeMap<u64, f64
     })
 }
 
-/// All pairs of schedulers under each condition, decided as one family.
+/// All pairs of schedulers under each condition, compared as one family.
 fn pairs(samples: &Samples) -> Vec<Pair> {
     let mut wanted = Vec::with_capacity(pairs_of(samples.len()));
     for ((condition, first), ours) in samples {
@@ -127,7 +126,7 @@ fn pairs(samples: &Samples) -> Vec<Pair> {
     judged(wanted)
 }
 
-/// The second series of a scheduler over its first.
+/// The second series of a scheduler over its first one.
 fn against_themselves(samples: &Samples, controls: &Samples) -> Vec<Pair> {
     let wanted = controls.iter().filter_map(|(key, control)| {
         let (condition, name) = key;
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_difference_is_told_and_too_few_repeats_are_said() {
+    fn clear_difference_is_reported_and_too_few_repeats_are_noted() {
         let quick = [1.0, 1.01, 1.02, 0.99, 1.0, 1.01];
         let slow = [1.5, 1.52, 1.51, 1.49, 1.5, 1.53];
         let both = |n: usize| [commits("bfq", false, &slow[..n]), commits("none", false, &quick[..n])].concat();
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_that_differs_from_itself_is_said() {
+    fn scheduler_that_differs_from_itself_is_reported() {
         let quick = [1.0, 1.01, 1.02, 0.99, 1.0, 1.01];
         let slow = [1.5, 1.52, 1.51, 1.49, 1.5, 1.53];
         let said = |control: &[f64]| {

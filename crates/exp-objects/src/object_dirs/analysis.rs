@@ -26,7 +26,6 @@ pub(super) fn analyse(recorded: &Recorded<ObjectDirs>) -> Result<Analysis, Failu
     })
 }
 
-/// What the analysis knows about one scheme.
 struct Row {
     filled: Filled,
     prediction: occupancy::Prediction,
@@ -37,7 +36,7 @@ struct Row {
 }
 
 impl Row {
-    /// None where the file system does not count inodes.
+    /// `None` if the file system does not count inodes.
     fn naive_files(&self) -> Option<f64> {
         self.filled.naive_files()
     }
@@ -117,7 +116,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     senesce_stats::mean(values)
 }
 
-/// How far `value` is from `reference`, in percent of the reference.
+/// Difference of `value` from `reference`, in percent of the reference.
 pub(super) fn percent(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
 }
@@ -152,7 +151,7 @@ fn table(rows: &[Row]) -> Table {
             json!(row.filled.repeat + 1),
             json!(full.files),
             json!(full.directories),
-            json!(full.ended_by.map_or("the number asked for", Limit::name)),
+            json!(full.ended_by.map_or("the requested number", Limit::name)),
             json!(100.0 * full.bytes_used as f64 / full.bytes_total as f64),
             json!(share_of_inodes(full)),
             json!(row.prediction.files),
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn inodes_that_are_not_counted_are_no_number() {
+    fn uncounted_inodes_have_no_value() {
         let bars = |inodes: u64| {
             let FigureKind::Bars { series, .. } = limits(&[row(inodes)]) else { panic!("bars") };
             series.into_iter().map(|series| series.name).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! The single values of object-dirs, each under the conditions that its claims name.
+//! Values of object-dirs under the conditions that its claims name.
 
 use super::analysis::percent;
 use super::{Event, Filled, ObjectDirs, Spec, UNUSUAL_NS, Writes};
@@ -9,11 +9,11 @@ use senesce_runner::Recorded;
 use senesce_volume::FileSystem;
 use std::collections::BTreeMap;
 
-/// The partition and the disk drive of the study, as claims call them.
+/// Claims' names of the study's partition and disk drive.
 const PARTITION: &str = "ext4 of 100 MiB with 25,688 inodes";
 const DISK: &str = "ST3250318AS";
 
-/// Adds which of the published partition and drive this run had.
+/// Adds the published partition and drive if this run used them.
 pub(super) fn facts(recorded: &Recorded<ObjectDirs>, mut facts: Facts) -> Facts {
     let mut filled = recorded.events().filter_map(as_filled).peekable();
     if filled.peek().is_some() && filled.all(Filled::is_published_partition) {
@@ -46,7 +46,7 @@ pub(super) fn measurements(spec: &Spec, events: &[&Event]) -> Vec<Measurement> {
     found
 }
 
-/// What the file system held when nothing more fitted.
+/// Contents of the file system when it was full.
 fn counts(filled: &Filled, found: &mut Vec<Measurement>) {
     let full = &filled.full;
     let (files, directories) = (full.files as f64, full.directories as f64);
@@ -73,7 +73,7 @@ fn counts(filled: &Filled, found: &mut Vec<Measurement>) {
     put(&["scheme"], "inodes used per file", "inodes", counted(full.inodes_used as f64 / files));
 }
 
-/// Inodes of a partition whose inode size mkfs was told.
+/// Inodes of a partition with a given inode size.
 fn partition(spec: &Spec, filled: &Filled) -> Option<Measurement> {
     let options = spec.options().mkfs_options;
     let size = options.split_whitespace().skip_while(|word| *word != "-I").nth(1)?;
@@ -108,7 +108,7 @@ struct Times {
     put_ns: Vec<u64>,
 }
 
-/// Sizes of stores whose time was published, in GiB.
+/// Sizes in GiB of stores with published times.
 const STORES_GIB: [u64; 3] = [1, 2, 8];
 
 impl Times {
@@ -128,7 +128,7 @@ impl Times {
         let at = |index: usize| sorted.get(index).and_then(|ns| Finite::new(*ns as f64 / 1e9).ok());
         put("longest write", "s", Better::Lower, at(sorted.len().saturating_sub(1)), None);
         put("median write", "s", Better::Lower, at(sorted.len() / 2), None);
-        // A store is filled by whole objects, with the directories that each needed.
+        // A store is filled by whole objects, including the directories that each needed.
         let seconds = |ns: &[u64]| ns.iter().sum::<u64>() as f64 / 1e9;
         let count = self.put_ns.len();
         put("seconds per file", "s", Better::Lower, Finite::per(seconds(&self.put_ns), count as f64).ok(), None);
@@ -147,7 +147,7 @@ impl Times {
     }
 }
 
-/// Share of all writes of a round that took less than a millisecond, as it was published: over all schemes.
+/// Share of writes below 1 ms in a round, over all schemes as published.
 fn quick_writes(times: &BTreeMap<(&str, u32), Times>, found: &mut Vec<Measurement>) {
     let mut rounds: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for ((_, repeat), times) in times {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn where_inodes_are_not_counted_there_is_no_value_of_them() {
+    fn uncounted_inodes_have_no_measurement() {
         let mut one = filled("2x1", 0);
         (one.full.inodes_total, one.full.inodes_used) = (0, 0);
         let found = measurements(&ObjectDirs::defaults(Level::Smoke), &[&Event::Filled(one)]);

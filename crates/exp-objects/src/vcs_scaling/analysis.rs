@@ -20,7 +20,8 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
     let lost = measured.iter().filter(|cell| !cell.is_valid()).count();
     if lost > 0 {
         caveats.push(format!(
-            "{lost} of {} cells do not hold the committed data: their times and sizes are left out of figures and claims.",
+            "{lost} of {} cells do not hold the committed data: their times and sizes are omitted from figures \
+             and claims.",
             measured.len()
         ));
     }
@@ -183,8 +184,8 @@ fn lines(
         .collect()
 }
 
-/// A line per system that was measured here and in the study, up to the largest x measured; zeros are steps that the study did
-/// not have.
+/// A line per system that both the study and this run measured, up to the largest measured x. Zeros are steps that the study
+/// did not have.
 fn published_series(
     measured: &[&Measured],
     published: &[PublishedValue],
@@ -207,7 +208,7 @@ fn published_series(
     series.map(|(system, points)| Series::new(format!("{system}, published"), Mark::Published, points)).collect()
 }
 
-/// A published system's name in the legend, and ours to compare with; none for variants of the study's prototype.
+/// Legend of a published system, and our counterpart; `None` for variants of the study's prototype.
 fn known_system(name: &str) -> Option<(&str, &str)> {
     match name {
         "git" | "hg" | "bup" | "copy" => Some((name, name)),
@@ -230,7 +231,7 @@ mod tests {
     use crate::vcs_scaling::measurements::tests::cell;
 
     #[test]
-    fn a_store_that_lost_the_data_is_in_no_figure() {
+    fn store_that_lost_data_is_in_no_figure() {
         let of = |verified| {
             let one = Measured { verified, ..cell("git", CellKind::ManyFiles(100), 0) };
             analyse(&[one], &[], "metric,condition,value,unit,source,note\n").unwrap()

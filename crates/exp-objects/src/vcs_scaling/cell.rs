@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::Instant;
 
-/// What is stored.
+/// Data to store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellKind {
-    /// So many files of 1 KiB.
+    /// This number of files of 1 KiB.
     ManyFiles(u64),
-    /// One file of so many bytes.
+    /// One file of this number of bytes.
     FileSize(u64),
 }
 
@@ -62,7 +62,7 @@ impl Skipped {
     }
 }
 
-/// A timed step: its commands added up.
+/// Total time of the commands of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StepTime {
     pub step: String,
@@ -70,7 +70,7 @@ pub struct StepTime {
     pub user_seconds: f64,
     pub system_seconds: f64,
     pub peak_bytes: u64,
-    /// Time of a sync afterwards: what the system had left to the page cache. Not part of `seconds`.
+    /// Time of a sync afterwards, for data that the system left in the page cache. Not part of `seconds`.
     pub sync_seconds: f64,
 }
 
@@ -81,26 +81,26 @@ pub struct Measured {
     pub kind: CellKind,
     pub repeat: u64,
     pub steps: Vec<StepTime>,
-    /// Bytes on disk of tree and repository, by the step after which they were counted.
+    /// Bytes on disk of tree and repository, by step.
     pub sizes: Vec<(String, u64)>,
-    /// Whether the restored second version is the tree; none when it did not come that far.
+    /// Whether the restored second version equals the tree; `null` if the cell ended before.
     pub verified: Option<bool>,
-    /// What ended the cell early, or what differs.
+    /// The error that ended the cell early, or the difference.
     pub problem: Option<String>,
-    /// How it was ended early.
+    /// The kind of early end.
     #[serde(default)]
     pub ended: Option<Ended>,
 }
 
-/// How a cell is ended early.
+/// Kinds of an early end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// A commit was rejected by its system.
     Rejected,
-    /// Another command failed, or the restored version is another one.
+    /// Another command failed, or the restored version differs.
     Failed,
-    /// The machine ended it: the time limit, a signal, no space.
+    /// Ended by the machine: time limit, signal or no space.
     Cut,
 }
 
@@ -146,7 +146,7 @@ impl Cell {
         let outcome = self.steps(spec, context, &place, &mut measured);
         match outcome {
             Ok(()) => {}
-            // Out of space is a result of this cell, not the end of the run.
+            // Running out of space is a result of this cell, not the end of the run.
             Err(Stop::Problem(problem, ended)) => (measured.problem, measured.ended) = (Some(problem), Some(ended)),
             Err(Stop::Failure(failure)) => return Err(failure),
         }
@@ -202,7 +202,7 @@ impl Cell {
         })
     }
 
-    /// Whether a commit holds the data although its system reported an error; none where nothing came back.
+    /// Whether a commit holds the data although its system reported an error; `None` if nothing could be restored.
     fn survives(
         &self,
         spec: &Spec,
@@ -221,7 +221,7 @@ impl Cell {
         }
     }
 
-    /// The commands of a step; `None` when the system has none.
+    /// The commands of a step; `None` if the system has none.
     fn timed(
         &self,
         step: Step,
@@ -277,7 +277,7 @@ fn problem(ran: &Ran) -> Option<String> {
     }
 }
 
-/// What a command that did not end well says of its cell. A full file system speaks through the program's own words.
+/// Classifies a failed command. A full file system is recognized by the program's message.
 fn ended(step: Step, outcome: &Outcome) -> Ended {
     let is_commit = matches!(step, Step::FirstCommit | Step::SecondCommit);
     match outcome {
@@ -288,7 +288,7 @@ fn ended(step: Step, outcome: &Outcome) -> Ended {
     }
 }
 
-/// Why a cell ends early: as its result, or with the run.
+/// An early end of a cell, as its result or as the end of the run.
 enum Stop {
     Problem(String, Ended),
     Failure(Failure),
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_commit_that_its_system_refuses_is_rejected() {
+    fn only_commits_refused_by_their_system_are_rejected() {
         let failed = |message: &str| Outcome::Failed(255, message.into());
         assert_eq!(ended(Step::FirstCommit, &failed("abort: up to 2 GiB")), Ended::Rejected);
         assert_eq!(ended(Step::FirstCommit, &failed("write: No space left on device")), Ended::Cut);

@@ -1,18 +1,18 @@
-//! The single values of a cell, each under the conditions that its claims name.
+//! Values of a cell under the conditions that its claims name.
 
 use super::cell::{CellKind, Ended, Measured};
 use senesce_core::{Better, Measurement};
 
-/// Steps whose time was published.
+/// Steps with published times.
 const STEPS: [&str; 4] = ["commit1", "commit2", "status1", "status2"];
 
 impl Measured {
-    /// Whether its times and sizes are those of a store that holds the data.
+    /// Whether the store holds the data, so that its times and sizes are valid.
     pub fn is_valid(&self) -> bool {
         self.verified != Some(false)
     }
 
-    /// Times and sizes, unless the store does not hold what was committed; and whether it does.
+    /// Times and sizes if the store holds the committed data; and whether it does.
     pub fn measurements(&self) -> Vec<Measurement> {
         let mut found = Vec::new();
         let mut put = |metric: &str, unit: &str, better, value: f64| {
@@ -37,7 +37,7 @@ impl Measured {
         found
     }
 
-    /// In percent. A cell that the time limit, a signal or a full file system cut says nothing about its system.
+    /// In percent. A cell ended by the time limit, a signal or a full file system does not count.
     fn commits_that_succeed(&self) -> Option<f64> {
         match self.ended {
             Some(Ended::Rejected) => Some(0.0),
@@ -111,7 +111,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_time_limit_cut_says_nothing_of_the_data() {
+    fn cell_cut_by_the_time_limit_does_not_count() {
         let whole = cell("git", CellKind::ManyFiles(100), 0);
         let cut = Measured { verified: None, ended: Some(Ended::Cut), ..cell("hg", CellKind::ManyFiles(100), 0) };
         let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
@@ -122,14 +122,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_store_that_lost_the_data_has_no_times() {
+    fn store_that_lost_data_has_no_times() {
         let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
         let names: Vec<String> = lost.measurements().into_iter().map(|one| one.metric).collect();
         assert_eq!(names, ["commits that succeed", "commits that hold the data"]);
     }
 
     #[test]
-    fn a_rejected_commit_can_still_hold_the_data() {
+    fn rejected_commit_can_still_hold_the_data() {
         let large = CellKind::FileSize(12 << 30);
         let mut rejected = Measured { ended: Some(Ended::Rejected), ..cell("git", large, 0) };
         rejected.steps.retain(|step| step.step != "commit2");

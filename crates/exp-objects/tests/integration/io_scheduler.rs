@@ -1,4 +1,4 @@
-//! io-scheduler on a device in memory.
+//! Tests io-scheduler on a device in memory.
 
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, Failure, Level};
@@ -15,7 +15,7 @@ fn run(temporary: &Path, change: impl Fn(&mut Spec)) -> Result<Outcome, Failure>
 
 #[test]
 #[ignore = "needs loop devices"]
-fn numbers_of_files_that_do_not_fit_are_left_out_and_said() {
+fn file_counts_that_do_not_fit_are_omitted_and_reported() {
     let temporary = tempfile::tempdir().unwrap();
     let small = |spec: &mut Spec| {
         spec.files = vec![10, 30_000, 40_000];

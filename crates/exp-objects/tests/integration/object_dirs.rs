@@ -1,4 +1,4 @@
-//! object-dirs against every published run: the same partition made here must take the same number of objects.
+//! Compares object-dirs with every published run: the same partition must hold the same number of objects.
 
 use senesce_core::Level;
 use senesce_core::seed::DEFAULT_SEED;
@@ -6,11 +6,10 @@ use senesce_exp_objects::object_dirs::{ObjectDirs, Spec};
 use senesce_runner::{Conduct, Experiment, conduct};
 use std::collections::BTreeMap;
 
-/// Greatest distance from the mean over the published hosts and from any one host, in percent of the published value.
+/// Maximum distance from the mean over the published hosts, and from any one host, in percent of the published value.
 const FROM_MEAN: f64 = 0.5;
 const FROM_HOST: f64 = 1.0;
 
-/// Objects when full of every published run, by scheme.
 fn published() -> BTreeMap<String, Vec<f64>> {
     let mut runs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let rows = include_str!("../../../../data/dmv/dirlayout.csv").lines().filter(|line| line.starts_with("murphy"));
@@ -42,13 +41,13 @@ fn compare_with_published(schemes: &[&str]) {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn some_published_schemes_take_as_many_objects_as_published() {
+fn some_published_schemes_hold_the_published_number_of_objects() {
     compare_with_published(&["1x4", "2x2", "3x4", "4x1", "6x6"]);
 }
 
 #[test]
 #[ignore = "long: minutes; needs loop devices"]
-fn every_published_scheme_takes_as_many_objects_as_published() {
+fn every_published_scheme_holds_the_published_number_of_objects() {
     let schemes = published();
     assert_eq!(schemes.values().map(Vec::len).sum::<usize>(), 130);
     compare_with_published(&schemes.keys().map(String::as_str).collect::<Vec<_>>());

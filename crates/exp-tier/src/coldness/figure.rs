@@ -1,12 +1,10 @@
-//! The figure of the experiment.
-
 use super::{Point, SUBJECTS, Spec};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Axis, Figure, FigureKind, Mark, Series};
 use senesce_stats::{mean, middle};
 
-/// A point per share: what was fetched on average, and the median of the means of the rounds.
+/// A point per share: the mean share of fetches, and the median over the rounds of mean latencies.
 fn line(points: &[Point], subject: &str) -> Series {
     let mut series = Series { name: SubjectKind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
     let of = points.iter().filter(|point| point.subject == subject);
@@ -24,7 +22,6 @@ fn line(points: &[Point], subject: &str) -> Series {
     series
 }
 
-/// Latency over what was fetched, a line per file system.
 pub(super) fn figure(points: &[Point], spec: &Spec) -> Figure {
     let series = SUBJECTS.iter().map(|subject| line(points, subject.name()));
     Figure {

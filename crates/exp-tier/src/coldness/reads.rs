@@ -1,4 +1,4 @@
-//! Which blocks are read, and how long each takes.
+//! Chooses blocks to read, and times the reads.
 
 use super::{BLOCK, Prepared};
 use hdrhistogram::Histogram;
@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Instant;
 
-/// A block to read, and whether it was cold when the measurement began.
+/// A block to read, and whether it was cold at the start of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Aim {
     pub block: u64,
@@ -22,13 +22,13 @@ pub(super) struct Aim {
 }
 
 pub(super) struct Reads {
-    /// Nanoseconds of each.
+    /// In nanoseconds.
     pub latencies: Histogram<u64>,
-    /// Of those aimed at blocks in memory, in percent, the ones that fetched; `None` without such reads or without a counter.
+    /// Percent of reads of blocks in memory that fetched; `None` without such reads or without a counter.
     pub missed_percent: Option<f64>,
 }
 
-/// The blocks to read: each from the cold ones with the given probability, else from those in memory.
+/// The blocks to read: cold ones with the given probability, else blocks in memory.
 pub(super) fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) -> Vec<Aim> {
     let mut rng = seed.stream("tier/coldness");
     let mut below = |limit: u64| ((u128::from(rng.next_u64()) * u128::from(limit)) >> 64) as u64;
@@ -41,13 +41,13 @@ pub(super) fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) 
     (0..reads).map(|_| aim()).collect()
 }
 
-/// On ext4 a block is fetched at its first use, and stays.
+/// On ext4 a block is fetched at its first use and stays in memory.
 pub(super) fn first_uses(aims: &[Aim]) -> u64 {
     aims.iter().filter(|aim| aim.cold).map(|aim| aim.block).collect::<HashSet<u64>>().len() as u64
 }
 
-/// Times every read. A tier file system is read past the kernel's page cache, which would hide its tiers; its counter, read
-/// between the reads, says which of them fetched.
+/// Times every read. On a tier file system the reads bypass the kernel's page cache, which would hide the tiers. Its counter,
+/// read between the reads, shows which of them fetched.
 pub(super) fn read_blocks(path: &Path, fs: Option<&TierFs>, aims: &[Aim]) -> Result<Reads, Failure> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_of_cold_blocks_is_as_asked() {
+    fn share_of_cold_blocks_is_as_requested() {
         let prepared = Prepared { path: "x".into(), resident: (0..100).collect(), cold: (100..300).collect() };
         let cold = |percent| {
             let aims = choose(&prepared, percent, 10_000, Seed(1));

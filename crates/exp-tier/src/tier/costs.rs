@@ -1,4 +1,4 @@
-//! What anti-caching costs: ratios of values of one round, which the machine disturbed alike.
+//! Cost of anti-caching: ratios of values of one round, which share the same background load.
 
 use super::interleave::AGAIN;
 use super::results::Value;
@@ -7,7 +7,7 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Decision, Direction, Mean, Middle, Ratio, Rule, Unit, Verdict, decide_all, median, middle};
 use serde_json::json;
 
-/// A cost up to this share counts as none.
+/// A cost up to this share counts as no cost.
 const NO_COST: f64 = 0.05;
 
 pub struct Cost {
@@ -15,7 +15,7 @@ pub struct Cost {
     /// Anticache over bpfs mode, within a round.
     pub ratio: Option<Middle>,
     pub decision: Decision,
-    /// Bpfs mode over itself: what the machine alone does.
+    /// Bpfs mode over itself: the noise of the machine.
     pub again: Option<Middle>,
     pub again_decision: Decision,
 }
@@ -23,12 +23,12 @@ pub struct Cost {
 /// Ratios of anticache to bpfs mode, and of bpfs mode to itself.
 pub struct Costs {
     pub all: Vec<Cost>,
-    /// What a condition is, in plural: "operations".
+    /// Plural noun for conditions, such as "operations".
     noun: &'static str,
 }
 
 impl Costs {
-    /// Compares the values of `conditions`; they are judged together.
+    /// Compares the values of `conditions` as one family.
     pub fn new(conditions: Vec<String>, values: &[Value], noun: &'static str) -> Self {
         let rule = Rule { direction: Direction::LowerIsBetter, margin: NO_COST };
         let judged = |subject: &str| -> (Vec<Option<Middle>>, Vec<Decision>) {
@@ -51,12 +51,12 @@ impl Costs {
         Self { all: conditions.into_iter().zip(sides).map(cost).collect(), noun }
     }
 
-    /// The median of the ratios of all conditions; `None` where none was measured.
+    /// The median of the ratios of all conditions; `None` if none was measured.
     pub fn overall(&self) -> Option<f64> {
         median(&self.all.iter().filter_map(|cost| Some(cost.ratio?.value)).collect::<Vec<_>>())
     }
 
-    /// The same of bpfs mode to itself.
+    /// The same for bpfs mode over itself.
     pub fn overall_again(&self) -> Option<f64> {
         median(&self.all.iter().filter_map(|cost| Some(cost.again?.value)).collect::<Vec<_>>())
     }
@@ -75,12 +75,11 @@ impl Costs {
         text
     }
 
-    /// Conditions in which anticache is worse by more than 5 %.
+    /// Number of conditions in which anticache is worse by more than 5 %.
     pub fn worse(&self) -> usize {
         self.all.iter().filter(|cost| cost.decision.verdict == Verdict::Worse).count()
     }
 
-    /// The same of bpfs mode against itself.
     pub fn worse_than_itself(&self) -> usize {
         self.all.iter().filter(|cost| cost.again_decision.verdict == Verdict::Worse).count()
     }
@@ -107,7 +106,7 @@ impl Costs {
         table
     }
 
-    /// The ratios and those of bpfs mode to itself over the places of the conditions.
+    /// The ratios, and those of bpfs mode to itself, over the indexes of the conditions.
     pub fn series(&self) -> [Series; 2] {
         let series = |name: &str, pick: fn(&Cost) -> Option<Middle>| {
             let mut series = Series { name: name.into(), mark: Mark::Measured, ..Series::default() };
@@ -122,7 +121,7 @@ impl Costs {
     }
 }
 
-/// Values of `subject` and of bpfs mode in the same round.
+/// Values of `subject` and of bpfs mode in the same rounds.
 fn pairs(condition: &str, subject: &str, values: &[Value]) -> Vec<(f64, f64)> {
     let here: Vec<&Value> = values.iter().filter(|value| value.condition == condition).collect();
     let pair = |value: &&&Value| {
@@ -144,7 +143,7 @@ mod tests {
                     subject: name.into(),
                     condition: condition.clone(),
                     round,
-                    // Rounds differ widely; what is compared is within a round.
+                    // Rounds differ widely; values are compared within a round.
                     value: factor * 10.0 * (1.0 + round as f64),
                 };
                 names.iter().flat_map(move |condition| (0..rounds).map(move |round| of(condition, round)))
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_judged_within_a_round() {
+    fn ratios_are_compared_within_a_round() {
         assert_eq!((costs(1.2, 1.0, 5).worse(), costs(1.01, 1.0, 5).worse()), (3, 0));
         assert!(costs(1.01, 1.0, 5).all.iter().all(|cost| cost.decision.verdict == Verdict::Equivalent));
         assert_eq!(costs(1.2, 1.1, 5).worse_than_itself(), 3);

@@ -1,4 +1,4 @@
-//! The disk of the machine that file systems in memory are compared with.
+//! The disk that file systems in memory are compared with.
 
 use rustix::fs::statfs;
 use senesce_core::failure::failed;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 #[serde(transparent)]
 pub struct Disk(PathBuf);
 
-/// Magic numbers of file systems that lie in memory: tmpfs and ramfs (linux/magic.h).
+/// Magic numbers of file systems in memory: tmpfs and ramfs (linux/magic.h).
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 impl Default for Disk {
@@ -39,7 +39,6 @@ impl fmt::Display for Disk {
 }
 
 impl Disk {
-    /// Whether it is there and lies on a disk.
     pub fn check(&self) -> Result<(), Failure> {
         let found = statfs(&self.0).map_err(|error| failed("inspect", &self.0)(error.into()))?;
         if IN_MEMORY.contains(&found.f_type) {
@@ -49,7 +48,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A folder of ours on it, removed at the end.
+    /// A scratch folder on it, removed at the end.
     pub fn scratch_directory(&self) -> Result<ScratchDirectory, Failure> {
         self.check()?;
         Ok(ScratchDirectory::create(&self.0, "tier")?)
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_memory_is_no_disk() {
+    fn directory_in_memory_is_not_a_disk() {
         let disk = |text: &str| text.parse::<Disk>().unwrap();
         let failure = disk("/dev/shm").check().unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::Missing);

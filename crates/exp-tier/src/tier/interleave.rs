@@ -1,5 +1,4 @@
-//! Measurements under many conditions on file systems that are all mounted and take turns, so that what disturbs the
-//! machine disturbs all of them.
+//! Interleaves measurements on several mounted file systems, so that background load affects all of them.
 
 use super::shuffle;
 use super::subject::{Setup, Subject, SubjectKind};
@@ -9,29 +8,29 @@ use senesce_runner::{Context, Run};
 use senesce_tierfs::Stats;
 use serde::{Deserialize, Serialize};
 
-/// Bpfs mode measured a second time: what it differs from itself, this machine cannot tell apart.
+/// Bpfs mode measured a second time. Its difference from itself is the noise of this machine.
 pub const AGAIN: &str = "bpfs again";
 
-/// What happened beside the measured values.
+/// An event in addition to the measured values.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// What a tier file system counted in a round.
+    /// Counters of a tier file system in a round.
     Stats {
-        /// The file system.
+        /// File system.
         subject: String,
         /// Round, from 0.
         round: u64,
-        /// Its counters.
+        /// Counters.
         stats: Stats,
     },
 }
 
-/// What takes turns, under which conditions.
+/// The subjects and conditions to interleave.
 pub struct Turns<'a> {
     pub kinds: &'a [SubjectKind],
     pub setup: &'a Setup,
-    /// What a condition is called among the conditions of a measured value.
+    /// Name of the condition in measured values.
     pub key: &'a str,
     /// The conditions: a name, and the word for measured values.
     pub conditions: &'a [(String, String)],
@@ -42,7 +41,7 @@ pub struct Reading {
     pub metric: &'static str,
     pub unit: &'static str,
     pub value: f64,
-    /// What holds of this value alone, name and word.
+    /// A condition of this value only, name and word.
     pub under: Option<(&'static str, &'static str)>,
 }
 
@@ -52,13 +51,13 @@ impl Reading {
         Self { metric, unit, value, under: None }
     }
 
-    /// The same under one condition more.
+    /// Adds a condition.
     pub fn under(self, name: &'static str, word: &'static str) -> Self {
         Self { under: Some((name, word)), ..self }
     }
 }
 
-/// What is measured in each turn: a subject by its place, and the name of its values.
+/// The turns: index of a subject, and the name of its values.
 pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
     let mut turns: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| (index, kind.name())).collect();
     if kinds.contains(&SubjectKind::Anticache) {
@@ -68,8 +67,8 @@ pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
 }
 
 impl Turns<'_> {
-    /// One round on fresh file systems: calls `measure` with a subject and the place of a condition, and records the values.
-    /// The order of the turns is drawn anew for each condition.
+    /// Runs one round on fresh file systems: calls `measure` with a subject and the index of a condition, and records the
+    /// values. The order of the turns is random for each condition.
     pub fn round<R: Run<Event = Event>>(
         &self,
         round: u64,
@@ -90,7 +89,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// All turns of a round: calls `measure` with the places of a subject and of a condition.
+    /// Runs all turns of a round: calls `measure` with the indexes of a subject and of a condition.
     fn take<R: Run>(
         &self,
         round: u64,
@@ -104,7 +103,7 @@ impl Turns<'_> {
             for (place, name) in order {
                 context.check_interrupt()?;
                 let readings = measure(place, index)?;
-                // What is interrupted ends early, and tells of the calls so far as if they were all.
+                // An interrupted measurement ends early with incomplete values.
                 context.check_interrupt()?;
                 for reading in readings {
                     let one = Measurement::new(reading.metric, reading.unit, Better::Lower, reading.value)?;
@@ -128,7 +127,7 @@ mod tests {
     use senesce_runner::{Conduct, NoEvent, Planned, Recorded, State, conduct};
     use senesce_tierfs::cold::Latency;
 
-    /// A round of one turn, in which the user asks to stop.
+    /// A round of one turn, in which the user requests an interrupt.
     struct Stopped;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_turn_of_a_round_does_not_count_when_it_was_cut_short() {
+    fn interrupted_turn_is_not_recorded() {
         let (directory, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
         let path = directory.path().join("run");
         let how = Conduct { interrupt: &interrupt, ..Conduct::quietly(&path) };
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn bpfs_mode_takes_a_second_turn_beside_anticache() {
+    fn bpfs_mode_has_a_second_turn_with_anticache() {
         assert_eq!(turns(&[SubjectKind::Anticache, SubjectKind::Bpfs]), [(0, "anticache"), (1, "bpfs"), (1, AGAIN)]);
         assert_eq!(turns(&[SubjectKind::Bpfs, SubjectKind::Ext4]), [(0, "bpfs"), (1, "ext4")]);
     }

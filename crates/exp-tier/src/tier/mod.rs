@@ -1,4 +1,4 @@
-//! What the experiments on the anti-caching file system share: the file systems that are compared, and their rounds.
+//! Shared by the experiments on the anti-caching file system: the compared file systems, and their rounds.
 
 pub mod costs;
 pub mod disk;
@@ -20,12 +20,12 @@ use std::fmt;
 use std::str::FromStr;
 use subject::{Setup, Subject, SubjectKind};
 
-/// Latency of the modelled disks: that of the cold store and of ext4's.
+/// Latency of the modelled disks: that of the cold store and of ext4's disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ColdLatency {
     said: String,
-    /// What one request costs.
+    /// Cost of one request.
     pub model: Latency,
 }
 
@@ -58,12 +58,11 @@ impl fmt::Display for ColdLatency {
 }
 
 impl ColdLatency {
-    /// That of a solid-state drive.
     pub fn ssd() -> Self {
         Self { said: "ssd".into(), model: Latency::SSD }
     }
 
-    /// What claims must know of it: what rests on a latency that we put in is agreed with at most.
+    /// Facts for claims: results that depend on this input latency can only agree or differ.
     pub fn told(&self, facts: Facts) -> Facts {
         Facts { model: Some(format!("the modelled disk ({})", self.model)), ..facts }
     }
@@ -73,7 +72,7 @@ impl ColdLatency {
         self.model.read.as_secs_f64()
     }
 
-    /// What a reader must know of where the file systems lay.
+    /// Caveats about the location of the file systems.
     pub fn caveats(&self, disk: &Disk) -> Vec<String> {
         vec![
             format!("modelled: latency of the cold store of anticache-model and of the disk of ext4-model: {self}"),
@@ -93,12 +92,11 @@ pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, (latency
     Setup { memory: memory.0, threshold: threshold.0, period: period.0, threads: threads as usize, latency, disk }
 }
 
-/// Whether there is a disk, where one of the subjects needs it.
+/// Checks that there is a disk if one of the subjects needs it.
 pub fn check_disk(kinds: &[SubjectKind], disk: &Disk) -> Result<(), Failure> {
     if kinds.iter().any(|kind| kind.on_disk()) { disk.check() } else { Ok(()) }
 }
 
-/// Runs `body` on one subject and takes it down again.
 pub fn with_subject<T>(
     kind: SubjectKind,
     setup: &Setup,
@@ -111,7 +109,7 @@ pub fn with_subject<T>(
     stopped.map(|()| value)
 }
 
-/// Every round with every one of `list`, whose order is drawn anew in every round by the stream `name` and the round.
+/// Every round with every item of `list`, in a random order drawn from the stream `name` and the round.
 pub fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<(u64, T)> {
     let round = |round: u64| {
         let mut order = list.to_vec();
@@ -121,14 +119,14 @@ pub fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<
     (0..rounds).flat_map(round).collect()
 }
 
-/// Values of a round as measurements: metric, unit, direction, value; those that are no numbers are left out.
+/// Values of a round as measurements: metric, unit, direction, value; values that are not numbers are omitted.
 pub fn measurements<const N: usize>(round: u64, values: [(&str, &str, Better, f64); N]) -> Vec<Measurement> {
     let one = |(metric, unit, better, value)| Measurement::new(metric, unit, better, value).ok();
     let of_round = |one| Measurement { repetition: round as u32, ..one };
     values.into_iter().filter_map(one).map(of_round).collect()
 }
 
-/// Fisher and Yates' shuffle with a named stream.
+/// Fisher-Yates shuffle with a named stream.
 pub fn shuffle<T>(list: &mut [T], seed: Seed, stream: &str) {
     use rand::Rng;
     let mut rng = seed.stream(stream);
@@ -156,7 +154,7 @@ mod tests {
     const GOLDEN: [u32; 8] = [4, 5, 6, 7, 3, 0, 2, 1];
 
     #[test]
-    fn latencies_are_written_back_as_they_were_said() {
+    fn latencies_are_written_back_unchanged() {
         for text in ["ssd", "hdd", "250us"] {
             assert_eq!(String::from(text.parse::<ColdLatency>().unwrap()), text);
         }

@@ -1,7 +1,7 @@
-//! Two peaks in the latencies of one size: calls that met a block in memory, and calls that fetched one.
+//! Finds two peaks in the latencies of one size: calls on a block in memory, and calls that fetched one.
 //!
-//! Which call fetched is said by the file system's counter, read between the calls. The latencies are the second account:
-//! as many calls must lie beyond the middle between the peaks as the counter says have fetched.
+//! The file system's counter, read between the calls, shows which call fetched. The latencies are the cross-check: the number
+//! of calls beyond the middle between the peaks must match the counter.
 
 use super::interleave::Reading;
 use super::settle::settle;
@@ -21,13 +21,13 @@ pub const PEAK: &str = "peak latency";
 pub const BLOCKS: &str = "blocks fetched";
 
 const LEAST_CALLS: usize = 5;
-/// How far the two accounts of the fetches may be apart, in percent of the calls.
+/// Allowed difference between counter and latencies, in percent of the calls.
 const ALLOWANCE: f64 = 10.0;
 
-/// Looks on while calls write to a tier file system that evicts.
+/// Observes calls that write to a tier file system with eviction.
 pub struct Peaks<'a> {
     fs: &'a TierFs,
-    /// Settle before the first call, with this threshold.
+    /// Settle to this threshold before the first call.
     settle_to: Option<Bytes>,
     cold_at_start: Option<Result<f64, Failure>>,
     fetched_before: u64,
@@ -37,7 +37,7 @@ pub struct Peaks<'a> {
 }
 
 impl<'a> Peaks<'a> {
-    /// Looks on; with a threshold it waits until the written file has settled before the calls begin.
+    /// With a threshold, waits until the written file has settled before the calls begin.
     pub fn new(fs: &'a TierFs, settle_to: Option<Bytes>) -> Self {
         let fetched = fs.stats().fetched;
         Self {
@@ -51,7 +51,6 @@ impl<'a> Peaks<'a> {
         }
     }
 
-    /// What was seen.
     pub fn readings(self) -> Result<Vec<Reading>, Failure> {
         let blocks = (self.fs.stats().fetched - self.fetched_before) as f64;
         let mut readings = vec![Reading::new(BLOCKS, "", blocks)];
@@ -81,7 +80,7 @@ impl Watch for Peaks<'_> {
     }
 }
 
-/// Shares and peaks from latencies in microseconds. A peak that the latencies do not confirm is none.
+/// Shares and peaks from latencies in microseconds. A peak that the latencies do not confirm is omitted.
 fn told(met: &[f64], fetched: &[f64]) -> Vec<Reading> {
     let calls = (met.len() + fetched.len()) as f64;
     let share = |count: usize| 100.0 * count as f64 / calls;
@@ -95,7 +94,7 @@ fn told(met: &[f64], fetched: &[f64]) -> Vec<Reading> {
             readings.push(Reading::new(SLOW, "%", slow));
             cold > hot && (slow - share(fetched.len())).abs() <= ALLOWANCE
         }
-        // One peak alone has nothing to be told from.
+        // A single peak needs no separation.
         _ => true,
     };
     if confirmed {
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_that_both_accounts_show_are_told_apart() {
+    fn peaks_that_counter_and_latencies_show_are_distinguished() {
         let met: Vec<f64> = (0..20).map(|call| 12.0 + f64::from(call) * 0.1).collect();
         let fetched: Vec<f64> = (0..60).map(|call| 110.0 + f64::from(call) * 0.1).collect();
         let readings = told(&met, &fetched);
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn fetches_that_the_latencies_do_not_show_are_no_peak() {
+    fn fetches_without_longer_latencies_have_no_peak() {
         let readings = told(&[13.0; 20], &[12.5; 60]);
         assert_eq!(value(&readings, FETCHED, None), Some(75.0));
         assert_eq!((value(&readings, PEAK, Some("in memory")), value(&readings, PEAK, Some("fetched"))), (None, None));

@@ -1,4 +1,4 @@
-//! From recorded values to tables, figures and findings.
+//! Makes tables, figures and findings from recorded values.
 
 use super::subject::SubjectKind;
 use senesce_core::analysis::Better;
@@ -7,18 +7,16 @@ use senesce_stats::{Middle, middle};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// One measured value: of a subject, under a condition, in a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
     pub subject: String,
-    /// What was done, or the size it was done with.
     pub condition: String,
     pub round: u64,
     pub value: f64,
 }
 
 impl Value {
-    /// The values of a metric; what differs is called `key` in their conditions.
+    /// The values of a metric; `key` is the name of their condition.
     pub fn of<'m>(measured: impl Iterator<Item = &'m Measurement>, metric: &str, key: &str) -> Vec<Self> {
         let value = |one: &Measurement| {
             Some(Self {
@@ -60,7 +58,7 @@ impl Medians {
         self.cells.get(&(condition.to_string(), subject.to_string())).map_or(&[], Vec::as_slice)
     }
 
-    /// Median over the rounds, with its interval where there are rounds enough.
+    /// Median over the rounds, with its interval if there are enough rounds.
     pub fn estimate(&self, condition: &str, subject: &str) -> Option<Middle> {
         middle(self.values(condition, subject))
     }
@@ -70,7 +68,7 @@ impl Medians {
         (theirs.value > 0.0).then(|| ours.value / theirs.value)
     }
 
-    /// A table: a row per condition, median and interval per subject, and the ratio of anticache to bpfs mode.
+    /// A row per condition, with median and interval per subject, and the ratio of anticache to bpfs mode.
     pub fn table(&self, id: &str, title: &str, condition: &str, unit: &str) -> Table {
         let mut columns = vec![condition.to_string()];
         for subject in &self.subjects {
@@ -91,7 +89,7 @@ impl Medians {
         table
     }
 
-    /// A series per subject; `x` gives the place of a condition.
+    /// A series per subject; `x` gives the position of a condition.
     pub fn series(&self, x: impl Fn(usize, &str) -> f64) -> Vec<Series> {
         self.subjects
             .iter()
@@ -123,7 +121,7 @@ impl Medians {
         }
     }
 
-    /// The medians as JSON: condition -> subject -> value.
+    /// JSON of the medians: condition -> subject -> value.
     pub fn json(&self) -> serde_json::Value {
         let mut all = serde_json::Map::new();
         for condition in &self.conditions {

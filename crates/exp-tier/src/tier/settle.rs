@@ -1,4 +1,4 @@
-//! Waiting until as much of a file is cold as file and threshold make, and proof of it.
+//! Waits until the expected share of a file is cold, and verifies it.
 
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure};
@@ -9,19 +9,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const BLOCK: u64 = 4096;
-/// How long the evictor may take for a file that was just written.
+/// Maximum time of the evictor for a file that was just written.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How far the cold share of a settled file may lie from the nominal one, either way.
+/// Maximum deviation of the cold share of a settled file from the nominal one.
 const ALLOWANCE: f64 = 0.02;
-/// How often blocks are read back before a file counts as one that stays too cold.
+/// Maximum number of times that blocks are read back before a file counts as too cold.
 const WARMINGS: usize = 4;
 
-/// Which blocks of a file are cold once the evictor has nothing left to do and the share of them is the one that file and
-/// threshold make. What it evicted beyond, because memory of another file came free meanwhile, is read back.
+/// Waits until the evictor is idle and the cold share is that of file and threshold; returns which blocks are cold. Blocks
+/// evicted in excess, because memory of another file became free meanwhile, are read back.
 ///
-/// # Errors
-/// It did not get down to its threshold, or the share stays another one: the file system's own map then contradicts what
-/// is to be measured.
+/// # Errors The evictor did not reach its threshold, or the share stays different: then the file system's own map contradicts
+/// the measurement.
 pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, Failure> {
     let metadata = path.metadata().map_err(failed("inspect", path))?;
     let nominal = nominal_share(Bytes(metadata.len()), threshold);
@@ -30,7 +29,7 @@ pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, F
     settled.map_err(|message| unsettled(&format!("{}: {message}", path.display())))
 }
 
-/// The share of a file that the evictor leaves cold once it has nothing left to do, whatever it should be.
+/// The share of a file that the idle evictor leaves cold, whatever the nominal share.
 pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
     let metadata = path.metadata().map_err(failed("inspect", path))?;
     wait_for_evictor(fs).map_err(|message| unsettled(&message))?;
@@ -38,7 +37,7 @@ pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
     Ok(cold_share(&map.map_err(|error| failed("inspect the blocks of", path)(error.into()))?))
 }
 
-/// As [`settle`], by inode number; words where it does not settle.
+/// Like [`settle`], by inode number; a message if it does not settle.
 fn settle_inode(fs: &TierFs, ino: u32, nominal: f64) -> Result<Result<Vec<bool>, String>, rustix::io::Errno> {
     for _ in 0..=WARMINGS {
         if let Err(message) = wait_for_evictor(fs) {
@@ -77,7 +76,7 @@ fn cold_share(map: &[bool]) -> f64 {
     map.iter().filter(|cold| **cold).count() as f64 / map.len().max(1) as f64
 }
 
-/// Whether less, as much or more of a file is cold than should be.
+/// Compares the cold share with the nominal one.
 fn compare(map: &[bool], nominal: f64) -> Ordering {
     match cold_share(map) - nominal {
         off if off < -ALLOWANCE => Ordering::Less,
@@ -86,7 +85,7 @@ fn compare(map: &[bool], nominal: f64) -> Ordering {
     }
 }
 
-/// Reads as many cold blocks as are too many, spread over the file: a block that is read comes back to memory.
+/// Reads the excess cold blocks, spread over the file: a block that is read returns to memory.
 fn read_back(fs: &TierFs, ino: u32, map: &[bool], nominal: f64) -> Result<(), rustix::io::Errno> {
     let mut block = [0; BLOCK as usize];
     for index in too_many(map, nominal) {
@@ -95,7 +94,7 @@ fn read_back(fs: &TierFs, ino: u32, map: &[bool], nominal: f64) -> Result<(), ru
     Ok(())
 }
 
-/// Places of cold blocks that should be in memory, evenly spread over the cold ones.
+/// Indexes of cold blocks that should be in memory, evenly spread over the cold ones.
 fn too_many(map: &[bool], nominal: f64) -> impl Iterator<Item = u64> {
     let cold: Vec<u64> = (0..).zip(map).filter(|(_, cold)| **cold).map(|(index, _)| index).collect();
     let many = cold.len().saturating_sub((nominal * map.len() as f64).round() as usize);
@@ -124,12 +123,12 @@ mod tests {
     use senesce_tierfs::{NewInode, Options, Promotion};
 
     #[test]
-    fn the_nominal_share_is_what_exceeds_the_threshold() {
+    fn nominal_share_is_the_excess_over_the_threshold() {
         assert_eq!(nominal_share(Bytes::mib(1000), Bytes::mib(400)), 0.6);
         assert_eq!(nominal_share(Bytes::mib(10), Bytes::mib(40)), 0.0);
     }
 
-    /// A file of 2048 blocks on a file system that nobody mounted, `cold` of them evicted.
+    /// A file of 2048 blocks on an unmounted file system, with `cold` of them evicted.
     fn file_with(cold: usize, promotion: Promotion) -> (TierFs, u32, tempfile::TempDir) {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (nvm, cold_store) = (directory.path().join("nvm"), directory.path().join("cold"));
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_colder_than_asked_is_warmed_to_what_was_asked() {
+    fn too_cold_file_is_warmed_to_the_requested_share() {
         let (fs, ino, _directory) = file_with(1500, Promotion::Always);
         let map = settle_inode(&fs, ino, 0.5).unwrap().unwrap();
         let cold = map.iter().filter(|cold| **cold).count();
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_stays_colder_or_hotter_than_asked_is_not_measured() {
+    fn file_that_stays_too_cold_or_hot_is_not_measured() {
         let (fs, ino, _directory) = file_with(1500, Promotion::Never);
         assert_eq!(
             settle_inode(&fs, ino, 0.5).unwrap().unwrap_err(),
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_back_is_spread_over_the_cold_blocks() {
+    fn blocks_to_read_back_are_spread_over_the_cold_ones() {
         let map: Vec<bool> = (0..10).map(|index| index > 1).collect();
         assert_eq!(too_many(&map, 0.4).collect::<Vec<_>>(), [2, 4, 6, 8]);
         assert_eq!(too_many(&map, 0.8).count(), 0);

@@ -1,4 +1,4 @@
-//! Latency of a write call by size: the common part of the experiments `append` and `random-write`.
+//! Latency of write calls by size: shared by the experiments `append` and `random-write`.
 
 use super::costs::Costs;
 use super::disk::Disk;
@@ -21,14 +21,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::marker::PhantomData;
 
-/// What is measured, under these names.
+/// Metric.
 const P50: &str = "latency";
 const P99: &str = "p99 latency";
 const MEAN: &str = "mean latency";
-/// And under this name of the condition.
+/// Name of the condition.
 const SIZE: &str = "size";
 
-/// Calls on a modelled disk drive, at most: each takes tens of milliseconds, and a model does not vary.
+/// Maximum number of calls on a modelled disk drive: each takes tens of milliseconds, and a model does not vary.
 const CALLS_ON_A_DRIVE: u64 = 24;
 
 /// Parameters of both experiments.
@@ -38,7 +38,6 @@ pub struct Spec {
     /// file systems to compare
     #[arg(long, value_delimiter = ',')]
     pub subjects: Vec<SubjectKind>,
-    /// bytes per call, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// calls per size, file system and round, at most
@@ -98,7 +97,7 @@ impl Spec {
     }
 }
 
-/// What differs between the two.
+/// The parts in which both experiments differ.
 pub trait Writes: 'static {
     const ID: &'static str;
     const TITLE: &'static str;
@@ -242,7 +241,7 @@ impl<W: Writes> Experiment for Sizes<W> {
     }
 }
 
-/// All that are compared; the modelled disk drive takes too long for the smallest scale.
+/// All subjects; the modelled disk drive takes too long for the smallest scale.
 fn subjects(level: Level) -> Vec<SubjectKind> {
     let mut all = vec![
         SubjectKind::Anticache,
@@ -271,7 +270,7 @@ fn calls_on(
     Ok(calls.sizes.iter().flat_map(of_size).collect())
 }
 
-/// What file systems that evict did, by size: shares of the calls, and where the two peaks of the latency lie.
+/// File systems with eviction, by size: shares of the calls, and positions of the two peaks of the latency.
 fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
     let columns = [
         "size",

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is compared.
+/// A file system to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjectKind {
@@ -31,9 +31,9 @@ pub enum SubjectKind {
     Ext4,
     /// ext4 on a loop device over a file on the disk.
     Ext4Disk,
-    /// ext4 on a modelled disk, the one of the modelled cold store.
+    /// ext4 on a modelled disk with the latency of the modelled cold store.
     Ext4Model,
-    /// ext4 on a modelled disk drive of 7200 revolutions per minute.
+    /// ext4 on a modelled disk drive with 7200 revolutions per minute.
     Ext4Hdd,
 }
 
@@ -86,17 +86,17 @@ impl SubjectKind {
 
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Size of the region and of ext4's device.
+    /// Size of the region, and of ext4's device.
     pub memory: Bytes,
     pub threshold: Bytes,
     pub period: Duration,
     pub threads: usize,
-    /// Latency of the modelled cold store and of ext4's modelled disk.
+    /// Latency of the modelled cold store, and of ext4's modelled disk.
     pub latency: Latency,
     pub disk: Disk,
 }
 
-/// A mounted file system. Fields are dropped in their order, from the top down.
+/// A mounted file system. Fields are dropped in order, from the top of the stack down.
 pub struct Subject {
     pub kind: SubjectKind,
     directory: Option<ClaimedDirectory>,
@@ -138,8 +138,7 @@ fn missing(path: &Path, error: &std::io::Error) -> Failure {
 impl Subject {
     /// Makes and mounts an empty file system.
     ///
-    /// # Errors
-    /// What could not be made or mounted; a disk that lies in memory.
+    /// # Errors It cannot be made or mounted; the disk lies in memory.
     pub fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
         let on_disk = if kind.on_disk() { Some(setup.disk.scratch_directory()?) } else { None };
         let subject = Self {
@@ -164,7 +163,7 @@ impl Subject {
         }
     }
 
-    /// Where it keeps a file: on the disk if it has a part there, else in memory.
+    /// The location of one of its files: on the disk if it uses the disk, else in memory.
     fn place(&self, name: &str) -> PathBuf {
         self.on_disk.as_ref().map_or_else(|| self.scratch.path(name), |directory| directory.path().join(name))
     }
@@ -184,7 +183,7 @@ impl Subject {
             memory: Memory::File(nvm),
             cold,
             mount_point: mount_point.clone(),
-            // The published file system brings a block back at its first use.
+            // The published file system returns a block to memory at its first use.
             options: Options {
                 mode,
                 threshold: setup.threshold,
@@ -220,13 +219,11 @@ impl Subject {
         Ok(self)
     }
 
-    /// Its root directory.
     pub fn directory(&self) -> Result<&ClaimedDirectory, Failure> {
         let found = self.directory.as_ref().or(self.target.as_ref().map(MountedTarget::directory));
         found.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the file system is not mounted"))
     }
 
-    /// The file system behind it, if it is a tier file system.
     pub fn tier(&self) -> Option<&Arc<TierFs>> {
         self.server.as_ref().map(Server::fs)
     }
@@ -235,7 +232,6 @@ impl Subject {
         self.tier().filter(|_| self.kind.evicts())
     }
 
-    /// Unmounts it and removes what it was made of.
     pub fn stop(mut self) -> Result<(), Failure> {
         drop(self.directory.take());
         if let Some(server) = self.server.take() {

@@ -1,4 +1,4 @@
-//! What the workload holds and asks for, by its specification and by what is found and counted in the run.
+//! Checks the contents and requests of the workload: by its specification, and as found and counted in the run.
 
 use crate::tier;
 use senesce_core::analysis::Better;
@@ -12,17 +12,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Filebench's MB, which are MiB.
+/// MB in Filebench's sense, which are MiB.
 pub fn mb(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// What personalities hold as they are published.
+/// Sizes of the published personalities.
 pub fn sizes() -> Result<Vec<Measurement>, Failure> {
     let mut found = Vec::new();
     for name in ["fileserver", "webserver", "varmail"] {
         let filesets = draw(&builtin(name, 1.0, &BTreeMap::new())?, &Options::default())?;
-        // The log of the web server is a file set beside the one that is spoken of.
+        // The web server's log is a second file set; the largest one is meant.
         let Some(largest) = filesets.iter().max_by_key(|fileset| fileset.bytes) else { continue };
         let values = [
             ("workload size", "MB", Better::Neither, mb(largest.bytes)),
@@ -33,7 +33,7 @@ pub fn sizes() -> Result<Vec<Measurement>, Failure> {
     Ok(found)
 }
 
-/// Share of the reads among the flowops of the personality that read or write.
+/// Share of reads among the flowops of the personality that read or write.
 pub fn planned_reads(workload: &Workload) -> Vec<Measurement> {
     let threads = workload.processes.iter().flat_map(|process| &process.threads);
     let directions: Vec<Direction> = threads.flat_map(|thread| &thread.flow).flat_map(directions).collect();
@@ -44,7 +44,6 @@ pub fn planned_reads(workload: &Workload) -> Vec<Measurement> {
     found.into_iter().map(|one| one.under("account", "specification")).collect()
 }
 
-/// Whether the flowops of a node read or write.
 fn directions(node: &FlowNode) -> Vec<Direction> {
     match node {
         FlowNode::Single(flowop) => {
@@ -55,7 +54,7 @@ fn directions(node: &FlowNode) -> Vec<Direction> {
     }
 }
 
-/// Bytes of all files of the workload; those that exist at the start must lie on the file system to the byte.
+/// Bytes of all files of the workload. Those that exist at the start must be on the file system, with exactly these bytes.
 pub fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
     let filesets = bench.filesets();
     for fileset in &filesets {
@@ -64,7 +63,7 @@ pub fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
             return Err(Failure::new(
                 ExitCode::RunFailed,
                 format!(
-                    "{}: {files} files with {bytes} bytes lie there, {} with {} were drawn",
+                    "{}: found {files} files with {bytes} bytes, expected {} with {}",
                     root.join(&fileset.name).display(),
                     fileset.existing_files,
                     fileset.existing_bytes
@@ -75,7 +74,7 @@ pub fn found(bench: &Bench, root: &Path) -> Result<u64, Failure> {
     Ok(filesets.iter().map(|fileset| fileset.bytes).sum())
 }
 
-/// Files below a directory, and their bytes.
+/// Number of files below a directory, and their bytes.
 fn below(directory: &Path) -> Result<(u64, u64), Failure> {
     let (mut files, mut bytes) = (0, 0);
     for entry in fs::read_dir(directory).map_err(failed("read", directory))? {
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn personalities_are_as_large_as_filebench_says() {
+    fn personalities_have_filebenchs_documented_sizes() {
         let found = sizes().unwrap();
         let value = |metric: &str, name: &str| {
             let is_it = |one: &&Measurement| one.metric == metric && one.condition["personality"] == name;
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_server_is_specified_with_one_read_to_two_writes() {
+    fn file_server_is_specified_with_one_read_per_two_writes() {
         let workload = builtin("fileserver", 1.0, &BTreeMap::new()).unwrap();
         let found = planned_reads(&workload);
         assert!((found[0].value.get() - 100.0 / 3.0).abs() < 1e-9, "{found:?}");

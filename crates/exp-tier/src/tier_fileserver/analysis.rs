@@ -44,10 +44,10 @@ pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
     }
 }
 
-/// A share of the speed up to which anti-caching costs nothing.
+/// Up to this share of the speed, anti-caching counts as free.
 const NO_COST: f64 = 0.03;
 
-/// Every condition against bpfs mode in the same round, decided together; bpfs mode against itself is among them.
+/// Compares every condition with bpfs mode in the same round, as one family that includes bpfs mode against itself.
 fn judged(runs: &[Played]) -> Vec<(String, Decision)> {
     let names: Vec<String> = names(runs).into_iter().filter(|name| name != SubjectKind::Bpfs.name()).collect();
     let rule = Rule { direction: Direction::HigherIsBetter, margin: NO_COST };
@@ -56,7 +56,6 @@ fn judged(runs: &[Played]) -> Vec<(String, Decision)> {
     names.into_iter().zip(decide_all(&family, FAMILY_ERROR)).collect()
 }
 
-/// Operations per second under a condition and in bpfs mode, by round.
 fn pairs(runs: &[Played], condition: &str) -> Vec<(f64, f64)> {
     let pair = |run: &Played| {
         let base = runs.iter().find(|base| base.condition == SubjectKind::Bpfs.name() && base.round == run.round)?;
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_round_by_round_and_few_rounds_tell_nothing() {
+    fn loss_is_reported_within_rounds_and_few_rounds_have_no_verdict() {
         let run = |condition: &str, round: u64, factor: f64| Played {
             round,
             condition: condition.into(),

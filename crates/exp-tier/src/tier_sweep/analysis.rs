@@ -55,7 +55,7 @@ pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
     }
 }
 
-/// One cell of every condition: the grid by threshold and period, then what stands beside it.
+/// One cell of every condition: the grid by threshold and period, then the baselines.
 fn kinds(cells: &[Cell]) -> Vec<Cell> {
     let mut kinds: Vec<Cell> = Vec::new();
     for cell in cells {
@@ -79,7 +79,7 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     mean(&values.map(f64::ln).collect::<Vec<_>>()).map(f64::exp)
 }
 
-/// The rate of each condition over that of the reference in the same round, as a geometric mean: what the claims compare.
+/// The rate of each condition over that of the reference in the same rounds, as a geometric mean, for claims.
 fn against(cells: &[Cell], kinds: &[Cell], spec: &Spec) -> Vec<Option<f64>> {
     let reference = spec.reference().map(|(period, threshold)| (Some(period.seconds() * 1e3), Some(threshold.bytes())));
     let is_reference =
@@ -93,7 +93,6 @@ fn against(cells: &[Cell], kinds: &[Cell], spec: &Spec) -> Vec<Option<f64>> {
     kinds.iter().map(ratio).collect()
 }
 
-/// Median rate over the rounds.
 fn rate(cells: &[Cell], kind: &Cell) -> Option<Middle> {
     middle(&same(cells, kind).map(|cell| cell.ops_per_second).collect::<Vec<_>>())
 }
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_holds_every_condition_against_the_reference_of_the_same_round() {
+    fn table_compares_every_condition_with_the_reference_of_the_same_round() {
         let spec = TierSweep::defaults(Level::Smoke);
         let at = |period, mib| Some((period, mib));
         let all: Vec<Cell> = [(0, 1.0), (1, 10.0)]
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_is_measured_twice() {
+    fn reference_is_measured_twice() {
         let conditions = TierSweep::defaults(Level::Quick).conditions();
         assert_eq!(conditions.iter().filter(|one| one.again).count(), 1);
         assert_eq!(conditions.len(), 5 * 5 + 3);

@@ -1,5 +1,3 @@
-//! The experiments on the tier file system at smoke scale, on real mounts.
-
 use senesce_core::interrupt::Interrupt;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Analysis, Level, Progress};
@@ -11,7 +9,6 @@ use senesce_exp_tier::tier_fileserver::TierFileserver;
 use senesce_exp_tier::tier_sweep::TierSweep;
 use senesce_runner::{Conduct, Experiment, State, conduct};
 
-/// Runs an experiment as `senesce reproduce` does.
 fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {
     let mut spec = E::defaults(Level::Smoke);
     change(&mut spec);
@@ -20,7 +17,7 @@ fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {
     conduct::<E>(&spec, DEFAULT_SEED, &how).unwrap().analysis
 }
 
-/// Asks to stop when the second step begins.
+/// Requests an interrupt when the second step begins.
 struct StopAtSecond<'a>(&'a Interrupt);
 
 impl Progress for StopAtSecond<'_> {
@@ -37,7 +34,7 @@ impl Progress for StopAtSecond<'_> {
 
 #[test]
 #[ignore = "needs FUSE"]
-fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
+fn interrupted_run_keeps_completed_steps_and_has_the_result_of_an_uninterrupted_one() {
     let (directory, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
     let spec = Coldness::defaults(Level::Smoke);
     let how = Conduct::quietly(&directory.path().join("run"));
@@ -53,13 +50,13 @@ fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
     assert_eq!(part.len(), 3);
     let whole = conduct::<Coldness>(&spec, DEFAULT_SEED, &how).unwrap();
     assert_eq!((whole.state, points(&whole.analysis).len()), (State::Done, 12));
-    assert!(part.iter().all(|point| points(&whole.analysis).contains(point)), "what was measured stays");
+    assert!(part.iter().all(|point| points(&whole.analysis).contains(point)), "measured values stay");
     assert_eq!(conduct::<Coldness>(&spec, DEFAULT_SEED, &how).unwrap().state, State::WasDone);
 }
 
 #[test]
 #[ignore = "needs FUSE"]
-fn coldness_fetches_what_it_asks_for() {
+fn coldness_fetches_the_requested_share() {
     let analysis = smoke::<Coldness>(|_| ());
     let points = analysis.result["points"].as_array().unwrap();
     assert_eq!(points.len(), 12);
@@ -68,17 +65,17 @@ fn coldness_fetches_what_it_asks_for() {
         let (asked, fetched) = (point["cold_percent"].as_f64().unwrap(), point["fetched_percent"].as_f64().unwrap());
         assert!((fetched - asked).abs() < 20.0, "{point}");
     }
-    // What is fetched at one point may be evicted at the next.
+    // A block fetched at one point may be evicted at the next.
     let evicted = points.iter().filter(evicts).map(|point| point["evicted"].as_u64().unwrap());
     assert!(evicted.sum::<u64>() > 0, "{points:?}");
 }
 
 #[test]
 #[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
-fn the_sweep_measures_every_cell() {
+fn sweep_measures_every_cell() {
     let analysis = smoke::<TierSweep>(|_| ());
     let cells = analysis.result["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 7, "two periods, two thresholds, one of them twice, and two file systems beside");
+    assert_eq!(cells.len(), 7, "two periods, two thresholds, one of them twice, and two other file systems");
     let fetched = |threshold: u64| -> u64 {
         let is_it =
             |cell: &&serde_json::Value| cell["threshold_bytes"] == threshold << 20 && cell["subject"] == "anticache";
@@ -91,7 +88,7 @@ fn the_sweep_measures_every_cell() {
 
 #[test]
 #[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
-fn the_file_server_evicts_below_its_size() {
+fn file_server_evicts_below_its_size() {
     let analysis = smoke::<TierFileserver>(|_| ());
     let runs = analysis.result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 5, "two thresholds, bpfs mode twice, ext4 on the disk");
@@ -124,7 +121,7 @@ fn writes_are_measured_by_size_with_data_in_both_tiers() {
     assert!(times["ext4-disk"].as_f64().unwrap() > times["ext4"].as_f64().unwrap(), "{times}");
     for name in ["anticache", "anticache-model"] {
         let percent = |what: &str, size: &str| analysis.result[what][size][name].as_f64().unwrap();
-        // Half of 16 MiB does not fit below 8 MiB: so many must be cold before the first call, and about so many small
+        // Half of 16 MiB does not fit below 8 MiB. That share must be cold before the first call, and about that share of small
         // writes must fetch.
         let cold = percent("cold_at_start_percent", "8 B");
         assert!((48.0..60.0).contains(&cold), "{name}: {cold} % cold at the start");
