@@ -75,10 +75,35 @@ pub fn page(name: &str) -> Result<&'static str, Failure> {
     })
 }
 
+/// A page without its HTML comments, each of which takes whole lines.
+pub fn without_comments(page: &str) -> String {
+    let mut kept = String::new();
+    let mut is_comment = false;
+    for line in page.lines() {
+        let begins = line.starts_with("<!--");
+        // The comment stands between two empty lines, of which one stays.
+        let is_extra = line.is_empty() && kept.ends_with("\n\n");
+        if !is_comment && !begins && !is_extra {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+        is_comment = (is_comment || begins) && !line.ends_with("-->");
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use senesce_core::ExitCode;
+
+    #[test]
+    fn comments_are_left_out_of_pages() {
+        let page = "a\n\n<!-- setup: b\nc -->\n\n    d\n\n<!-- e -->\n    f\n";
+        assert_eq!(without_comments(page), "a\n\n    d\n\n    f\n");
+        let shown: String = PAGES.iter().map(|(_, page)| without_comments(page)).collect();
+        assert!(!shown.contains("<!--") && !shown.contains("-->"));
+    }
 
     #[test]
     fn pages_are_listed_and_found_by_name() {

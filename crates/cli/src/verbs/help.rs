@@ -36,7 +36,7 @@ impl Verb for Help {
         match (self.page, self.man) {
             (page, true) => manual::print(page.as_deref())?,
             (None, false) => pages::names().iter().for_each(|page| println!("{page}")),
-            (Some(page), false) => println!("{}", pages::page(&page)?.trim_end()),
+            (Some(page), false) => println!("{}", pages::without_comments(pages::page(&page)?).trim_end()),
         }
         Ok(ExitCode::Done.into())
     }

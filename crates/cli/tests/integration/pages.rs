@@ -1,8 +1,9 @@
 //! Every documented command runs as written: the shell blocks of the README, the guide, the tutorials and the verb pages, in order, one folder a page.
 //!
 //! A shell block is a fenced `sh` block, or an indented block with a line that begins with `senesce` or `sudo`. Comments in the page steer it:
-//! `<!-- setup: COMMANDS -->` runs commands that the reader does not see, `<!-- not run: REASON -->` skips the next block, and `<!-- exit: N -->`
-//! states the exit code of the next block, 0 by default. Without SENESCE_WHOLE_PAGES, long commands run at a smaller scale.
+//! `<!-- setup: COMMANDS -->` runs commands that the reader does not see, `<!-- not run: REASON -->` skips the next block,
+//! `<!-- not run (WORD, WORD): REASON -->` skips its lines with these words, and `<!-- exit: N -->` states its exit code, 0 by default.
+//! Without SENESCE_WHOLE_PAGES, long commands run at a smaller scale.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,17 +24,24 @@ struct Parser {
     blocks: Vec<Block>,
     exit: i32,
     skipped: Option<String>,
+    /// Lines with these words are left out of the next block.
+    left_out: Vec<String>,
 }
 
 impl Parser {
     fn add(&mut self, line: usize, text: &[&str]) {
         let (exit, skipped) = (std::mem::take(&mut self.exit), self.skipped.take());
-        self.blocks.push(Block { line, text: text.join("\n"), exit, skipped });
+        let left_out = std::mem::take(&mut self.left_out);
+        let is_kept = |line: &&&str| !left_out.iter().any(|word| line.contains(word));
+        let text = text.iter().filter(is_kept).copied().collect::<Vec<_>>().join("\n");
+        self.blocks.push(Block { line, text, exit, skipped });
     }
 
     fn comment(&mut self, line: usize, comment: &str) {
         if let Some(commands) = comment.strip_prefix("setup:") {
             self.blocks.push(Block { line, text: commands.trim().into(), exit: 0, skipped: None });
+        } else if let Some((words, _)) = comment.strip_prefix("not run (").and_then(|rest| rest.split_once("):")) {
+            self.left_out = words.split(", ").map(str::to_string).collect();
         } else if let Some(reason) = comment.strip_prefix("not run:") {
             self.skipped = Some(reason.trim().into());
         } else if let Some(code) = comment.strip_prefix("exit:") {
@@ -81,7 +89,8 @@ fn blocks(page: &str) -> Vec<Block> {
 /// Puts a `senesce` into the folder that runs the program under test, with long commands scaled down, and a `sudo` for root.
 fn wrappers(folder: &Path) {
     let program = assert_cmd::cargo::cargo_bin!("senesce").display().to_string();
-    let scale = if std::env::var_os("SENESCE_WHOLE_PAGES").is_some() { "" } else { SMALLER };
+    let is_whole = std::env::var_os("SENESCE_WHOLE_PAGES").is_some();
+    let (scale, fewer) = if is_whole { ("", "") } else { (SMALLER, FEWER) };
     let scripts = [
         (
             "senesce",
@@ -98,7 +107,10 @@ fn wrappers(folder: &Path) {
 }
 
 /// Shell words that make one argument of a long command smaller.
-const SMALLER: &str = r#"case $word in quick | paper) word=smoke ;; *size=1G) word=${word%1G}256M ;; memory:1G) word=memory:256M ;; esac"#;
+const SMALLER: &str = r#"case $word in quick | paper) word=smoke ;; *size=[14]G) word=${word%?G}256M ;; memory:[14]G) word=memory:256M ;; esac"#;
+
+/// Shell words that end an aging early.
+const FEWER: &str = r#"case " ${words[*]} " in *" --overwrites "* | *" --resume "* | *" --compress"*) ;; *" age "*) words+=(--overwrites 1) ;; esac"#;
 
 const SECONDS_PER_BLOCK: &str = "300";
 
@@ -108,6 +120,7 @@ fn run(block: &Block, folder: &Path) -> Result<(), String> {
         .args([SECONDS_PER_BLOCK, "bash", "-euc", &block.text])
         .current_dir(folder.join("work"))
         .env("PATH", &path)
+        .env("ROOT", root())
         .env("XDG_CACHE_HOME", folder.join("cache"))
         .env("SENESCE_TEST_IGNORES_STEAL", "1")
         .output()
@@ -187,6 +200,12 @@ fn only_shell_blocks_run() {
         blocks(page),
         [block(3, "ls\npwd", 0, None), block(13, "senesce x", 3, None), block(15, "sudo y", 0, Some("a drive"))]
     );
+}
+
+#[test]
+fn lines_with_named_words_are_left_out() {
+    let page = "<!-- not run (/dev/sdb): needs a disk -->\n    senesce layout /dev/sdb\n    senesce layout x\n";
+    assert_eq!(blocks(page)[0].text, "senesce layout x");
 }
 
 #[test]
