@@ -71,8 +71,12 @@ impl BlockDevice {
             return Some(device);
         }
         let lines = crate::guard::mounts().ok()?;
-        let line = lines.iter().find(|line| line.device == number && line.source.starts_with("/dev"))?;
-        Self::open(&line.source).ok()
+        let line = lines.iter().find(|line| line.device == number && line.source.starts_with("/dev"));
+        match line {
+            Some(line) => Self::open(&line.source).ok(),
+            // Files of a subvolume have a device number that is in no table.
+            None => <[Self; 1]>::try_from(Self::of_btrfs(path)).ok().map(|[only]| only),
+        }
     }
 
     /// All devices of the btrfs that contains `path`. Files of btrfs report the anonymous device number of their

@@ -229,6 +229,17 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
 }
 
 #[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn device_below_a_mounted_btrfs_is_found() {
+    let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
+    let target = open(&"memory:128M".parse().unwrap(), &options).unwrap();
+    let below = senesce_volume::BlockDevice::below(target.mount_point());
+    assert_eq!(below.as_ref(), target.block_device_info().as_ref());
+    assert!(below.is_some());
+    target.close().unwrap();
+}
+
+#[test]
 #[ignore = "needs loop devices"]
 fn a_panic_leaves_nothing() {
     let directory = temporary_directory();
