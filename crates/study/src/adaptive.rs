@@ -1,6 +1,6 @@
-//! Measuring until it is decided: all cells at first, then those whose answers are open, look by look. Every look is paid for
-//! ([`Sequential`]), recorded, and stays what it was, whatever is tried again later; which runs are next follows from the
-//! record alone, so that an interrupted study goes on where it was.
+//! Sequential measurement: all cells at first, then those with open answers. Interim analyses are corrected for
+//! ([`Sequential`]) and recorded, and a later retry does not change them. The record alone determines the next runs, so
+//! that an interrupted study continues at the same point.
 
 use crate::matrix::{self, RunId, repetitions_of, runs};
 use crate::past::{self, Past};
@@ -16,35 +16,35 @@ use senesce_stats::{Decision, Direction, Ratio, Rule, Untestable, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Repetitions beyond which nothing of interest is decided.
+/// Limit of repetitions: beyond it no difference of interest is decided.
 pub const MOST: u32 = 400;
 
-/// A look at the values of a study that goes on until it is decided.
+/// An interim analysis of a study that runs until decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Repetitions of every open cell that it looked at, on each image.
+    /// Repetitions of every open cell on each image that it uses.
     pub repetitions: u32,
-    /// Whether it is the last because there is no time for another.
+    /// Whether it is the last because the time is over.
     pub last: bool,
-    /// Cells that are measured no further, because all their runs failed since the look before.
+    /// Cells that are measured no further, because all their runs failed since the previous analysis.
     pub dead: Vec<CellId>,
 }
 
-/// Repetitions that the time allows, by what one of every cell is estimated to take.
+/// Repetitions that fit into the time limit, by the estimated duration of one repetition of all cells.
 pub fn most_repetitions(spec: &StudySpec) -> Result<u32, Failure> {
     let seconds = matrix::seconds_of(&StudySpec { repetitions: 1, ..spec.clone() })?;
     let allowed = (spec.most_seconds() / seconds.max(1e-3)).floor();
     Ok(allowed.clamp(LEAST_VALUES as f64, f64::from(MOST)) as u32)
 }
 
-/// The looks that are due: all that they look at is there, and the record does not have them yet.
+/// Analyses whose values are complete and which the record does not have yet.
 pub fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
     let mut replay = Replay::new(spec, past);
     replay.play();
     replay.due
 }
 
-/// The runs to do next; none: everything is decided, or the time is over. What failed is tried again when all looks are taken.
+/// The runs to do next; empty if everything is decided or the time is over. Failed runs are retried after all analyses.
 pub fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
     let mut replay = Replay::new(spec, past);
     match replay.play() {
@@ -68,25 +68,25 @@ pub fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
     answers.collect()
 }
 
-/// What could not be tested at any look has no verdict, though its values came since.
+/// A cell that was not testable in any analysis gets no verdict from later values.
 fn said_of_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> (Result<Ratio, Untestable>, Decision) {
     match (&decision.verdict, &ratio) {
         (Verdict::NotTestable { .. }, Ok(_)) => {
-            let why = Untestable::Other("its values came after the last look that was taken".into());
+            let why = Untestable::Other("its values came after the last interim analysis".into());
             (Err(why.clone()), Decision { verdict: Verdict::NotTestable { why }, ..decision })
         }
         _ => (ratio, decision),
     }
 }
 
-/// A study played through again from its record.
+/// Replays a study from its record.
 struct Replay<'a> {
     spec: &'a StudySpec,
     past: &'a [Past],
     questions: Vec<Question>,
     metrics: BTreeMap<usize, Measurement>,
     course: Sequential,
-    /// The last look that was taken, and how much of the past there was.
+    /// The last analysis, and the number of events before it.
     last: Option<Look>,
     seen: usize,
     due: Vec<Look>,
@@ -111,7 +111,8 @@ impl<'a> Replay<'a> {
         Self { spec, past, questions, metrics, course, last: None, seen: 0, due: Vec::new() }
     }
 
-    /// Takes the looks of the record, then those that are due; the runs that the next one lacks, `None` when no look is left.
+    /// Performs the recorded analyses, then those that are due. Returns the missing runs of the next one, `None` after
+    /// the last.
     fn play(&mut self) -> Option<Vec<RunId>> {
         let (past, mut step) = (self.past, self.course.start());
         for (index, one) in past.iter().enumerate() {
@@ -131,7 +132,7 @@ impl<'a> Replay<'a> {
         None
     }
 
-    /// Looks at the first `seen` things that happened.
+    /// Analyses the first `seen` events.
     fn take(&mut self, look: Look, seen: usize) -> Step {
         let ratios = self.ratios(&self.past[..seen], look.repetitions);
         let step = self.course.look(&ratios, look.last);
@@ -139,7 +140,7 @@ impl<'a> Replay<'a> {
         step
     }
 
-    /// Repetitions of the next look, and whether it is the last for which there is time.
+    /// Repetitions of the next analysis, and whether it is the last for which there is time.
     fn next_look(&self, step: Step) -> Option<(u32, bool)> {
         if self.last.as_ref().is_some_and(|look| look.last) {
             return None;
@@ -153,7 +154,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Repetitions of the last look.
+    /// Repetitions of the last analysis.
     fn have(&self) -> u32 {
         self.last.as_ref().map_or(0, |look| look.repetitions)
     }
@@ -162,12 +163,12 @@ impl<'a> Replay<'a> {
         self.last.as_ref().map_or(&[], |look| &look.dead)
     }
 
-    /// Whether a run of a dead cell was tried again since the last look, and done.
+    /// Whether a run of a dead cell succeeded in a retry since the last analysis.
     fn is_revived(&self) -> bool {
         past::runs(&self.past[self.seen..]).any(|run| self.dead().contains(&cell_of(run.id)))
     }
 
-    /// The size of the next look, and whether it is the last for which there is time. The first is always taken.
+    /// The size of the next analysis, and whether it is the last within the time limit. The first is always done.
     fn affordable(&self, wanted: u32) -> (u32, bool) {
         let have = self.have();
         if have == 0 {
@@ -179,14 +180,14 @@ impl<'a> Replay<'a> {
         if size < wanted { (size, true) } else { (wanted, false) }
     }
 
-    /// What one more repetition of all open cells takes, by what the last tries so far took.
+    /// Seconds of one more repetition of all open cells, by the last tries so far.
     fn seconds_of_a_repetition(&self, have: u32) -> f64 {
         let open = self.open_cells();
         let last: BTreeMap<RunId, f64> = self.tries(have).filter(|(id, _)| open.contains(&cell_of(*id))).collect();
         (last.into_values().sum::<f64>() / f64::from(have)).max(1e-3)
     }
 
-    /// The tries of the first `size` repetitions before the last look, and what they took; those that failed took time as well.
+    /// The tries of the first `size` repetitions before the last analysis and their seconds, failures included.
     fn tries(&self, size: u32) -> impl Iterator<Item = (RunId, f64)> {
         let tried = self.past[..self.seen].iter().filter_map(Past::tried);
         tried.filter(move |(id, _)| self.is_within(*id, size))
@@ -197,8 +198,8 @@ impl<'a> Replay<'a> {
         spent < self.spec.most_seconds()
     }
 
-    /// The cells that a look at `repetitions` gives up: open ones none of whose runs was done since the last look, and those of
-    /// before.
+    /// The cells that an analysis at `repetitions` gives up: earlier ones, and open ones without a successful run since
+    /// the last analysis.
     fn dead_at(&self, repetitions: u32) -> Vec<CellId> {
         let have = self.have();
         let is_newer = |id: RunId| self.is_within(id, repetitions) && !self.is_within(id, have);
@@ -217,7 +218,7 @@ impl<'a> Replay<'a> {
         asked.filter(|ends| !ends.iter().any(|end| self.dead().contains(end))).flatten().collect()
     }
 
-    /// The runs of a look that were not tried.
+    /// The runs of an analysis that were not tried.
     fn missing(&self, size: u32) -> Vec<RunId> {
         let open = self.open_cells();
         let tried: BTreeSet<RunId> = self.past.iter().filter_map(Past::tried).map(|(id, _)| id).collect();

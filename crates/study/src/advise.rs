@@ -1,4 +1,4 @@
-//! Which file system for a purpose: a study that asks that, and its answer as a ranking.
+//! `advise`: generates a study of the file systems for a purpose and ranks them by its result.
 
 use crate::adaptive::MOST;
 use crate::answer::needed_text;
@@ -14,9 +14,9 @@ pub struct Purpose {
     /// Its word on the command line.
     pub name: &'static str,
     workload: Stands,
-    /// The profile after which the volume is aged.
+    /// The profile by which the volume is aged.
     profile: &'static str,
-    /// What stands for what, where the workload is not the purpose itself; empty: it is.
+    /// Explains a workload that only approximates the purpose; empty otherwise.
     pub note: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl Purpose {
         PURPOSES.into_iter().find(|one| one.name == name)
     }
 
-    /// The program that its workload needs and the package that has it, if it is not installed here.
+    /// A program that its workload needs and that is not installed, and its package.
     pub fn missing(&self) -> Option<(&'static str, &'static str)> {
         self.workload.ready()?.missing()
     }
@@ -72,7 +72,7 @@ impl Stands {
         }
     }
 
-    /// Its lines in the study, for runs of so many seconds: what does a fixed piece of work gets more or less of it.
+    /// Its lines in the study, for runs of `seconds`. A fixed piece of work is scaled to that time.
     fn lines(self, seconds: f64) -> String {
         match self {
             Self::Personality(name) => format!("personality = \"{name}\"\nscale = 0.2\nseconds = {seconds:.1}\n"),
@@ -90,11 +90,11 @@ pub struct Asked {
     pub file_systems: Vec<String>,
     pub size: Bytes,
     pub budget: Span,
-    /// Drive on which it is measured; none: images on loop devices.
+    /// Drive to measure; `None`: images on loop devices.
     pub device: Option<PathBuf>,
 }
 
-/// Seconds of one run: a tenth of an even share of the budget, so that each cell has ten repetitions at least.
+/// Seconds of one run: a tenth of an even share of the budget, so that each cell has at least ten repetitions.
 fn seconds(asked: &Asked) -> f64 {
     let cells = (asked.file_systems.len() * 2).max(1) as f64;
     (asked.budget.0.as_secs_f64() / (cells * 10.0)).clamp(0.5, 10.0)
@@ -124,14 +124,14 @@ pub fn study(asked: &Asked) -> String {
 /// The groups of file systems under each metric and state, the best first.
 pub fn ranking(result: &Value) -> Table {
     let mut table =
-        Table::new("ranking", "Ranking: = could not be told apart, > is better", &["state", "metric", "ranking"]);
+        Table::new("ranking", "Ranking: = not distinguishable, > is better", &["state", "metric", "ranking"]);
     for group in rows(result, "groups") {
         table.row(vec![group["state"].clone(), group["metric"].clone(), group["words"].clone()]);
     }
     table
 }
 
-/// Every pair with its interval, and what it would take to decide it where it is not.
+/// Every pair with its interval, and for undecided pairs the required repetitions.
 pub fn pairs(result: &Value) -> Table {
     let columns = ["state", "metric", "pair", "ratio", "from", "to", "verdict", "to decide it"];
     let mut table = Table::new("pairs", "Pairs, the first over the second", &columns);
@@ -151,7 +151,7 @@ pub fn pairs(result: &Value) -> Table {
     table
 }
 
-/// What would decide comparisons, and whether a cell gets so much.
+/// Required values to decide comparisons, and whether a cell can get that number.
 fn would_decide(open: &[Needed]) -> String {
     let message = needed_text(open.iter().copied());
     if is_beyond(open) { format!("{message}, and a cell gets {MOST} at most") } else { message }
@@ -161,10 +161,10 @@ fn is_beyond(open: &[Needed]) -> bool {
     open.iter().all(|(_, needed)| needed.is_some()) && open.iter().any(|(_, needed)| *needed > Some(u64::from(MOST)))
 }
 
-/// What a comparison counts, and how many of that would decide it; `None`: no number would.
+/// The unit that a comparison counts, and the number required to decide it; `None`: no number would.
 type Needed<'a> = (&'a str, Option<u64>);
 
-/// Of a pair that is undecided: of what it counts, how many would decide it.
+/// For an undecided pair.
 fn needed(pair: &Value) -> Option<Needed<'_>> {
     let units = pair["counted"].as_str().unwrap_or("repetitions");
     (pair["verdict"] == "undecided").then(|| (units, pair["repetitions_needed"].as_u64()))
@@ -174,14 +174,14 @@ fn rows<'a>(result: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     result[name].as_array().into_iter().flatten()
 }
 
-/// The answer in a sentence, and what is left to decide in another.
+/// The answer in a sentence, and the open comparisons in another.
 pub fn sentences(result: &Value) -> Vec<String> {
     let mut said: Vec<String> = result["answer"].as_str().map(str::to_string).into_iter().collect();
     let open: Vec<Needed> = rows(result, "pairs").filter_map(needed).collect();
     if !open.is_empty() {
         let advice = match open.iter().all(|(_, needed)| needed.is_some()) {
             true if is_beyond(&open) => {
-                ", whatever the budget; let values vary less: write longer workloads into the study, or measure on a quieter machine"
+                ", whatever the budget; reduce the variation of values: write longer workloads into the study, or measure on a quieter machine"
             }
             true => "; give a larger --budget",
             false => ", whatever the budget",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undecided_says_what_it_would_take() {
+    fn undecided_pairs_state_required_repetitions() {
         let pair = |verdict: &str, needed: Value| {
             json!({"state": "aged", "metric": "throughput", "a": "ext4", "b": "xfs", "ratio": 1.1, "low": 1.0, "high": 1.2,
                 "verdict": verdict, "repetitions_needed": needed})
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_cell_gets_is_no_reason_for_a_larger_budget() {
+    fn unreachable_repetitions_do_not_suggest_a_larger_budget() {
         let pair =
             |needed: u64| json!({"verdict": "undecided", "counted": "repetitions", "repetitions_needed": needed});
         let said = |needed: &[u64]| {

@@ -10,7 +10,7 @@ use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The analysis of what was read, for experiments that add their own.
+/// The analysis, for experiments that add their own.
 pub fn of(results: &Results) -> Analysis {
     let tables = [
         cells_table(results),
@@ -38,26 +38,24 @@ fn caveats(results: &Results) -> Vec<String> {
     let mut caveats = Vec::new();
     if results.judged.iter().any(Results::is_modelled) {
         caveats.push(
-            "modelled: results named so are computed from block traces by models of devices, whose flash translation layers \
-             and caches are not modelled; the image's addresses are taken as the device's"
+            "modelled: such results are computed from block traces by device models, without flash translation layers and caches; the image's addresses count as the device's"
                 .into(),
         );
     }
     for (workload, model) in &results.idle_models {
         caveats.push(format!(
-            "{}: the modelled {model} keeps up with the processor in every run, so throughput on it is the measured one; it is \
-             judged by the time that the drive works for an operation",
+            "{}: the modelled {model} keeps up with the CPU in every run, so throughput on it is the measured one; it is compared by the time that the drive works per operation",
             results.spec.workload[*workload].name
         ));
     }
     caveats.extend(results.controls.iter().filter(|one| one.decision.verdict.is_difference()).map(|one| {
         let (fs, workload) = (&results.spec.file_system[one.fs].name, &results.spec.workload[one.workload].name);
         let change = one.decision.interval.map_or_else(String::new, |interval| change_text(&interval));
-        format!("{fs}, {workload}: like measured against like differs by {change}; trust no smaller difference")
+        format!("{fs}, {workload}: a control (the same cell measured twice) differs by {change}; trust no smaller difference")
     }));
     caveats.extend(results.guests.iter().map(|cells| {
         let emulated = if cells.accelerator == "tcg" {
-            ": emulated (TCG), so order, limits and layout hold, and its times are not judged"
+            ": emulated (TCG), so order, limits and layout hold, and its times are not compared"
         } else {
             ""
         };
@@ -68,12 +66,13 @@ fn caveats(results: &Results) -> Vec<String> {
     }));
     if results.guests.len() > 1 {
         caveats.push(
-            "guests ran one after the other: what changed meanwhile is not told from what their kernels do".into(),
+            "guests ran one after the other: effects of time cannot be distinguished from those of their kernels"
+                .into(),
         );
     }
     if results.answers.iter().any(|answer| answer.one_image && answer.decision.interval.is_some()) {
         caveats.push(
-            "one image of a state: its verdicts speak for that image alone, not for another aging; see images".into(),
+            "one image of a state: its verdicts hold for that image only, not for another aging; see images".into(),
         );
     }
     let asked = (results.spec.repetitions * results.spec.images) as usize;
@@ -87,19 +86,19 @@ fn caveats(results: &Results) -> Vec<String> {
         };
         let names: Vec<String> = results.remade.iter().map(name).collect();
         caveats.push(format!(
-            "made anew when the study went on, so that runs of two images count as those of one: {}",
+            "made again when the study continued, so that runs of two images count as those of one: {}",
             names.join("; ")
         ));
     }
     if !results.failed.is_empty() {
-        caveats.push(format!("{} runs failed; the table of failed runs says why", results.failed.len()));
+        caveats.push(format!("{} runs failed; see the table of failed runs", results.failed.len()));
         let names = |cell| {
             let (fs, state, workload) = results.spec.names(cell);
             format!("{fs} / {state} / {workload}")
         };
         let lost: Vec<String> = failed_cells(results).into_iter().map(names).collect();
         if !lost.is_empty() {
-            caveats.push(format!("without any result, and so in no figure and no finding: {}", lost.join(", ")));
+            caveats.push(format!("without any result, and so missing in figures and findings: {}", lost.join(", ")));
         }
     }
     let (done, planned) = results.progress;
@@ -112,7 +111,7 @@ fn caveats(results: &Results) -> Vec<String> {
 fn summary(results: &Results) -> String {
     let count = |word: &str| results.answers.iter().filter(|answer| answer.decision.verdict.word() == word).count();
     format!(
-        "{} Of {} comparisons, judged together: {} better, {} worse, {} equivalent, {} undecided, {} not testable.",
+        "{} Of {} comparisons, corrected together: {} better, {} worse, {} equivalent, {} undecided, {} not testable.",
         answer::sentence(results),
         results.answers.len(),
         count("better"),
@@ -178,7 +177,7 @@ fn cells_table(results: &Results) -> Table {
     table
 }
 
-/// Cells of which no run came to an end.
+/// Cells without a complete run.
 fn failed_cells(results: &Results) -> BTreeSet<(usize, usize, usize)> {
     let measured = |&(fs, state, workload): &(usize, usize, usize)| {
         let is_it = |cell: &&Cell| (cell.id.fs, cell.id.state, cell.id.workload) == (fs, state, workload);
@@ -195,7 +194,7 @@ fn verdict_text(results: &Results, cell: &Cell) -> String {
     results.answers.iter().find(is_it).map_or_else(|| "reference".into(), answer::text)
 }
 
-/// Outliers and drift are said and stay in.
+/// Outliers and drift are reported and stay in the data.
 fn flags(cell: &Cell) -> String {
     let mut words = Vec::new();
     let far = outliers(&cell.in_order).len();
@@ -208,7 +207,7 @@ fn flags(cell: &Cell) -> String {
     words.join(", ")
 }
 
-/// Layout score of an image against what the image costs: the mean of a cell on it over the mean of the reference.
+/// Layout score of an image against its cost: the mean of a cell on it over the mean of the reference.
 pub(crate) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f64, f64)> {
     let reference = |fs: usize| {
         let of = cells.iter().filter(|cell| cell.id.fs == fs).min_by_key(|cell| cell.id.state)?;
@@ -252,7 +251,7 @@ fn correlations(results: &Results) -> Table {
 }
 
 fn controls_table(results: &Results) -> Table {
-    let title = "Controls: the same cell measured twice over, interleaved";
+    let title = "Controls: the same cell measured twice, interleaved";
     let columns = ["workload", "file system", "metric", "second over first", "interval", "verdict"];
     let mut table = Table::new("controls", title, &columns);
     for one in &results.controls {
@@ -308,7 +307,7 @@ fn images_table(results: &Results) -> Table {
 
 fn others_table(results: &Results) -> Table {
     let columns = ["workload", "file system", "state", "metric", "unit", "mean", "median", "variation (%)"];
-    let mut table = Table::new("others", "Further metrics, not judged", &columns);
+    let mut table = Table::new("others", "Further metrics, not compared", &columns);
     for cell in &results.others {
         let (fs, state, workload) = results.names(cell);
         table.row(vec![
@@ -325,7 +324,7 @@ fn others_table(results: &Results) -> Table {
     table
 }
 
-/// Failed runs, those with the same reason together.
+/// Failed runs, grouped by reason.
 fn failed_table(results: &Results) -> Table {
     let mut table = Table::new("failed", "Failed runs", &["file system", "state", "workload", "runs", "reason"]);
     let mut counts: BTreeMap<(usize, usize, usize, &str), u64> = BTreeMap::new();

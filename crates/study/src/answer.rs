@@ -1,4 +1,4 @@
-//! What a study found, in one sentence, and as rows that programs read.
+//! The result of a study as one sentence and as rows for programs.
 
 use crate::results::Results;
 use crate::subject::modelled_by;
@@ -11,11 +11,11 @@ use senesce_stats::{Decision, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Most parts of the sentence of one kind; the tables have all.
+/// Maximum of parts of one kind in the sentence; the tables have all.
 const PARTS: usize = 4;
 
-/// One sentence: the order of the file systems where there are several, what age does to each, and whether it changes the
-/// order. Modelled drives are left to the tables.
+/// One sentence: the order of several file systems, the effect of age on each, and whether age changes the order. The
+/// tables have the modelled drives.
 pub(crate) fn sentence(results: &Results) -> String {
     let orders =
         parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_text(results, one)));
@@ -33,13 +33,13 @@ pub(crate) fn sentence(results: &Results) -> String {
         (true, _) => {}
         (false, false) => all.push(nothing_found(&results.answers.iter().collect::<Vec<_>>())),
         (false, true) => {
-            all.push(format!("as it was measured, {}", nothing_found(&measured)));
-            all.push("on modelled drives there are differences, which the tables tell".into());
+            all.push(format!("on measured drives, {}", nothing_found(&measured)));
+            all.push("on modelled drives there are differences, see the tables".into());
         }
     }
     let alone = results.answers.iter().any(|answer| answer.one_image && answer.decision.verdict.is_difference());
     if alone {
-        all.push("one image speaks for itself alone".into());
+        all.push("the answer holds for this one image only".into());
     }
     format!("{}.", all.join("; "))
 }
@@ -48,7 +48,7 @@ fn is_measured(metric: &str) -> bool {
     modelled_by(metric).is_none()
 }
 
-/// The first few in words, and how many more there are; `None` for none.
+/// The first few in words, and the number of others; `None` if empty.
 fn parts(all: impl Iterator<Item = String>) -> Option<String> {
     let all: Vec<String> = all.collect();
     let more = match all.len().saturating_sub(PARTS) {
@@ -68,7 +68,7 @@ fn order_text(results: &Results, order: &Order) -> String {
     )
 }
 
-/// The order in words, also where no pair of it can be tested.
+/// The order in words, also if no pair of it can be tested.
 fn order_or_none(results: &Results, order: &Order) -> String {
     match order.pairwise.classes.is_empty() {
         true => "no pair can be tested".into(),
@@ -95,7 +95,7 @@ fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
     (name(change.after.sample.fs), name(change.after.reference.fs))
 }
 
-/// Why no difference is told: all are equivalent, or how much could have been found.
+/// Why no difference was found: all are equivalent, or the size of the detectable difference.
 fn nothing_found(answers: &[&Answer]) -> String {
     let decisions = || answers.iter().map(|answer| &answer.decision);
     let verdicts = || decisions().map(|decision| &decision.verdict);
@@ -103,7 +103,7 @@ fn nothing_found(answers: &[&Answer]) -> String {
         return "one cell was measured, and there is nothing to compare it with".into();
     }
     if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {
-        return "all cells that are compared are equivalent".into();
+        return "all compared cells are equivalent".into();
     }
     let open: Vec<(f64, (&str, Option<u64>))> = decisions().filter_map(undecided).collect();
     let tested = verdicts().filter(|verdict| !matches!(verdict, Verdict::NotTestable { .. })).count();
@@ -116,13 +116,13 @@ fn nothing_found(answers: &[&Answer]) -> String {
     }
     if open.is_empty() {
         return format!(
-            "no difference was told: {tested} of {} comparisons are equivalent, and the others cannot be tested",
+            "no difference was found: {tested} of {} comparisons are equivalent, and the others cannot be tested",
             answers.len()
         );
     }
     let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
     format!(
-        "no difference was told: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {}",
+        "no difference was found: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {}",
         open.len(),
         answers.len(),
         (reach - 1.0) * 100.0,
@@ -130,7 +130,7 @@ fn nothing_found(answers: &[&Answer]) -> String {
     )
 }
 
-/// What an undecided comparison could have found, what it counts, and how many of that would decide it.
+/// The detectable change of an undecided comparison, its unit, and the number required to decide it.
 fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> {
     match decision.verdict {
         Verdict::Undecided { detectable, repetitions_needed } => {
@@ -140,7 +140,7 @@ fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> 
     }
 }
 
-/// What would decide all of several comparisons, each by what it counts and how many of that; `None`: no number would.
+/// The numbers required to decide all of several comparisons, by unit; `None`: no number would.
 pub(crate) fn needed_text<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (units, needed) in open {
@@ -189,7 +189,7 @@ fn with_decision(mut row: Value, answer: &Answer) -> Value {
     row
 }
 
-/// One entry for each class of what can be compared; a single one without groups where nothing can.
+/// One entry per class of comparable systems; one without groups if nothing is comparable.
 fn groups(results: &Results, order: &Order) -> Vec<Value> {
     let spec = &results.spec;
     let entry = |text: String, groups: Vec<Vec<&str>>| {
@@ -216,7 +216,6 @@ fn order_change(results: &Results, change: &Change) -> Value {
     })
 }
 
-/// Every pair of file systems in every state.
 pub(crate) fn pairs_table(results: &Results) -> Table {
     let columns = ["workload", "state", "metric", "pair", "ratio", "interval", "the first is"];
     let mut table = Table::new("pairs", "Pairs of file systems, the first over the second", &columns);
@@ -238,15 +237,14 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
     table
 }
 
-/// The verdict in words, and whether it speaks for single images.
+/// The verdict in words, and whether it holds for single images only.
 pub(crate) fn text(answer: &Answer) -> String {
     let alone = answer.one_image && answer.decision.interval.is_some();
-    format!("{}{}", answer.decision.text(), if alone { " (this image alone)" } else { "" })
+    format!("{}{}", answer.decision.text(), if alone { " (this image only)" } else { "" })
 }
 
-/// Groups that cannot be told apart.
 pub(crate) fn groups_table(results: &Results) -> Table {
-    let title = "Order of the file systems: = could not be told apart, > is better; nothing is said across what cannot be compared";
+    let title = "Order of the file systems: = not distinguishable, > is better; incomparable ones have no order";
     let mut table = Table::new("groups", title, &["workload", "metric", "state", "order"]);
     for order in &results.orders {
         let spec = &results.spec;
@@ -260,7 +258,6 @@ pub(crate) fn groups_table(results: &Results) -> Table {
     table
 }
 
-/// Whether age changes the order of each pair.
 pub(crate) fn changes_table(results: &Results) -> Table {
     let columns = ["workload", "metric", "pair", "state", "against", "the order", "probability that it differs"];
     let title = "Does the order change against the first state of both?";

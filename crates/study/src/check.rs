@@ -1,4 +1,4 @@
-//! Checks a study as a whole, so that nothing is found out after the first byte.
+//! Validates a study before anything is written.
 
 use crate::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
 use senesce_aging::{Data, Profile};
@@ -6,11 +6,8 @@ use senesce_core::parameter::{nearest, suggest};
 use senesce_volume::FileSystem;
 
 impl StudySpec {
-    /// What is wrong with it, if anything.
-    ///
-    /// # Errors
-    /// In words, what is wrong first: a list without entries, a count out of range, a name that stands twice, an entry that
-    /// cannot be used, or entries that do not go together.
+    /// Returns the first problem in words: a list without entries, a count out of range, a duplicate name, an invalid
+    /// entry, or entries that do not fit together.
     pub fn check(&self) -> Result<(), String> {
         let counts = [self.file_system.len(), self.state.len(), self.workload.len()];
         for (count, what) in counts.into_iter().zip(["file_system", "state", "workload"]) {
@@ -51,31 +48,29 @@ impl StudySpec {
         self.check_cold_reads()
     }
 
-    /// What is modelled is the whole trace of a run, so that it may hold nothing but what is measured.
+    /// A model times the whole trace of a run, so the trace must contain only the measured part.
     fn check_traces(&self) -> Result<(), String> {
         for one in self.workload.iter().filter(|_| !self.models.is_empty()) {
             let more = match (one.launcher.as_str(), one.microbenchmark.as_str()) {
                 ("", "") => continue,
-                ("", _) => "a microbenchmark would hold what prepares and removes its files",
-                _ => "a run by a launcher would hold the writing of its file sets",
+                ("", _) => "a microbenchmark would contain the preparation and removal of its files",
+                _ => "a run by a launcher would contain the writing of its file sets",
             };
             return Err(format!("workload '{}': the trace of {more}: leave out models", one.name));
         }
         Ok(())
     }
 
-    /// What goes on until it is decided is decided by measured values, one run after the other on this machine.
+    /// A sequential study needs measured values from runs on this machine, one after the other.
     fn check_until_decided(&self) -> Result<(), String> {
         if !self.until_decided {
             return match self.max_time {
-                Some(_) => {
-                    Err("max_time ends a study that goes on until it is decided: say until_decided = true".into())
-                }
+                Some(_) => Err("max_time ends a study that runs until it is decided: set until_decided = true".into()),
                 None => Ok(()),
             };
         }
         if self.most_seconds().is_infinite() {
-            return Err("until_decided needs an end: say max_time = \"1h\" (on the command line --max-time 1h)".into());
+            return Err("until_decided needs an end: set max_time = \"1h\" (on the command line --max-time 1h)".into());
         }
         if !self.models.is_empty() || self.noise {
             return Err("until_decided decides measured values: leave models and noise out".into());
@@ -88,8 +83,7 @@ impl StudySpec {
             Some(cell) => {
                 let (fs, state, workload) = self.names(cell);
                 Err(format!(
-                    "cell {fs} / {state} / {workload} runs in the guest, whose guests are not booted for every look: leave \
-                     until_decided or the cell out"
+                    "cell {fs} / {state} / {workload} runs in the guest, which is not booted for every interim analysis: leave until_decided or the cell out"
                 ))
             }
             None => Ok(()),
@@ -117,7 +111,7 @@ impl StudySpec {
         Ok(())
     }
 
-    /// A file system that is not known has the commands that it needs.
+    /// A custom file system must have its commands.
     fn check_custom(&self, one: &FileSystemSpec) -> Result<(), String> {
         for (key, command, word) in [("mkfs", &one.mkfs, "$DEVICE"), ("mount", &one.mount, "$MNT")] {
             if !command.contains(word) {
@@ -134,11 +128,11 @@ impl StudySpec {
         }
     }
 
-    /// What is for images, and for the guest's own drives, is not for a device of this machine.
+    /// Options for images and for drives of the guest do not apply to a device of this machine.
     fn check_device(&self, one: &FileSystemSpec) -> Result<(), String> {
         let named = |cell: &&CellSpec| cell.file_system.is_empty() || cell.file_system == one.name;
         if self.cell.iter().filter(named).any(|cell| cell.device_state.is_some()) {
-            return Err("device_state is for images; bring the device into its state beforehand".into());
+            return Err("device_state is for images; prepare the device beforehand".into());
         }
         let in_guest = |(fs, state, workload): (usize, usize, usize)| {
             self.file_system[fs].name == one.name
@@ -153,7 +147,7 @@ impl StudySpec {
         }
     }
 
-    /// A zoned drive is no image: what works on images only is refused.
+    /// Refuses options that need an image, which a zoned drive is not.
     fn check_zoned(&self, one: &FileSystemSpec) -> Result<(), String> {
         let least = crate::zoned::LEAST_SIZE;
         if self.size < least || !self.size.0.is_multiple_of(64 << 20) {
@@ -169,7 +163,7 @@ impl StudySpec {
                 "a saved image cannot be put on a zoned drive; leave this cell out with [[cell]] skip = true".into()
             );
         }
-        // fallocate(2) fails there: blocks are placed where the zone's write pointer is (fs/btrfs/file.c).
+        // Here fallocate(2) fails: the zone's write pointer decides where blocks go (fs/btrfs/file.c).
         let allocated = |state: &&StateSpec| !state.profile.is_empty() && state.data == Data::Fallocate;
         if one.kind()? == FileSystem::Btrfs
             && let Some(state) = self.state.iter().find(allocated)
@@ -236,8 +230,7 @@ impl StudySpec {
         Ok(())
     }
 
-    /// A file whose extents were never written reads as zeros without touching the device: a cold read of it measures
-    /// nothing.
+    /// Unwritten extents read as zeros without device I/O: a cold read of them measures nothing.
     fn check_cold_reads(&self) -> Result<(), String> {
         for (fs, state, workload) in self.combinations() {
             let workload = &self.workload[workload];
@@ -268,7 +261,7 @@ impl WorkloadSpec {
         match said + usize::from(self.cold_read) + usize::from(!self.command.is_empty()) {
             1 => {}
             _ => {
-                return Err("say exactly one of personality, file, microbenchmark, ready, command, cold_read".into());
+                return Err("give exactly one of personality, file, microbenchmark, ready, command, cold_read".into());
             }
         }
         if let Some(scale) = self.scale.filter(|scale| !(*scale > 0.0 && *scale <= 1e9)) {
@@ -296,7 +289,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(),
 
 fn find<'a>(what: &str, name: &str, mut known: impl Iterator<Item = &'a str> + Clone) -> Result<usize, String> {
     let all = known.clone();
-    known.position(|one| one == name).ok_or_else(|| format!("there is no {what} '{name}'{}", suggest(name, all)))
+    known.position(|one| one == name).ok_or_else(|| format!("{what} '{name}' not found{}", suggest(name, all)))
 }
 
 /// Adds the nearest known key to serde's message about an unknown one.

@@ -1,5 +1,5 @@
-//! Controls: like measured against like. Both halves are the same cell on the same image, interleaved with everything else, so
-//! a difference between them is none of the cell.
+//! Controls: the same cell on the same image, measured in two interleaved halves. A difference between them is not an
+//! effect of the cell.
 
 use crate::matrix_run::RunEvent;
 use senesce_core::Measurement;
@@ -8,7 +8,7 @@ use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Mean, Ratio, Rule, decide_all};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A file system under a workload and its judged metric, measured twice over.
+/// A file system under a workload and its main metric, measured twice.
 #[derive(Debug, Clone)]
 pub struct Control {
     pub workload: usize,
@@ -69,10 +69,10 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_between_like_and_like_shows() {
+    fn difference_in_a_control_is_reported() {
         let found = of(&[events(0, 100.0, 100.0), events(1, 100.0, 80.0)].concat());
         let words: Vec<&str> = found.iter().map(|control| control.decision.verdict.word()).collect();
         assert_eq!(words, ["equivalent", "worse"]);
-        assert!(of(&events(0, 1.0, 1.0)[..6]).is_empty(), "without a second half there is no control");
+        assert!(of(&events(0, 1.0, 1.0)[..6]).is_empty(), "a control needs a second half");
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to the device below an image before a run: drives remember what was written to them before.
+//! Preparation of the device below an image before a run: drives remember earlier writes.
 
 use rand::Rng;
 use senesce_core::failure::errno_message;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The state of a device, in the order of what it costs.
+/// The state of a device, in order of cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceState {
@@ -17,9 +17,9 @@ pub enum DeviceState {
     AsIs,
     /// Free space is discarded (FITRIM).
     Discard,
-    /// Every block is written once more with what it holds; none is left unwritten.
+    /// Every block is rewritten with its content, so that none is unwritten.
     FullRewrite,
-    /// A full rewrite, and then this many times the capacity in random blocks, each with what it holds.
+    /// A full rewrite, then random block writes of this many times the capacity, each with the block's content.
     Precondition(f64),
 }
 
@@ -70,10 +70,7 @@ impl DeviceState {
         }
     }
 
-    /// Writes what the state needs into the image, which is not in use. Its content does not change.
-    ///
-    /// # Errors
-    /// Those of reading the image and of writing it again (exit code 5).
+    /// Performs the writes on an image that is not in use, without changing its content.
     pub fn prepare(self, image: &Path, seed: Seed) -> Result<(), Failure> {
         let times = match self {
             Self::AsIs | Self::Discard => return Ok(()),
@@ -114,7 +111,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn states_are_read_and_written_alike() {
+    fn device_states_round_trip() {
         for text in ["as-is", "discard", "full-rewrite", "precondition 2", "precondition 0.5"] {
             assert_eq!(String::from(DeviceState::try_from(text.to_string()).unwrap()), text);
         }

@@ -14,10 +14,10 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystemSpec {
-    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `nilfs2`; `zoned-btrfs` and `zoned-f2fs` on the zoned drive of a guest; `custom`: by its
-    /// commands.
+    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `nilfs2`; `zoned-btrfs` and `zoned-f2fs` on the zoned drive of a guest;
+    /// `custom`: by its commands.
     pub kind: String,
-    /// Name in tables; the kind unless said.
+    /// Name in tables; default: the kind.
     #[serde(default)]
     pub name: String,
     /// Options of mkfs; of a custom one the command that makes it on `$DEVICE`.
@@ -26,7 +26,7 @@ pub struct FileSystemSpec {
     /// Mount options; of a custom one the command that mounts `$DEVICE` on `$MNT`.
     #[serde(default)]
     pub mount: String,
-    /// Custom: the command that unmounts `$MNT`; umount(2) does unless said.
+    /// Custom: the command that unmounts `$MNT`; default: umount(2).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unmount: String,
     /// Custom: the command that checks `$DEVICE` and changes nothing.
@@ -40,7 +40,7 @@ pub struct FileSystemSpec {
     pub device: Option<PathBuf>,
 }
 
-/// How an image comes to its state.
+/// How an image gets its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateKind {
@@ -62,7 +62,7 @@ pub enum StateKind {
 pub struct StateSpec {
     /// How it is made.
     pub kind: StateKind,
-    /// Name in tables; the kind unless said.
+    /// Name in tables; default: the kind.
     #[serde(default)]
     pub name: String,
     /// Profile (aged, write-once).
@@ -71,7 +71,7 @@ pub struct StateSpec {
     /// Fullness, a share of the size from 0 to 1 (aged, write-once).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullness: Option<f64>,
-    /// Overwrites, in times of the size (aged); until convergence unless said.
+    /// Overwrites, in times of the size (aged); default: until convergence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overwrites: Option<f64>,
     /// How files get their size.
@@ -80,7 +80,7 @@ pub struct StateSpec {
     /// Which sizes are replaced.
     #[serde(default)]
     pub churn: Churn,
-    /// What becomes of sizes that cannot fit.
+    /// How to handle files larger than the volume.
     #[serde(default)]
     pub truncate: Truncate,
     /// Share of the free space that is freed between two commits, or `none` (aged).
@@ -124,7 +124,7 @@ impl StateSpec {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// Name in tables; what it is unless said.
+    /// Name in tables; default: its kind.
     #[serde(default)]
     pub name: String,
     /// A built-in personality.
@@ -136,7 +136,7 @@ pub struct WorkloadSpec {
     /// One file operation, each on its own ("create", "unlink" ...).
     #[serde(default)]
     pub microbenchmark: String,
-    /// Read everything that is there, from a cold cache.
+    /// Read all existing files from a cold cache.
     #[serde(default)]
     pub cold_read: bool,
     /// Factor for the file sets of a personality.
@@ -145,25 +145,25 @@ pub struct WorkloadSpec {
     /// Seconds of measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// A workload that comes with the program beside the personalities ("build", "database" ...).
+    /// A built-in workload that is not a personality ("build", "database" ...).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ready: String,
     /// A program and its arguments, started in the mounted volume.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// A program that is run before, and not measured.
+    /// A program that runs before, and is not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
-    /// Folder of the study's file, where a command names `SENESCE_STUDY` or a file there. Written out when the study is read.
+    /// Folder of the study's file, if a command uses `SENESCE_STUDY` or a file there. Set when the study is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// Time after which the program has hung.
+    /// Time after which the program is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// Bytes that the program writes, at most.
+    /// Maximum bytes that the program writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Bytes>,
-    /// How the program is measured; by its own time unless said.
+    /// How the program is measured; default: by its own time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<MetricSpec>,
     /// Variables of the workload.
@@ -174,7 +174,7 @@ pub struct WorkloadSpec {
     pub launcher: String,
 }
 
-/// An exception: which cells, and what holds for them.
+/// An exception: its cells and their settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellSpec {
@@ -202,7 +202,7 @@ pub struct CellSpec {
     /// Kernel: `host`, or a release of the guest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel: String,
-    /// What happens to the device below before every run.
+    /// Preparation of the device below before every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_state: Option<DeviceState>,
     /// Factor for the file sets of a personality, or the size of a ready workload.
@@ -213,7 +213,7 @@ pub struct CellSpec {
     pub set: BTreeMap<String, String>,
 }
 
-/// The kind of a file system that is known by its commands only.
+/// The kind of a file system that is defined by commands.
 pub const CUSTOM: &str = "custom";
 
 const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
@@ -223,7 +223,7 @@ impl FileSystemSpec {
         ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
     }
 
-    /// Its commands, if it is one that senesce does not know.
+    /// Its commands, for a custom file system.
     pub fn custom(&self) -> Option<CustomFileSystem> {
         (self.kind == CUSTOM).then(|| CustomFileSystem {
             mkfs: self.mkfs.clone(),
@@ -233,7 +233,7 @@ impl FileSystemSpec {
         })
     }
 
-    /// How one is made or, with `keep_existing`, mounted again; `before` are options of mkfs before its own.
+    /// Options to make it or, with `keep_existing`, to mount it again; `before` are mkfs options before its own.
     pub fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
         Ok(match self.custom() {
             Some(custom) => OpenOptions { custom: Some(custom), ..OpenOptions::default() },
@@ -245,7 +245,6 @@ impl FileSystemSpec {
         })
     }
 
-    /// Its kind.
     pub fn kind(&self) -> Result<FileSystem, String> {
         let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
         zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
@@ -256,7 +255,7 @@ impl FileSystemSpec {
                 .chain([CUSTOM])
                 .collect();
             format!(
-                "there is no kind '{}'{}; there are {}",
+                "unknown kind '{}'{}; known are {}",
                 self.kind,
                 suggest(&self.kind, known.iter().copied()),
                 known.join(", ")

@@ -1,4 +1,4 @@
-//! What the images and runs of a study take, before any of them is made.
+//! Estimates the cost of a study's images and runs in advance.
 
 use crate::matrix::{ImageId, RunId, aging_plan, is_planned, planned_runs, runs};
 use crate::spec::{StateKind, StudySpec};
@@ -6,8 +6,8 @@ use senesce_aging::Data;
 use senesce_core::Failure;
 use senesce_volume::FileSystem;
 
-/// Seconds that an image takes to be made, roughly, and the bytes that are written for it: as in memory, where a second writes
-/// about 1 GB; a file system that is not in the table counts as ext4.
+/// Rough estimate of the seconds to make an image, and the bytes written for it: as in memory, where a second writes
+/// about 1 GB. Unknown file systems count as ext4.
 pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
     let state = &spec.state[id.state];
     if !is_planned(state) {
@@ -27,7 +27,7 @@ pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> 
 /// Seconds of mkfs, mount, store and layout of an image.
 const IMAGE_SECONDS: f64 = 0.7;
 
-/// Seconds that these images and runs take together, roughly.
+/// Rough estimate of the seconds that these images and runs take together.
 pub fn of(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
     let of_images = images.iter().map(|id| Ok(image_cost(spec, *id)?.1)).sum::<Result<f64, Failure>>()?;
     let of_runs: f64 = planned_runs(spec)?.iter().filter(|one| is_left(&one.step)).map(|one| one.seconds).sum();

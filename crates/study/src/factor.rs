@@ -1,13 +1,14 @@
-//! `[[factor]]`: one parameter as an axis. Its table is written out before the study is read, so that nothing behind it knows
-//! of factors: a study with a factor is the study with an entry for each value.
+//! `[[factor]]`: one parameter as an axis. Expanded before the study is read: a study with a factor becomes one with an
+//! entry for each value.
 
 use senesce_core::parameter::suggest;
 use toml::{Table, Value};
 
-/// Where a factor's key may lie. Values of `cell` keys become file systems of their own, so that they are compared as pairs.
+/// Parts of a study that a factor may vary. Values of `cell` keys become file systems of their own, so that they are
+/// compared as pairs.
 const AXES: [&str; 4] = ["file_system", "state", "workload", "cell"];
 
-/// Entries of one axis beyond which nobody looks at the result.
+/// Limit of entries of one axis.
 const MOST_ENTRIES: usize = 1000;
 
 struct Factor {
@@ -18,7 +19,7 @@ struct Factor {
     values: Vec<(String, Value)>,
 }
 
-/// Writes all factors of a study out; a study without any stays as it is.
+/// Expands all factors of a study.
 pub fn spread(study: &mut Table) -> Result<(), String> {
     let factors = match study.remove("factor") {
         None => return Ok(()),
@@ -44,14 +45,13 @@ impl Factor {
         let labels = list(&mut table, "labels")?;
         if let Some(unknown) = table.keys().next() {
             let hint = suggest(unknown, ["name", "key", "of", "values", "labels"]);
-            return Err(format!("factor '{name}': there is no key '{unknown}'{hint}"));
+            return Err(format!("factor '{name}': unknown key '{unknown}'{hint}"));
         }
         let mut path: Vec<String> = key.split('.').map(str::to_string).collect();
         let axis = path.remove(0);
         if !AXES.contains(&axis.as_str()) || path.is_empty() || path.iter().any(String::is_empty) {
             return Err(format!(
-                "factor '{name}': key = '{key}'{}: write what it sets, such as \"file_system.mkfs\", \"state.fullness\", \
-                 \"workload.scale\" or \"cell.memory\"",
+                "factor '{name}': key = '{key}'{}: write the key that it sets, such as \"file_system.mkfs\", \"state.fullness\", \"workload.scale\" or \"cell.memory\"",
                 suggest(&axis, AXES)
             ));
         }
@@ -75,7 +75,7 @@ impl Factor {
             _ => return Err(format!("factor '{}': the study has no [[{axis}]]", self.name)),
         };
         if entries.len() * self.values.len() > MOST_ENTRIES {
-            return Err(format!("factor '{}': more than {MOST_ENTRIES} [[{axis}]] come of it", self.name));
+            return Err(format!("factor '{}': it gives more than {MOST_ENTRIES} [[{axis}]]", self.name));
         }
         let (mut spread, mut renamed, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
@@ -105,7 +105,7 @@ impl Factor {
             }
         }
         if renamed.is_empty() {
-            return Err(format!("factor '{}': of = '{}': there is no such [[{axis}]]", self.name, self.of));
+            return Err(format!("factor '{}': of = '{}': no [[{axis}]] has this name", self.name, self.of));
         }
         study.insert(axis.into(), Value::Array(spread));
         let all = follow(study.remove("cell"), axis, &renamed);
@@ -116,7 +116,7 @@ impl Factor {
         Ok(())
     }
 
-    /// Sets a key, nested tables between; variables of a workload are text.
+    /// Sets a key, creating nested tables; variables of a workload are text.
     fn set(&self, table: &mut Table, path: &[String], value: Value) -> Result<(), String> {
         match path {
             [] => {}
@@ -139,7 +139,7 @@ impl Factor {
     }
 }
 
-/// Exceptions that name an entry, once for each that it became.
+/// Exceptions that name an entry, once for each of its values.
 fn follow(cells: Option<Value>, axis: &str, renamed: &[(String, String)]) -> Vec<Value> {
     let cells = match cells {
         Some(Value::Array(cells)) => cells,
@@ -180,7 +180,7 @@ fn name_of(entry: &Table) -> String {
     named.or_else(command).unwrap_or_else(|| "cold-read".into())
 }
 
-/// Names hold no `=`, which separates them in conditions.
+/// Names contain no `=`, which separates them in conditions.
 fn label_of(name: &str, value: &Value) -> String {
     let text = match value {
         Value::String(text) if text.trim().is_empty() => "default".to_string(),
@@ -228,7 +228,7 @@ cpus = 1.5
     }
 
     #[test]
-    fn a_file_system_has_an_entry_for_each_value_and_its_exceptions_follow() {
+    fn file_system_factor_expands_entries_and_exceptions() {
         let spec =
             study("name = 'inodes'\nkey = 'file_system.mkfs'\nof = 'ext4'\nvalues = ['-I 128', '-I 256']").unwrap();
         let names: Vec<&str> = spec.file_system.iter().map(|one| one.name.as_str()).collect();
@@ -239,7 +239,7 @@ cpus = 1.5
     }
 
     #[test]
-    fn a_state_is_spread_with_its_copies() {
+    fn state_factor_expands_its_copies() {
         let spec = study("key = 'state.fullness'\nof = 'aged'\nvalues = [0.3, 0.5]").unwrap();
         let names: Vec<&str> = spec.state.iter().map(|one| one.name.as_str()).collect();
         let wanted = ["fresh", "aged, fullness 0.3", "aged, fullness 0.5", "copy, fullness 0.3", "copy, fullness 0.5"];
@@ -249,7 +249,7 @@ cpus = 1.5
     }
 
     #[test]
-    fn limits_and_variables_of_cells_are_compared_as_pairs() {
+    fn cell_factors_become_file_systems() {
         let spec = study("key = 'cell.memory'\nof = 'ext4'\nvalues = ['512M', '1G']").unwrap();
         assert_eq!(spec.file_system.len(), 3);
         assert_eq!(spec.exception(0, 1, "webserver").memory.map(|bytes| bytes.0), Some(512 << 20));
@@ -262,10 +262,12 @@ cpus = 1.5
     }
 
     #[test]
-    fn what_is_wrong_with_a_factor_is_said() {
+    fn invalid_factors_are_reported() {
         assert!(study("key = 'filesystem.mkfs'\nvalues = ['a', 'b']").unwrap_err().contains("file_system"));
         assert!(study("key = 'state.fullness'\nvalues = [0.5]").unwrap_err().contains("at least two"));
-        assert!(study("key = 'state.fullness'\nof = 'agd'\nvalues = [0.5, 0.6]").unwrap_err().contains("no such"));
+        assert!(
+            study("key = 'state.fullness'\nof = 'agd'\nvalues = [0.5, 0.6]").unwrap_err().contains("has this name")
+        );
         assert!(study("key = 'state.fulness'\nof = 'aged'\nvalues = [0.5, 0.6]").unwrap_err().contains("fulness"));
         assert!(study("key = 'state.fullness'\nvalue = 1\nvalues = [0.5, 0.6]").unwrap_err().contains("did you mean"));
         let through_a_number = study("key = 'state.fullness.most'\nof = 'aged'\nvalues = [0.5, 0.6]").unwrap_err();

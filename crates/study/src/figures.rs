@@ -36,7 +36,7 @@ pub(crate) fn device(results: &Results, cells: &[&Cell]) -> String {
     }
 }
 
-/// On what file systems are measured, those on the same together.
+/// The devices on which file systems are measured, grouped.
 pub(crate) fn places(spec: &StudySpec, systems: &BTreeSet<usize>) -> String {
     let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for one in systems.iter().map(|fs| &spec.file_system[*fs]) {
@@ -56,7 +56,7 @@ fn place(spec: &StudySpec, fs: &FileSystemSpec) -> String {
     }
 }
 
-/// The name of the first state of these cells, where all file systems have the same one.
+/// The name of the first state of these cells, if it is the same for all file systems.
 fn reference(results: &Results, cells: &[&Cell]) -> Option<String> {
     let mut first: BTreeMap<usize, usize> = BTreeMap::new();
     for cell in cells {
@@ -85,7 +85,7 @@ fn in_the_guest(results: &Results, cells: &[&Cell]) -> String {
     format!("; {names}: in the guest{}", if emulated { ", whose times are the emulator's" } else { "" })
 }
 
-/// A bar per state in a group per file system; `None` where no cell may have one.
+/// Bars per state, grouped by file system; `None` if no cell may have one.
 fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     if !cells.iter().any(|cell| cell.has_bar()) {
         return None;
@@ -123,13 +123,12 @@ fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     })
 }
 
-/// The text with a capital first letter.
 pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Needs images that differ.
+/// `None` unless images differ.
 fn layout(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     let pairs = layout_pairs(results, cells);
     let distinct = pairs.iter().any(|(_, score, _)| (score - pairs[0].1).abs() > 1e-9);
@@ -192,7 +191,7 @@ mod tests {
     use crate::past::Past;
     use senesce_core::Measurement;
 
-    /// What a study with 5 runs of each cell leaves, in which every state doubles the throughput.
+    /// The results of a study with 5 runs of each cell, in which every state doubles the throughput.
     fn results(changes: &str) -> Results {
         let text = format!(
             "name = 't'\nsize = '1G'\nrepetitions = 5\n[[file_system]]\nkind = 'ext4'\ndevice = '/dev/sdx'\n[[file_system]]\n\
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_say_on_what_it_was_measured() {
+    fn figures_name_the_measured_devices() {
         let figures = of(&results(""));
         let text = "ext4: image of 1 GiB copied onto /dev/sdx; xfs: image of 1 GiB on a loop device";
         for id in ["webserver-throughput", "pairs-0"] {
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_is_the_first_state_that_is_there() {
+    fn reference_is_the_first_existing_state() {
         let skipped = results("[[cell]]\nstate = 'fresh'\nskip = true\n");
         let cells: Vec<&Cell> = skipped.judged.iter().collect();
         assert_eq!(reference(&skipped, &cells).as_deref(), Some("write-once"));

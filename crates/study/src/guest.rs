@@ -1,4 +1,4 @@
-//! Cells in the guest: the guest runs the same study, restricted to them; what it records is taken over.
+//! Cells in the guest: the guest runs the same study, restricted to them, and its record is merged.
 
 use crate::Study;
 use crate::images::memory_available;
@@ -12,7 +12,7 @@ use senesce_runner::{Context, Run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Name of the kernel that is asked for, and its runs.
+/// Name of the requested kernel, and its runs.
 pub type Groups = BTreeMap<String, Vec<RunId>>;
 
 /// Splits runs into those done here and those of the guest, by kernel.
@@ -27,7 +27,7 @@ pub fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
     (here, groups)
 }
 
-/// The same study with nothing but the cells of these runs. Indices, and so seeds, stay.
+/// The same study with only the cells of these runs. Indices, and so seeds, stay.
 pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
     let keep: BTreeSet<_> = wanted.iter().map(|id| (id.on.fs, id.on.state, id.workload)).collect();
     let mut part = spec.clone();
@@ -49,10 +49,8 @@ pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
     part
 }
 
-/// Measures these runs of one kernel in a guest; those that failed there, and why.
-///
-/// # Errors
-/// When the guest cannot be had; runs that it did not do are not done.
+/// Measures these runs of one kernel in a guest. Returns the runs that failed there with reasons. Fails if the guest
+/// cannot start.
 pub fn measure<R: Run<Event = Event, Step = RunId>>(
     spec: &StudySpec,
     name: &str,
@@ -64,7 +62,7 @@ pub fn measure<R: Run<Event = Event, Step = RunId>>(
     steps_in_guest::<Study, R>(&guest, &part, wanted, context)
 }
 
-/// The guest for these runs. What this machine cannot do itself is no matter: the guest has its own kernel and programs.
+/// The guest for these runs. It does not depend on features of this machine: it has its own kernel and programs.
 fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Result<GuestSpec, Failure> {
     Ok(GuestSpec {
         kernel: Some(name.to_string()).filter(|name| !name.is_empty()),
@@ -76,8 +74,8 @@ fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Re
     })
 }
 
-/// What the study says, or more where images would else lie in the slow folder that is shared with the guest: its file
-/// system in memory takes most of it, and a gibibyte is for the programs.
+/// The study's setting, or more if images would else lie in the slow folder shared with the guest: the guest's memory
+/// file system takes most of it, and a gibibyte is for the programs.
 fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();
     let needed = memory_needed(spec, &images.into_iter().collect::<Vec<_>>());
@@ -85,7 +83,7 @@ fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
     spec.guest_memory.max(Bytes(needed / 2 * 3 + (1 << 30)).min(most))
 }
 
-/// A zoned drive and the conventional one beside it, where a cell asks for them.
+/// A zoned drive and a conventional one, if a cell needs them.
 fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
     match wanted.iter().any(|id| spec.file_system[id.on.fs].is_zoned()) {
         true => crate::zoned::emulated(spec.size),
@@ -93,10 +91,7 @@ fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
     }
 }
 
-/// Checks that the kernels which the study names are set up.
-///
-/// # Errors
-/// When a kernel that the study names is not in the cache of the guest; without a name, when there is none at all.
+/// Checks that the kernels of the study are in the cache of the guest; without a name, that any is.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     let (_, groups) = split(spec, runs(spec));
     for name in groups.keys() {
@@ -127,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_asked_for_what_this_machine_cannot_do() {
+    fn guest_runs_cells_this_machine_cannot() {
         let spec = StudySpec::parse("t", STRANGE).unwrap();
         let wanted = runs(&spec);
         let part = restricted(&spec, &wanted);

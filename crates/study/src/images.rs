@@ -1,4 +1,4 @@
-//! The images of a study: made once, kept in the store by what shapes them, restored before every run.
+//! The images of a study: made once, kept in the store by a key of their inputs, restored before every run.
 
 mod content;
 
@@ -20,17 +20,17 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is known of an image; stored as an event.
+/// Facts about an image; stored as an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImageFacts {
-    /// Which image.
+    /// The image.
     pub id: ImageId,
     /// Its key in the store.
     pub key: String,
     /// Kernel of the guest for which it was made or fetched; none: this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<String>,
-    /// Whether it was there already.
+    /// Whether the store had it.
     pub from_store: bool,
     /// Seconds to make it or to fetch it.
     pub seconds: f64,
@@ -44,13 +44,13 @@ pub struct ImageFacts {
     pub tree_layout_score: Option<f64>,
     /// Extents over files.
     pub extents_per_file: Option<f64>,
-    /// Free space; `None` where the file system does not tell.
+    /// Free space; `None` if the file system does not report it.
     pub free_space: Option<FreeSpace>,
 }
 
-/// The places in which images are made, kept and used.
+/// The folders in which images are made, kept and used.
 pub struct Images {
-    /// Kept between studies; a guest's would be gone with it and take its memory.
+    /// Kept between studies. In a guest it would use its memory and end with it.
     store: Option<ImageStore>,
     near: ImageStore,
     directory: ScratchDirectory,
@@ -60,9 +60,9 @@ pub struct Images {
 const MEMORY_FOLDER: &str = "/dev/shm";
 
 impl Images {
-    /// Makes them: in memory where `needed` bytes leave half of what is free, else in `fallback`.
+    /// Makes images in memory if `needed` bytes leave half of the free memory, else in `fallback`.
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
-        // In the guest nobody else needs memory, and what is not memory is slow.
+        // In the guest all memory is ours, and its other storage is slow.
         let in_guest = Guest::here().is_some();
         let share = if in_guest { 0.8 } else { 0.5 };
         let in_memory = memory_available().is_some_and(|free| needed as f64 <= free as f64 * share);
@@ -73,27 +73,22 @@ impl Images {
         Ok(Self { store, near, directory, in_memory })
     }
 
-    /// The file that runs use.
     pub fn working(&self) -> PathBuf {
         self.directory.path().join("working.img")
     }
 
-    /// Whether the store has an image already.
     pub fn is_stored(&self, spec: &StudySpec, id: ImageId) -> Result<bool, Failure> {
         let key = ImageStore::key(&content(spec, id)?);
         let found = self.store_for(&spec.file_system[id.fs]).map_or(Ok(None), |store| store.get(&key))?;
         Ok(found.is_some())
     }
 
-    /// Nothing tells one version of a custom file system from the next: its images are made anew for every study.
+    /// `None` for a custom file system: its version is unknown, so its images are made for every study.
     fn store_for(&self, fs: &FileSystemSpec) -> Option<&ImageStore> {
         self.store.as_ref().filter(|_| fs.custom().is_none())
     }
 
-    /// Puts the image at [`Self::working`].
-    ///
-    /// # Errors
-    /// When the image is no longer in the near store, or cannot be copied.
+    /// Copies the image to [`Self::working`].
     pub fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {
             true => Ok(()),
@@ -104,17 +99,13 @@ impl Images {
         }
     }
 
-    /// Mounts what [`Self::restore`] brought: the image, or the drives that are filled from it.
-    ///
-    /// # Errors
-    /// When the kind of file system is unknown, when its drives are not there, or when the image cannot be copied to them; as
-    /// [`open()`].
+    /// Mounts the result of [`Self::restore`]: the image, or the drives that are filled from it.
     pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
         let options = OpenOptions { keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
         match ZonedDrives::of(fs)? {
             Some(drives) => {
                 drives.load(&self.working())?;
-                // The superblock of a zoned btrfs is not where others have it.
+                // The superblock of a zoned btrfs has another position.
                 drives.open(OpenOptions { file_system: Some(drives.file_system()), ..options })
             }
             None => {
@@ -126,19 +117,12 @@ impl Images {
     }
 
     /// Frees the memory of an image that is not needed again.
-    ///
-    /// # Errors
-    /// When the near store does not have it, or it cannot be removed.
     pub fn forget(&self, key: &str) -> Result<(), Failure> {
         self.near.remove(key)?;
         Ok(())
     }
 
-    /// Fetches an image from the store, or makes it and stores it; then looks at its layout.
-    ///
-    /// # Errors
-    /// When the stores cannot be read or written, when the image cannot be made, or its layout not be read; an image that is
-    /// not known to tell its layout is without one.
+    /// Fetches an image from the store, or makes and stores it; then measures its layout if the file system reports it.
     pub fn provide(
         &self,
         spec: &StudySpec,
@@ -164,7 +148,7 @@ impl Images {
                 let fs = &spec.file_system[id.fs];
                 let target = self.open_restored(fs)?;
                 let seen = look(target.mount_point(), id, key.clone());
-                // One that is not known may not tell where its files lie.
+                // A custom file system may not report where its files lie.
                 let unseen = ImageFacts { key, ..ImageFacts::unseen(id) };
                 let facts = if fs.custom().is_some() { seen.or(Ok(unseen)) } else { seen }?;
                 target.close()?;
@@ -224,7 +208,7 @@ impl Images {
     }
 }
 
-/// Lets the checker of a custom file system look at what was made.
+/// Runs the checker of a custom file system.
 fn check(target: &mut MountedTarget) -> Result<(), Failure> {
     match target.check_file_system()? {
         Some(report) if !report.clean => {
@@ -287,7 +271,7 @@ impl Making<'_> {
     }
 }
 
-/// The files that live at the end of a plan, as creates in the order of their paths: what a copy of the tree would do.
+/// The files that exist at the end of a plan, as creates in the order of their paths, like a copy of the tree.
 fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
     let mut planner: Planner = plan.operations();
     planner.skip_to(plan.len());
@@ -318,7 +302,7 @@ fn guest_kernel() -> Option<String> {
 }
 
 impl ImageFacts {
-    /// Which image, and where: a study may make the same one here and in a guest.
+    /// Identifies an image together with its guest: a study may make the same one here and in a guest.
     pub(crate) fn place(&self) -> (ImageId, Option<&str>) {
         (self.id, self.guest.as_deref())
     }

@@ -12,7 +12,7 @@ use std::io;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// How the ranks of a cell are started, and what they run.
+/// The launcher and the command of the ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launched {
     launcher: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Launched {
 const DIRECTORY: &str = "ranks";
 
 impl Launched {
-    /// Reads what the study says; `None` without a launcher.
+    /// `None` without a launcher.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
         if launcher.is_empty() {
@@ -46,11 +46,7 @@ impl Launched {
         Ok(Some(Self { launcher, workload }))
     }
 
-    /// Runs it on the target for so long; all ranks as one.
-    ///
-    /// # Errors
-    /// Missing, when the launcher cannot be started; interrupted, when it was asked to stop; a failure of the run with the
-    /// first words of the ranks, when they gave no result.
+    /// Runs all ranks on the target for the given time. A failed run has the first output of the ranks as reason.
     pub fn run(
         &self,
         target: &MountedTarget,
@@ -94,7 +90,7 @@ impl Launched {
     fn read(&self, output: &Output) -> Result<Repetition, Failure> {
         let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let first = result.pointer("/repetitions/0").and_then(|one| Repetition::deserialize(one).ok());
-        // A repetition that does not count says why.
+        // A repetition that does not count has a reason.
         first.filter(|one| output.status.success() || !one.valid).ok_or_else(|| {
             let told = String::from_utf8_lossy(&output.stderr);
             let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().next());
@@ -121,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_is_for_a_workload() {
+    fn launcher_requires_a_workload() {
         assert_eq!(Launched::of(&spec("")).unwrap(), None);
         let found = Launched::of(&spec("mpirun -n 4")).unwrap().unwrap();
         assert_eq!(found.launcher, ["mpirun", "-n", "4"]);
@@ -131,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_words_of_senesce() {
+    fn failure_quotes_the_message_of_senesce() {
         let launched = Launched { launcher: vec!["mpirun".into()], workload: Vec::new() };
         let stderr = b"mpirun noticed\nsenesce: rank 1 on a: its process 7 died\n-----\n".to_vec();
         let output = Output { status: ExitStatus::from_raw(5 << 8), stdout: b"{}".to_vec(), stderr };

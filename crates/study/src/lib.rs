@@ -44,7 +44,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
 
-/// The run that `senesce study` leaves.
+/// The run of `senesce study`.
 pub struct Study(Matrix);
 
 impl Run for Study {
@@ -92,7 +92,7 @@ impl Run for Study {
         self.0.step(*step, context)
     }
 
-    /// Images that are made are kept and used.
+    /// Existing images are used again.
     fn begins_anew(_spec: &StudySpec, recorded: &Recorded<Self>) -> bool {
         !recorded.has_done_a_step() && recorded.events().next().is_none()
     }
@@ -102,7 +102,7 @@ impl Run for Study {
     }
 
     fn exit_code(_spec: &StudySpec, recorded: &Recorded<Self>) -> ExitCode {
-        // One that is over because its time is may have runs that failed and are not tried again.
+        // A study that ended by its time limit may have failed runs that are not retried.
         if recorded.failures().is_empty() { ExitCode::Done } else { ExitCode::RunFailed }
     }
 
@@ -126,7 +126,7 @@ pub fn runs_failed(analysis: &Analysis) -> u64 {
 mod tests {
     use super::*;
 
-    /// The studies of the page, which are what a new user copies: indented text between paragraphs.
+    /// The studies on the page, which new users copy: indented text between paragraphs.
     fn examples() -> Vec<String> {
         let page = concat!(include_str!("../docs/verbs/study.md"), "\n", include_str!("../docs/verbs/study-file.md"));
         let mut blocks = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Which images a study had, and which of them were several under one name.
+//! Tracks the images of a study, and those that were replaced under one name.
 
 use crate::images::ImageFacts;
 use crate::matrix::ImageId;
@@ -7,7 +7,7 @@ use crate::spec::StudySpec;
 use crate::verdicts::varies;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a record must name an image: it was made now, or another one was in its place last, or none.
+/// Whether a record must add the facts of an image: it is new, or the last recorded one differs.
 pub fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &ImageFacts) -> bool {
     let last = recorded.rev().find_map(|event| match event {
         Event::Image(known) if known.place() == facts.place() => Some(&known.key),
@@ -24,9 +24,9 @@ pub fn images<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -
     made.collect::<BTreeMap<_, _>>().into_values().cloned().collect()
 }
 
-/// Images that became other ones between two runs on them.
+/// Images that were replaced between two runs on them.
 pub fn remade<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -> BTreeSet<ImageId> {
-    // A run tells whether a guest did it, and its guest was the last that made the image.
+    // A run records whether a guest did it, and its guest was the last that made the image.
     let mut now: BTreeMap<(ImageId, bool), &ImageFacts> = BTreeMap::new();
     let mut first: BTreeMap<(ImageId, Option<&str>), &ImageFacts> = BTreeMap::new();
     let mut remade = BTreeSet::new();
@@ -47,8 +47,8 @@ pub fn remade<'a>(spec: &StudySpec, recorded: impl Iterator<Item = &'a Event>) -
     remade
 }
 
-/// Whether an image is not the one that it was `before`. What always comes out the same is so when it is made again, unless nobody
-/// knows whether the same program made it.
+/// Whether an image differs from the one `before`. A reproducible image is equal when it is made again, if the same
+/// program made it.
 fn is_another(spec: &StudySpec, before: &ImageFacts, now: &ImageFacts) -> bool {
     let can_differ = varies(spec, now.id.state) || spec.file_system[now.id.fs].custom().is_some();
     let was_made_again = !std::ptr::eq(before, now) && !now.from_store;
@@ -85,20 +85,20 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_was_made_or_became_another_is_recorded() {
+    fn new_or_replaced_image_is_recorded() {
         let record = [image(0, 0, "a", false, None), image(1, 0, "b", true, None), image(0, 0, "c", false, None)];
         let record = record.map(Event::Image);
         let is_new = |fs: usize, key: &str, from_store| is_new(record.iter(), &image(fs, 0, key, from_store, None));
-        assert!(!is_new(0, "c", true) && !is_new(1, "b", true), "they were fetched as they were");
+        assert!(!is_new(0, "c", true) && !is_new(1, "b", true), "they were fetched unchanged");
         assert!(is_new(0, "a", true) && is_new(1, "c", true), "its facts are those of another image");
-        assert!(is_new(0, "c", false), "made anew under its key");
+        assert!(is_new(0, "c", false), "made again under its key");
     }
 
     #[test]
-    fn an_image_of_a_guest_is_not_that_of_this_machine() {
+    fn guest_image_differs_from_image_of_this_machine() {
         let (here, there) = (image(0, AGED, "a", true, None), image(0, AGED, "b", false, Some("6.12")));
         let record = [Event::Image(here.clone()), run(0, AGED, None), Event::Image(there), run(0, AGED, Some("kvm"))];
-        assert!(!is_new(record.iter(), &here), "nothing changed here");
+        assert!(!is_new(record.iter(), &here), "no change here");
         let again = [record[0].clone(), run(0, AGED, None)];
         let all: Vec<Event> = record.iter().chain(&again).cloned().collect();
         assert!(remade(&spec(), all.iter()).is_empty());
@@ -114,7 +114,7 @@ mod tests {
             !remade(&spec(), record.iter()).is_empty()
         };
         assert!(of(0, AGED, image(0, AGED, "a", false, None), 1), "aged again by two threads");
-        assert!(of(CUSTOM, FRESH, image(CUSTOM, FRESH, "a", false, None), 1), "nothing tells the versions of its mkfs");
+        assert!(of(CUSTOM, FRESH, image(CUSTOM, FRESH, "a", false, None), 1), "the versions of its mkfs are unknown");
         assert!(of(0, FRESH, image(0, FRESH, "b", true, None), 1), "made otherwise");
         assert!(!of(0, FRESH, image(0, FRESH, "a", false, None), 1), "a fresh one is always the same");
         assert!(!of(0, AGED, image(0, AGED, "a", false, None), 0), "no run was done on it");

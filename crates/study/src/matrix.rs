@@ -1,4 +1,4 @@
-//! The runs of a study, in their order, and what they will take.
+//! The runs of a study, their order and their estimated cost.
 
 use crate::estimate;
 use crate::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
@@ -17,24 +17,24 @@ pub struct ImageId {
     pub fs: usize,
     /// Index of the state.
     pub state: usize,
-    /// Which of the independent agings.
+    /// Number of the independent aging.
     pub image: u32,
 }
 
-/// One measurement to be taken.
+/// One measurement to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId {
-    /// On which image.
+    /// The image.
     pub on: ImageId,
     /// Index of the workload.
     pub workload: usize,
-    /// Which repetition.
+    /// Number of the repetition.
     pub repetition: u32,
     /// Whether it is the second half of an A/A pair.
     pub twin: bool,
 }
 
-/// Images that are always the same need no second one.
+/// Reproducible images need no second one.
 fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
     match state.kind {
         StateKind::Fresh | StateKind::Image => 1,
@@ -42,13 +42,13 @@ fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
     }
 }
 
-/// Repetitions on each image of a state, where those of several images have so many: a state with a single image gets as many
-/// values as the others.
+/// Repetitions on each image of a state, if states with several images have `repetitions`: a state with a single image
+/// gets as many values as the others.
 pub(crate) fn repetitions_of(spec: &StudySpec, state: usize, repetitions: u32) -> u32 {
     repetitions * (spec.images / images_of(spec, &spec.state[state]))
 }
 
-/// All runs in the order in which they are done: shuffled, so that drift of the machine hits every cell alike.
+/// All runs in their order: shuffled, so that drift of the machine affects all cells alike.
 pub fn runs(spec: &StudySpec) -> Vec<RunId> {
     let mut runs = Vec::new();
     for (fs, state, workload) in spec.combinations() {
@@ -66,7 +66,7 @@ pub fn runs(spec: &StudySpec) -> Vec<RunId> {
     runs
 }
 
-/// Every file system and workload once more on the first image of the first state that is not left out.
+/// Every file system and workload once more on the first image of the first state that is not skipped.
 fn twins(spec: &StudySpec, runs: &[RunId]) -> Vec<RunId> {
     if !spec.noise {
         return Vec::new();
@@ -89,7 +89,6 @@ fn shuffle(runs: &mut [RunId], seed: Seed) {
     }
 }
 
-/// The plan of an aged, filled or copied state.
 pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
     let source = spec.source(state);
     let profile = Profile::load(&source.profile)?;
@@ -104,13 +103,13 @@ pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<Agi
     })?)
 }
 
-/// Whether a state is made by playing a plan.
+/// Whether a state is made by a plan.
 pub fn is_planned(state: &StateSpec) -> bool {
     matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
 }
 
-/// What a file system takes of an image for itself, at most: a share (a 64 MiB log or journal in 1 GiB; btrfs keeps metadata
-/// twice), and for btrfs its reserves whatever the size.
+/// Upper bound of a file system's own space in an image: a share (a 64 MiB log or journal in 1 GiB; btrfs keeps
+/// metadata twice), and for btrfs its reserves whatever the size.
 fn overhead(kind: &str, size: Bytes) -> u64 {
     match kind {
         "btrfs" => (size.0 as f64 * 0.06) as u64 + Bytes::mib(64).0,
@@ -125,7 +124,7 @@ fn space_for_files(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
     }
 }
 
-/// Checks the whole matrix; its runs with what each will take, those in the guest last.
+/// Checks the whole matrix and returns its runs with their cost, those in the guest last.
 pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     spec.count()?;
     crate::support::check(spec)?;
@@ -133,7 +132,7 @@ pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     planned_runs(spec)
 }
 
-/// Seconds that all runs take, roughly, whatever this machine has.
+/// Rough estimate of the seconds of all runs, whatever this machine supports.
 pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
     Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
@@ -157,7 +156,7 @@ pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Fail
     Ok(planned)
 }
 
-/// Bytes and seconds that a run of a cell takes, roughly, whose image holds `used` bytes of files.
+/// Rough estimate of the bytes and seconds of a run whose image contains `used` bytes of files.
 fn cost(spec: &StudySpec, run: &RunId, used: u64) -> Result<(Bytes, f64), Failure> {
     let subject = Subject::of(&spec.workload_of(run.on.fs, run.on.state, run.workload))?;
     let needed = subject.bytes_needed(Seed(spec.seed))?;
@@ -200,7 +199,7 @@ fn images(spec: &StudySpec) -> Vec<ImageId> {
     images
 }
 
-/// Says in `plan` what the study will do, cell by cell, and what it will take.
+/// Adds the cells of the study and their cost to `plan`.
 pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     let steps = steps(spec)?;
     for id in images(spec) {
@@ -251,10 +250,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// What may go wrong though it is not sure to, one line for each file system and state.
-///
-/// # Errors
-/// As [`Subject::of`] and [`aging_plan`]; a usage error for an unknown kind of file system.
+/// Possible problems, one line for each file system and state.
 pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
     cells.sort_unstable();
@@ -284,8 +280,7 @@ fn check_space(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: its workload needs {} beside {} of files, and an image of {} has about {} for both; use a larger size, a smaller \
-         fullness, or scale the workload down",
+        "{}: its workload needs {} in addition to {} of files, and an image of {} has about {} for both; use a larger size, a smaller fullness, or scale the workload down",
         cell_text(spec, run),
         Bytes(needed),
         Bytes(used),
@@ -294,7 +289,7 @@ fn check_space(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<
     )))
 }
 
-/// The kernel kills what needs more than its limit, so a limit below the threads' own memory is refused.
+/// Refuses a limit below the threads' own memory, because the kernel would kill them.
 fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u64) -> Result<(), Failure> {
     let least = Bytes(threads.saturating_add(OWN_MEMORY.0));
     match limit {
@@ -355,22 +350,22 @@ seconds = 1
     }
 
     #[test]
-    fn a_file_beside_the_study_that_the_volume_will_not_have_is_told_wherever_senesce_was_started() {
+    fn file_next_to_the_study_gives_a_warning_in_any_directory() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("run.sh"), "").unwrap();
         let text = "name = 't'\nsize = '64M'\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n[[workload]]\n\
                     name = 'mine'\ncommand = ['sh', 'run.sh']\n";
         let spec = StudySpec::parse(&directory.path().join("my.toml").to_string_lossy(), text).unwrap();
         let said = warnings(&spec).unwrap();
-        assert!(said.len() == 1 && said[0].contains("'mine': run.sh is a file beside the study"), "{said:?}");
+        assert!(said.len() == 1 && said[0].contains("'mine': run.sh is a file next to the study"), "{said:?}");
         assert!(
             !senesce_core::Plan::of_spec("t", Seed(1), &spec).unwrap().spec.contains_key("folder"),
-            "it shapes nothing"
+            "it does not affect the run"
         );
     }
 
     #[test]
-    fn what_does_not_fit_is_said_before_the_start() {
+    fn oversized_workload_is_reported_before_the_start() {
         let mut large = spec();
         large.workload[0].scale = Some(40.0);
         assert!(planned_runs(&large).unwrap_err().to_string().contains("ext4 / fresh / webserver"));

@@ -1,4 +1,4 @@
-//! Does what a study asks for: images first, then every run on a restored image.
+//! Executes a study: images first, then every run on a restored image.
 
 use crate::adaptive::Look;
 use crate::device_state::DeviceState;
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// What is recorded.
+/// Recorded events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -32,22 +32,22 @@ pub enum Event {
     Image(ImageFacts),
     /// A run was done.
     Run(RunEvent),
-    /// A look was taken at the values so far.
+    /// An interim analysis was done.
     Look(Look),
 }
 
-/// A run that was done.
+/// A completed run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEvent {
-    /// Which one.
+    /// Its identity.
     pub id: RunId,
-    /// Its metrics; the first is judged.
+    /// Its metrics; the first is compared.
     pub metrics: Vec<Measurement>,
     /// Seconds of restoring the image, mounting, and making it cold.
     pub overhead_seconds: f64,
     /// Seconds of everything.
     pub seconds: f64,
-    /// How the guest ran that did it, `kvm` or `tcg`; none: no guest.
+    /// Accelerator of the guest that did it, `kvm` or `tcg`; none: no guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<String>,
 }
@@ -56,20 +56,17 @@ pub struct Matrix {
     spec: StudySpec,
     images: Option<Images>,
     ready: Ready,
-    /// Devices that may not be used, by file system, and why.
+    /// Devices that may not be used, by file system, with reasons.
     refused: BTreeMap<usize, String>,
-    /// Seconds that what is left was estimated to take, and when it began.
+    /// Estimated seconds of the remaining work, and its start.
     estimated: f64,
     begun: Instant,
-    /// Kernels of the guest whose runs were tried in this execution, and why what is not done of them is not.
+    /// Kernels of the guest whose runs were tried in this execution, with the reasons of missing runs.
     tried: BTreeMap<String, NotDone<RunId>>,
 }
 
 impl Matrix {
-    /// Makes the images of all runs that are left here.
-    ///
-    /// # Errors
-    /// When the store of images cannot be opened; an image that cannot be made costs its own runs only.
+    /// Makes the images of all remaining runs here. An image that cannot be made fails only its own runs.
     pub fn begin<R: Run<Event = Event, Step = RunId>>(
         spec: StudySpec,
         context: &mut Context<'_, R>,
@@ -92,7 +89,7 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Does one run; in the guest, all that are left of its kernel.
+    /// Does one run; in the guest, all remaining runs of its kernel.
     pub fn step<R: Run<Event = Event, Step = RunId>>(
         &mut self,
         id: RunId,
@@ -141,9 +138,9 @@ impl Matrix {
         }
     }
 
-    /// Says how long it took against what was estimated, and records both.
+    /// Reports and records the duration against the estimate.
     pub fn end<R: Run<Event = Event, Step = RunId>>(self, context: &mut Context<'_, R>) -> Result<(), Failure> {
-        // Until it is decided: nobody knows how many runs that takes.
+        // The number of runs of a sequential study is unknown in advance.
         if self.spec.until_decided || self.estimated <= 0.0 || context.interrupt.requested() {
             return Ok(());
         }
@@ -158,7 +155,6 @@ impl Matrix {
         context.add_environment(&facts)
     }
 
-    /// All images, before the first run.
     fn provide_all<R: Run<Event = Event, Step = RunId>>(
         &mut self,
         wanted: &[ImageId],
@@ -203,7 +199,7 @@ impl Matrix {
     }
 }
 
-/// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no space.
+/// Masters, the working copy and its successor; free and unwritten space of an image takes no memory.
 pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
@@ -216,7 +212,7 @@ pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     (spec.size.0 as f64 * shares) as u64
 }
 
-/// Share of an image that metadata and a journal take, and share that a workload writes, at most.
+/// Upper bounds of the shares of an image that metadata and a journal take, and that a workload writes.
 const METADATA: f64 = 0.1;
 const WORKLOAD: f64 = 0.2;
 
@@ -275,9 +271,8 @@ fn one<R: Run>(
     Ok(RunEvent { id, metrics, overhead_seconds: overhead, seconds: begun.elapsed().as_secs_f64(), guest })
 }
 
-/// Names of facts: what was estimated, and what it took, in seconds.
+/// Names of facts: estimated and actual seconds.
 pub const ESTIMATED: &str = "study.estimated_seconds";
-/// See [`ESTIMATED`].
 pub const TOOK: &str = "study.took_seconds";
 
 /// The word of `--erase` for one of the study's devices.
@@ -292,7 +287,8 @@ fn on_device(fs: &FileSystemSpec, device: &Path, erase: Option<&str>) -> Result<
     Ok(open(&TargetSpec::Device(device.into()), &options)?)
 }
 
-/// Devices that the guard does not give, by file system; the others are measured. Nothing is left to be measured: its refusal.
+/// Devices that the guard refuses, by file system; the others are measured. Fails with the refusal if nothing is left
+/// to measure.
 fn refused_devices(spec: &StudySpec, erase: Option<&str>) -> Result<BTreeMap<usize, String>, Failure> {
     let mut refused = BTreeMap::new();
     let mut last = None;

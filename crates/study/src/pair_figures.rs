@@ -1,4 +1,4 @@
-//! Pairs of file systems as a figure: every ratio with its interval.
+//! Figure of the ratios of file-system pairs with their intervals.
 
 use crate::figures::places;
 use crate::results::Results;
@@ -34,8 +34,7 @@ fn figure(index: usize, results: &Results, metric: &str) -> Figure {
     Figure {
         id: format!("pairs-{index}"),
         title: format!("{metric}: pairs of file systems, the first over the second"),
-        caption: "Ratio of the geometric means with its interval; all intervals of the study hold together. One that crosses 1 does \
-                  not tell the two apart."
+        caption: "Ratio of the geometric means with its interval; all intervals of the study hold together. An interval that includes 1 shows no difference."
             .into(),
         device: places(&results.spec, &systems),
         better: of.first().map_or(Better::Neither, |answer| answer.what.better),

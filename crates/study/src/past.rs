@@ -1,4 +1,4 @@
-//! What happened in a study, in the order of its record.
+//! The events of a study in recorded order.
 
 use crate::adaptive::Look;
 use crate::matrix::RunId;
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub enum Past {
     Run(RunEvent),
-    /// A run was tried and failed after so many seconds.
+    /// A run failed, with its duration in seconds.
     Failed(FailedRun, f64),
     Look(Look),
 }
 
 impl Past {
-    /// The run that was tried, and the seconds that it took.
+    /// The run that was tried, and its seconds.
     pub fn tried(&self) -> Option<(RunId, f64)> {
         match self {
             Self::Run(run) => Some((run.id, run.seconds)),
@@ -27,7 +27,7 @@ impl Past {
     }
 }
 
-/// What a record holds of `spec`.
+/// The events of a record that belong to `spec`.
 pub fn of<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<Past> {
     let held = recorded.moments().filter_map(|moment| match moment {
         Moment::Own(Event::Run(run)) if spec.holds(run.id) => Some(Past::Run(run.clone())),
@@ -48,7 +48,7 @@ pub fn runs(past: &[Past]) -> impl Iterator<Item = &RunEvent> {
     })
 }
 
-/// The runs that failed when they were tried last, each with its last reason.
+/// The runs whose last try failed, each with its last reason.
 pub fn failed(past: &[Past]) -> Vec<FailedRun> {
     let mut failed: BTreeMap<RunId, &FailedRun> = BTreeMap::new();
     for one in past {

@@ -1,5 +1,5 @@
-//! What a study asks: every cell against the first state of its file system, and every pair of file systems in a state.
-//! All answers of a study share one error, so the number of questions decides how many repetitions an answer takes.
+//! The comparisons of a study: every cell against the first state of its file system, and every pair of file systems in
+//! a state. All answers share one error probability, so the number of questions determines the repetitions.
 
 use crate::spec::{StateKind, StudySpec};
 use senesce_stats::Ratio;
@@ -7,7 +7,7 @@ use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::verdict::{FAMILY_ERROR, MARGIN};
 use serde::{Deserialize, Serialize};
 
-/// The change that the default number of repetitions finds with probability [`POWER`] where values vary by [`VARIATION`].
+/// The change that the default number of repetitions finds with probability [`POWER`] if values vary by [`VARIATION`].
 const CHANGE: f64 = 0.10;
 const POWER: f64 = 0.9;
 
@@ -33,7 +33,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether two file systems are compared, and not two states of one.
+    /// Whether it compares two file systems, not two states of one.
     pub fn is_pair(&self) -> bool {
         self.sample.fs != self.reference.fs
     }
@@ -65,25 +65,25 @@ pub fn questions(spec: &StudySpec) -> Vec<Question> {
     all
 }
 
-/// The error of each answer: all together are wrong with probability [`FAMILY_ERROR`] at most. Every modelled drive asks the
-/// questions once more.
+/// The error probability of each answer, so that all together are wrong with probability [`FAMILY_ERROR`] at most.
+/// Every modelled drive repeats the questions.
 pub fn error_each(spec: &StudySpec) -> f64 {
     FAMILY_ERROR / (questions(spec).len() * (1 + spec.models.len())).max(1) as f64
 }
 
-/// Repetitions on each image that find a change of a tenth 9 times in 10 where values vary by 5 %.
+/// Repetitions on each image that find a change of a tenth 9 times in 10 if values vary by 5 %.
 pub fn default_repetitions(spec: &StudySpec) -> u32 {
     let found = Ratio::assumed(VARIATION, LEAST_VALUES).repetitions_to_find(CHANGE, error_each(spec), MARGIN, POWER);
     let values = found.unwrap_or(0).max(LEAST_VALUES as u64);
     u32::try_from(values.div_ceil(u64::from(spec.images.max(1)))).unwrap_or(u32::MAX)
 }
 
-/// Whether states are made that another aging would make otherwise.
+/// Whether another aging would give different states.
 fn is_aged(spec: &StudySpec) -> bool {
     spec.state.iter().any(|state| !matches!(state.kind, StateKind::Fresh | StateKind::Image))
 }
 
-/// Why so few repetitions are refused: no answer could be decided. A study that asks nothing may have any number.
+/// Why the number of repetitions is refused: no answer could be decided. A study without questions may have any number.
 pub fn too_few(spec: &StudySpec) -> Option<String> {
     let values = u64::from(spec.repetitions) * u64::from(spec.images);
     if values >= LEAST_VALUES as u64 || spec.numbers_only || questions(spec).is_empty() {
@@ -91,14 +91,13 @@ pub fn too_few(spec: &StudySpec) -> Option<String> {
     }
     let least = (LEAST_VALUES as u64).div_ceil(u64::from(spec.images.max(1)));
     Some(format!(
-        "repetitions = {}: {values} values of a cell can decide nothing, a verdict needs {LEAST_VALUES}; say at least {least}, or \
-         leave it out: {} find a change of 10 %; numbers_only = true takes any number and gives no verdict",
+        "repetitions = {}: {values} values of a cell can decide nothing, a verdict needs {LEAST_VALUES}; set at least {least}, or leave it out: {} find a change of 10 %; numbers_only = true takes any number and gives no verdict",
         spec.repetitions,
         default_repetitions(spec)
     ))
 }
 
-/// What the study can find, in words for its plan.
+/// The detectable change in words, for the plan.
 pub fn reach_text(spec: &StudySpec) -> String {
     let asked = questions(spec).len() * (1 + spec.models.len());
     let values = (spec.repetitions * spec.images) as usize;
@@ -116,12 +115,11 @@ pub fn reach_text(spec: &StudySpec) -> String {
     };
     let found = Ratio::assumed(VARIATION, units).detectable_at(error_each(spec), MARGIN, POWER);
     let alone = match spec.images {
-        1 if is_aged(spec) => "; with one image a state, an answer speaks for that image alone",
+        1 if is_aged(spec) => "; with one image a state, an answer holds for that image only",
         _ => "",
     };
     format!(
-        "changes of {:.0} % and more, 9 times in 10, where {noun} vary by {:.0} % ({units} {noun} a cell, {asked} comparisons \
-         that hold together with 95 %){alone}",
+        "changes of {:.0} % and more, 9 times in 10, if {noun} vary by {:.0} % ({units} {noun} a cell, {asked} comparisons that hold together with 95 %){alone}",
         (found - 1.0) * 100.0,
         VARIATION * 100.0
     )
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_grows_with_the_questions_and_what_is_said_stays() {
+    fn default_repetitions_grow_with_questions() {
         assert_eq!(spec(&["ext4"], 2, 1, "").repetitions, 7);
         let large = spec(&["ext4", "xfs", "btrfs", "f2fs"], 2, 3, "");
         assert!((14..=15).contains(&large.repetitions), "{}", large.repetitions);
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_that_can_decide_nothing_are_refused() {
+    fn too_few_repetitions_are_refused() {
         let text = |head: &str, states: &str| {
             format!(
                 "name = 't'\nsize = '1G'\n{head}\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n{states}\n\
@@ -173,18 +171,18 @@ mod tests {
         };
         let write_once = "[[state]]\nkind = 'write-once'\nprofile = 'agrawal'\nfullness = 0.5";
         let refused = |head: &str| StudySpec::parse("t", &text(head, write_once)).unwrap_err().to_string();
-        assert!(refused("repetitions = 4").contains("say at least 5"), "{}", refused("repetitions = 4"));
-        assert!(refused("repetitions = 2\nimages = 2").contains("say at least 3"));
+        assert!(refused("repetitions = 4").contains("set at least 5"), "{}", refused("repetitions = 4"));
+        assert!(refused("repetitions = 2\nimages = 2").contains("set at least 3"));
         assert!(StudySpec::parse("t", &text("repetitions = 5", write_once)).is_ok());
         assert!(StudySpec::parse("t", &text("repetitions = 1", "")).is_ok(), "one cell asks nothing");
         assert!(StudySpec::parse("t", &text("repetitions = 1\nnumbers_only = true", write_once)).is_ok());
     }
 
     #[test]
-    fn what_can_be_found_is_said() {
+    fn detectable_change_is_reported() {
         let message = reach_text(&spec(&["ext4"], 2, 1, ""));
         assert!(message.starts_with("changes of 9 %") || message.starts_with("changes of 10 %"), "{message}");
-        assert!(message.contains("that image alone"), "{message}");
+        assert!(message.contains("that image only"), "{message}");
         let few = StudySpec { repetitions: 3, ..spec(&["ext4"], 2, 1, "") };
         assert!(reach_text(&few).starts_with("nothing"));
         assert!(!reach_text(&spec(&["ext4"], 2, 1, "images = 8")).contains("alone"));

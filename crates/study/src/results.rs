@@ -1,4 +1,4 @@
-//! A study's record, gathered by cell.
+//! The record of a study, grouped by cell.
 
 use crate::adaptive;
 use crate::controls::{self, Control};
@@ -27,7 +27,7 @@ pub struct Cell {
     /// Values by image and repetition.
     pub groups: Vec<Vec<f64>>,
     pub images: Vec<ImageId>,
-    /// All values in the order in which they were taken.
+    /// All values in the order of measurement.
     pub in_order: Vec<f64>,
     pub in_guest: bool,
     /// Whether the guest was emulated (TCG).
@@ -44,32 +44,30 @@ pub struct Results {
     pub spec: StudySpec,
     pub judged: Vec<Cell>,
     pub others: Vec<Cell>,
-    /// Images, each once for this machine and once for every guest that made it.
+    /// Images, one entry for this machine and one for every guest that made it.
     pub images: Vec<ImageFacts>,
-    /// Images that became other ones while runs were done on them.
+    /// Images that were replaced while runs used them.
     pub remade: BTreeSet<ImageId>,
-    /// Like measured against like.
     pub controls: Vec<Control>,
-    /// Every question under every judged metric.
+    /// Every question under every main metric.
     pub answers: Vec<Answer>,
     /// The order of the file systems in every state.
     pub orders: Vec<Order>,
     /// Whether age changes it, pair by pair.
     pub changes: Vec<Change>,
-    /// Models of drives that were never slower than the processor, by workload.
+    /// Models of drives that were never slower than the CPU, by workload.
     pub idle_models: BTreeSet<(usize, String)>,
     pub guests: Vec<GuestCells>,
     pub failed: Vec<FailedRun>,
-    /// Runs done, twins included, and runs planned.
+    /// Runs done, controls included, and runs planned.
     pub progress: (usize, usize),
     /// Seconds of restoring, mounting and making cold before each run.
     pub overhead_seconds: Vec<f64>,
-    /// Seconds that its last part was estimated to take, and took.
+    /// Estimated and actual seconds of its last execution.
     pub times: Option<(f64, f64)>,
 }
 
-/// The values that were measured, once each: a twin is a control and no measurement of its own. Times under emulation are the
-/// emulator's, and left out.
+/// The measured values, without controls and without times under emulation.
 pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> Vec<Measurement> {
     let runs = runs_of(recorded).filter(|event| !event.id.twin);
     let kept = |event: &RunEvent, one: &Measurement| !(event.is_emulated() && one.is_timing());
@@ -93,7 +91,7 @@ pub struct GuestCells {
 }
 
 impl Results {
-    /// What a record holds of `spec`.
+    /// The results of the recorded events that belong to `spec`.
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
         let past = past::of(&spec, recorded);
         let (images, remade) = (made::images(&spec, recorded.events()), made::remade(&spec, recorded.events()));
@@ -138,9 +136,9 @@ impl Results {
     }
 }
 
-/// Cells under the metrics that are judged, and under all others.
+/// Cells under the main metrics, and under all others.
 pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
-    // By workload: what one is judged by may stand beside the result of another.
+    // By workload: the main metric of one may be a further metric of another.
     let first = |event: &RunEvent| Some((event.id.workload, event.metrics.first()?.metric.clone()));
     let judged: BTreeSet<(usize, String)> = events.iter().filter_map(first).collect();
     let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
@@ -150,8 +148,8 @@ pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, Str
     cells(events).into_iter().partition(is_judged)
 }
 
-/// Throughput on a modelled drive that keeps up with the processor is the measured one and says nothing of the drive. The
-/// time that the drive works for an operation does.
+/// Throughput on a modelled drive that keeps up with the CPU equals the measured one and says nothing about the drive.
+/// The drive time per operation does.
 fn is_telling(metric: &str, idle: bool) -> bool {
     match metric.split(MODELLED).next() {
         Some(THROUGHPUT) => !idle,
@@ -160,7 +158,7 @@ fn is_telling(metric: &str, idle: bool) -> bool {
     }
 }
 
-/// Models under which no run of a workload is slower than it was measured.
+/// Models under which no run of a workload is slower than measured.
 fn idle_models(spec: &StudySpec, events: &[RunEvent]) -> BTreeSet<(usize, String)> {
     let pairs = (0..spec.workload.len()).flat_map(|workload| spec.models.iter().map(move |model| (workload, model)));
     let is_slower = |event: &RunEvent, model: &str| {
@@ -208,8 +206,8 @@ impl Cell {
         self.in_order.len() > 1 && !(self.emulated && self.what.is_timing())
     }
 
-    /// The geometric mean over its images with the 95 % interval of it alone; with too few values for one, or values that
-    /// have no logarithm, the arithmetic mean.
+    /// The geometric mean over its images with its own 95 % interval; the arithmetic mean if there are too few values,
+    /// or values without a logarithm.
     pub fn middle(&self) -> Option<(f64, Option<Interval>)> {
         match Arm::of(&self.groups, Mean::Geometric) {
             Ok(arm) => {
@@ -242,7 +240,7 @@ impl Cell {
 }
 
 impl Results {
-    /// What is said of a cell against the first state of its file system; `None` for that state itself.
+    /// The comparison with the first state of its file system; `None` for that state itself.
     pub fn age_of(&self, cell: &Cell) -> Option<&Decision> {
         let is_it = |answer: &&Answer| {
             !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
@@ -267,7 +265,7 @@ impl Results {
         modelled_by(&cell.what.metric).is_some()
     }
 
-    /// Judged cells by workload and metric, in the order of the study.
+    /// Cells under main metrics, by workload and metric, in the order of the study.
     pub fn by_metric(&self) -> Vec<Vec<&Cell>> {
         let mut groups: BTreeMap<(usize, bool, &str), Vec<&Cell>> = BTreeMap::new();
         for cell in &self.judged {

@@ -1,4 +1,4 @@
-//! What a study asks for: the TOML file, read and checked as a whole.
+//! The TOML file of a study: parsing and checks.
 
 use crate::adaptive;
 use crate::check::with_suggestion;
@@ -25,8 +25,8 @@ pub struct StudySpec {
     /// Root seed.
     #[serde(default = "defaults::seed")]
     pub seed: u64,
-    /// Repetitions of every cell on every image; with `until_decided` at most so many. As many as decide, or as the time
-    /// allows, unless said: written out when the study is read.
+    /// Repetitions of every cell on every image; with `until_decided` the maximum. The default, as many as decide or as
+    /// the time allows, is set when the study is read.
     #[serde(default = "defaults::repetitions")]
     pub repetitions: u32,
     /// Whether cells are measured until their answers are decided.
@@ -38,20 +38,20 @@ pub struct StudySpec {
     /// Independent agings of every state.
     #[serde(default = "defaults::one")]
     pub images: u32,
-    /// Whether numbers are wanted and no verdicts, so that any number of repetitions will do.
+    /// Report numbers without verdicts, with any number of repetitions.
     #[serde(default, skip_serializing_if = "is_false")]
     pub numbers_only: bool,
-    /// Whether every workload is measured twice over in the first state, as a control.
+    /// Whether every workload is measured twice in the first state, as a control.
     #[serde(default)]
     pub noise: bool,
     /// Built-in device models that time the block trace of every run; empty: no trace is taken.
     #[serde(default)]
     pub models: Vec<String>,
-    /// Kernels as an axis: every file system on each of them, `host` or a release of the guest. Written out into the file
-    /// systems when the study is read.
+    /// Kernels as an axis: every file system on each of them, `host` or a release of the guest. Written out into the
+    /// file systems when the study is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
-    /// Block device for every file system that names none. Written out into them when the study is read.
+    /// Block device for every file system without one. Written out into them when the study is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
     /// Memory of the guest.
@@ -72,13 +72,13 @@ pub struct StudySpec {
     /// Exceptions for some cells.
     #[serde(default)]
     pub cell: Vec<CellSpec>,
-    /// Where the study's file was read: for warnings alone, and no part of the study.
+    /// Folder of the study's file, for warnings only; not a part of the study.
     #[serde(skip)]
     pub folder: PathBuf,
 }
 
 mod defaults {
-    /// Until the study is read.
+    /// Placeholder until the study is read.
     pub fn repetitions() -> u32 {
         senesce_stats::arm::LEAST_VALUES as u32
     }
@@ -96,7 +96,7 @@ mod defaults {
     }
 }
 
-// Serde wants a reference.
+// Serde requires a reference.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -128,16 +128,12 @@ impl StudySpec {
         }
     }
 
-    /// Reads and checks a study. Every problem that can be known beforehand is found here.
-    ///
-    /// # Errors
-    /// A usage error that begins with `origin`: for a line of TOML, with the nearest name where one is unknown, or for what is
-    /// wrong with the entries.
+    /// Reads and checks a study. Errors begin with `origin` and name the line, and the nearest name for an unknown one.
     pub fn parse(origin: &str, text: &str) -> Result<Self, Failure> {
         Self::parse_with(origin, text, |_| {})
     }
 
-    /// The same, changed by what the command line says before it is checked.
+    /// The same with changes by the command line before the checks.
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
         let mut table: toml::Table =
@@ -169,7 +165,7 @@ impl StudySpec {
         too_few(&spec).map_or(Ok(spec), |problem| Err(named(&problem)))
     }
 
-    /// Names files of the folder in which the study lies by their whole paths.
+    /// Expands names of files in the study's folder to whole paths.
     fn resolve_files(&mut self, origin: &str) -> Result<(), String> {
         let folder = Path::new(origin).parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).map_err(|error| errno_message(&error))?;
@@ -181,12 +177,12 @@ impl StudySpec {
         Ok(())
     }
 
-    /// Seconds of all runs after which an undecided study ends.
+    /// Time limit of all runs of a sequential study, in seconds.
     pub fn most_seconds(&self) -> f64 {
         self.max_time.map_or(f64::INFINITY, Span::seconds)
     }
 
-    /// Refuses a matrix that is too large, before any of it is expanded.
+    /// Refuses a matrix that is too large, before it is expanded.
     pub fn count(&self) -> Result<(), Failure> {
         let length = |length: usize| length as u64;
         let factors = [
@@ -200,7 +196,7 @@ impl StudySpec {
         count_runs(&factors).map(drop)
     }
 
-    /// Names that were left out.
+    /// Sets default names.
     pub fn fill_names(&mut self) {
         for one in self.file_system.iter_mut().filter(|one| one.name.is_empty()) {
             one.name.clone_from(&one.kind);
@@ -215,7 +211,7 @@ impl StudySpec {
         }
     }
 
-    /// The state that says how the files of `state` come to be: itself, or for a copy the state it copies.
+    /// The state that determines how the files of `state` are made: itself, or for a copy the state it copies.
     pub fn source<'a>(&'a self, state: &'a StateSpec) -> &'a StateSpec {
         match state.kind {
             StateKind::Copy => self.state.iter().find(|one| one.name == state.of).unwrap_or(state),
@@ -236,7 +232,7 @@ impl StudySpec {
         (&self.file_system[fs].name, &self.state[state].name, &self.workload[workload].name)
     }
 
-    /// Whether it has this run. A record that was altered may name others.
+    /// Whether the study has this run. An altered record may name others.
     pub fn holds(&self, id: RunId) -> bool {
         self.holds_image(id.on) && id.workload < self.workload.len()
     }
@@ -245,7 +241,7 @@ impl StudySpec {
         id.fs < self.file_system.len() && id.state < self.state.len()
     }
 
-    /// What holds for one cell: the exceptions that name it, later ones over earlier ones.
+    /// The settings of one cell: the exceptions that match it, later ones over earlier ones.
     pub fn exception(&self, fs: usize, state: usize, workload: &str) -> CellSpec {
         let matches = |wanted: &str, name: &str| wanted.is_empty() || wanted == name;
         let mut merged = CellSpec::default();
@@ -277,7 +273,7 @@ impl StudySpec {
         own
     }
 
-    /// The kernel of the guest on which a cell runs, empty for any that is set up; `None`: it runs here.
+    /// The kernel of the guest on which a cell runs, empty for any installed one; `None`: it runs here.
     pub fn guest_kernel(&self, fs: usize, state: usize, workload: &str) -> Option<String> {
         let exception = self.exception(fs, state, workload);
         let asked = [exception.kernel, self.file_system[fs].kernel.clone()].into_iter().find(|name| !name.is_empty());
@@ -288,7 +284,7 @@ impl StudySpec {
         }
     }
 
-    /// The device of the study is that of every file system that names none.
+    /// Applies the device of the study to every file system without one.
     fn spread_device(&mut self) {
         if let Some(device) = self.device.take() {
             for one in self.file_system.iter_mut().filter(|one| one.device.is_none()) {
@@ -297,7 +293,7 @@ impl StudySpec {
         }
     }
 
-    /// Every file system once per kernel, when kernels are an axis.
+    /// Every file system once per kernel, if kernels are an axis.
     fn spread_kernels(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
         if kernels.is_empty() {

@@ -1,4 +1,4 @@
-//! What a cell does: a workload of the engine, one file operation, or a cold read of everything.
+//! The subject of a cell: a workload of the engine, one file operation, or a cold read of everything.
 
 use crate::command::Program;
 use crate::launched::Launched;
@@ -24,41 +24,41 @@ pub enum Subject {
     /// The same on many ranks.
     Launched(Launched, Box<Workload>, Duration),
     FileOperation(String, Duration),
-    /// A workload that comes with the program.
     Ready(Ready),
     Program(Program),
     ColdRead,
 }
 
-/// The time that a drive works, over operations. It tells what age costs the drive, also where the processor sets the pace.
+/// Busy time of the drive per operation. It shows the effect of age on the drive, also if the CPU limits the
+/// throughput.
 pub const DRIVE_TIME: &str = "drive time";
 
 pub fn modelled_by(metric: &str) -> Option<&str> {
     metric.split_once(MODELLED).map(|(_, drive)| drive)
 }
 
-/// Seconds of a workload for which nobody says how long.
+/// Seconds of a workload without a duration.
 const DEFAULT_SECONDS: f64 = 10.0;
 
 pub struct Measured {
-    /// The metrics; the first is the one that is judged.
+    /// The first metric is the main one.
     pub metrics: Vec<Measurement>,
     /// Operations done, for modelled rates; GiB read for a cold read.
     pub amount: f64,
     pub seconds: f64,
-    /// What a cold read took from the device.
+    /// Device counters of a cold read.
     pub account: Option<ColdAccount>,
-    /// What a reader of the result must know.
+    /// A caveat for readers of the result.
     pub caveat: Option<&'static str>,
 }
 
 impl Measured {
-    /// What a run gave whose account agrees as closely as any.
+    /// The result of a run without a cross-check.
     fn of(metrics: Vec<Measurement>, amount: f64, seconds: f64) -> Self {
         Self { metrics, amount, seconds, account: None, caveat: None }
     }
 
-    /// What a cold read gave; what its account leaves open is its caveat.
+    /// The result of a cold read; gaps of its cross-check are its caveat.
     fn of_cold_read(read: &ColdRead, account: ColdAccount) -> Result<Self, Failure> {
         let caveat = account.judge(read)?;
         let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
@@ -71,11 +71,8 @@ impl Measured {
 }
 
 impl Subject {
-    /// Reads what the study says; the file of a workload is read here.
-    ///
-    /// # Errors
-    /// A usage error for an unknown workload or microbenchmark, with the nearest, for a workload file that cannot be read or is
-    /// wrong, and for a launcher of what one process measures.
+    /// Also reads the file of a workload. A usage error names the nearest workload or microbenchmark for an unknown
+    /// one.
     pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
         let launched = Launched::of(spec)?;
@@ -92,11 +89,8 @@ impl Subject {
             let known: Vec<&str> = senesce_workload::micro::operations::all().map(|one| one.name).collect();
             if !known.contains(&spec.microbenchmark.as_str()) {
                 let hint = senesce_core::parameter::suggest(&spec.microbenchmark, known.iter().copied());
-                let problem = format!(
-                    "there is no microbenchmark '{}'{hint}; there are {}",
-                    spec.microbenchmark,
-                    known.join(", ")
-                );
+                let problem =
+                    format!("unknown microbenchmark '{}'{hint}; known are {}", spec.microbenchmark, known.join(", "));
                 return Err(Failure::usage(problem));
             }
             return Ok(Self::FileOperation(spec.microbenchmark.clone(), time));
@@ -123,7 +117,7 @@ impl Subject {
         }
     }
 
-    /// What it needs and this machine lacks, in words.
+    /// Missing programs on this machine, in words.
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::Ready(ready) => {
@@ -135,7 +129,7 @@ impl Subject {
         }
     }
 
-    /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
+    /// Bytes of files that it needs in addition to the image's content; of many ranks, those of one.
     pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
         match self {
             Self::Ready(ready) => return Ok(ready.needs().0),
@@ -147,12 +141,12 @@ impl Subject {
         Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
     }
 
-    /// Bytes of memory into which the threads of a workload read; of many ranks, one of them.
+    /// Bytes of memory into which the threads of a workload read; of many ranks, those of one.
     pub fn thread_memory(&self) -> u64 {
         self.workload().map_or(0, |(workload, _)| memory_of_threads(workload))
     }
 
-    /// Seconds it takes, roughly; a cold read as for 500 MiB/s.
+    /// Rough estimate; a cold read as for 500 MiB/s.
     pub fn seconds(&self, live_bytes: f64) -> f64 {
         match self {
             Self::Workload(_, time) | Self::Launched(_, _, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
@@ -162,11 +156,8 @@ impl Subject {
         }
     }
 
-    /// Prepares on the target, makes it cold, calls `ready`, and measures.
-    ///
-    /// # Errors
-    /// Those of preparing and measuring it, and of `ready`; a failure of the run for a repetition that is not valid, or a cold
-    /// read that was not cold.
+    /// Prepares on the target, makes it cold, calls `ready`, and measures. Fails for a repetition that is not valid, or
+    /// a cold read that was not cold.
     pub fn run(
         &self,
         target: &mut MountedTarget,
@@ -231,10 +222,7 @@ impl Subject {
         }
     }
 
-    /// What the trace of a run costs on a modelled drive that works on it for `busy` seconds.
-    ///
-    /// # Errors
-    /// When the time on the drive is no number, so that nothing was modelled.
+    /// The cost of a run's trace on a modelled drive that is busy for `busy` seconds.
     pub fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
         if measured.amount <= 0.0 {
             return Ok(Vec::new());
@@ -253,7 +241,7 @@ impl Subject {
             _ => closed_loop_rate(measured.amount as u64, busy, measured.seconds)
                 .map(|rate| metric(THROUGHPUT, "operations/s", Better::Higher, rate))
                 .into_iter()
-                // Beside requests the throughput holds the processor's time, the drive's own does not.
+                // Throughput includes CPU time, the drive's own time does not.
                 .chain([metric(DRIVE_TIME, "us/operation", Better::Lower, each * 1e6).map(Measurement::modelled)])
                 .collect(),
         }
@@ -273,7 +261,7 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
     Ok(Measured::of(metrics, finished.ops as f64, finished.seconds))
 }
 
-/// One operation without fsync: one with it would be a metric of its own.
+/// One operation without fsync, because fsync would be another metric.
 fn file_operation(name: &str, time: Duration, seed: Seed) -> FileOpsOptions {
     FileOpsOptions { operations: vec![name.into()], sync: vec![false], time, seed, ..FileOpsOptions::default() }
 }
@@ -287,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_operation_is_done_as_often_as_its_result_tells() {
+    fn file_operation_count_matches_its_result() {
         let temporary = tempfile::tempdir().unwrap();
         let claimed = senesce_volume::ClaimedDirectory::claim(temporary.path(), None).unwrap();
         let asked = file_operation("create", Duration::from_millis(1), Seed(1));
@@ -297,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_account_of_a_cold_read_leaves_open_is_its_caveat() {
+    fn gap_in_cold_read_cross_check_is_a_caveat() {
         let read = ColdRead { bytes_read: 1 << 20, allocated_bytes: 1 << 20, seconds: 1.0, ..ColdRead::default() };
         let of = |device_bytes: Option<u64>| {
             let (device_requests, extents) = (None, Some(1 << 20));
@@ -314,7 +302,7 @@ mod tests {
         };
         assert_eq!(of(Some(1 << 20)).unwrap(), None);
         assert!(of(Some(4 << 20)).unwrap().is_some_and(|message| message.contains("delivered more than")));
-        assert!(of(None).unwrap().is_some_and(|message| message.contains("without a second account")));
+        assert!(of(None).unwrap().is_some_and(|message| message.contains("without a cross-check")));
         assert!(of(Some(1000)).is_err());
     }
 }

@@ -1,11 +1,11 @@
-//! Whether this machine can do what a study asks of it.
+//! Checks that this machine supports a study.
 
 use crate::spec::StudySpec;
 use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
 use senesce_runner::Needs;
 
-/// Root for who has cells for this machine, which attach loop devices and mount; the guest needs none.
+/// Root if there are cells for this machine, which attach loop devices and mount; the guest needs none.
 pub fn needs(spec: &StudySpec) -> Needs {
     let here = |(fs, state, workload): (usize, usize, usize)| {
         let name = &spec.workload[workload].name;
@@ -19,11 +19,8 @@ pub fn needs(spec: &StudySpec) -> Needs {
     }
 }
 
-/// Refuses a study with cells that need a program with MPI where this one has none, or cells for this machine whose file
-/// system lacks its mkfs or the kernel's support.
-///
-/// # Errors
-/// Missing, with what to do: MPI in this program, the drives of the guest, mkfs, or the file system in this kernel.
+/// Refuses a study whose requirements are missing: MPI in this program, drives of the guest, mkfs, or a file system in
+/// this kernel.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     for (fs, state, workload) in spec.combinations() {
         let name = &spec.workload[workload].name;

@@ -1,4 +1,4 @@
-//! What is tried before the first byte of a study: whether every file system can be made and mounted with its options.
+//! Tests before the first write of a study that every file system can be made and mounted with its options.
 
 use crate::spec::StudySpec;
 use senesce_core::failure::Classify;
@@ -6,11 +6,8 @@ use senesce_core::{Bytes, Environment, ExitCode, Failure};
 use senesce_volume::{OpenOptions, TargetSpec, open};
 use std::collections::BTreeSet;
 
-/// Makes and mounts every file system that is measured here once, on an image in memory of the study's size that holds nothing
-/// else: options that mkfs or the kernel refuse are found now, and not after the images of all others were made.
-///
-/// # Errors
-/// The file system and what its program said. Without root nothing is tried.
+/// Makes and mounts every file system once on an empty image in memory, so that mkfs or the kernel refuse bad options
+/// before any image is made. Does nothing without root.
 pub fn options(spec: &StudySpec) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -41,16 +38,14 @@ pub fn options(spec: &StudySpec) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What would disturb a measurement that begins now.
+/// Background load that would affect a measurement now.
 pub fn disturbances() -> Vec<String> {
     let facts = Environment::capture();
     let load = facts.0.get("run.load_average").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut found: Vec<String> = facts.caveats().into_iter().filter(|message| message.contains("busy")).collect();
     if found.is_empty() && load > processors as f64 {
-        found.push(format!(
-            "the machine is busy: a load of {load} on {processors} processors; let it come to rest first"
-        ));
+        found.push(format!("the machine is busy: a load of {load} on {processors} processors; wait until it is idle"));
     }
     found
 }

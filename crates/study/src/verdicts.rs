@@ -1,4 +1,4 @@
-//! The answers of a study: every question under every judged metric, from intervals that hold together.
+//! The answers of a study: every question under every main metric, with simultaneous intervals.
 
 use crate::command::SAID;
 use crate::command::process::NO_END;
@@ -17,11 +17,11 @@ pub struct Answer {
     pub question: Question,
     /// A measurement of the metric: name, unit, direction.
     pub what: Measurement,
-    /// The ratio with all that its interval needs; `None` where there is none.
+    /// The ratio with the data for its interval.
     pub ratio: Option<Ratio>,
     /// The sample against the reference.
     pub decision: Decision,
-    /// Whether it speaks for single images of states that another aging would make otherwise.
+    /// Whether it holds only for single images of states that another aging would make differently.
     pub one_image: bool,
 }
 
@@ -31,9 +31,9 @@ pub struct Order {
     pub workload: usize,
     pub state: usize,
     pub metric: String,
-    /// Indices of the file systems that are compared.
+    /// Indices of the compared file systems.
     pub systems: Vec<usize>,
-    /// Their pairs, order and groups, by places in `systems`.
+    /// Their pairs, order and groups, by indices of `systems`.
     pub pairwise: Pairwise,
 }
 
@@ -46,23 +46,23 @@ pub struct Change {
     pub after: Question,
     pub metric: String,
     pub change: OrderChange,
-    /// Probability that the order differs; `None` where a ratio is missing.
+    /// Probability that the order differs; `None` if a ratio is missing.
     pub probability: Option<f64>,
 }
 
-/// Cells that lack runs because of how fast these were.
+/// Cells with censored runs: those that failed because of their speed.
 pub type Censored = BTreeMap<CellId, Lost>;
 
-/// Runs of a cell whose values would be at one end of it.
+/// Censored runs of a cell, all from one end of the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// Found no space: what grows while it runs fills a volume the sooner the faster it is.
+    /// Runs out of space: a workload that grows fills the volume sooner if it is faster.
     no_space: usize,
     no_end: usize,
 }
 
 impl Lost {
-    /// Of which kind a failed run is, by our words alone: what a program of the user's said itself may be of another device.
+    /// The kind of a failed run by our own words only: a user's program may report another device.
     fn counter(&mut self, reason: &str) -> Option<&mut usize> {
         match reason.split(SAID).next()? {
             ours if ours.contains("(ENOSPC)") => Some(&mut self.no_space),
@@ -71,7 +71,7 @@ impl Lost {
         }
     }
 
-    /// Why the values that are left are not judged.
+    /// Why the remaining values are not compared.
     fn text(self) -> String {
         let no_space = format!(
             "{} runs of a cell found no space, so that the slower ones are left: make the images larger or the workload smaller",
@@ -90,7 +90,7 @@ impl Lost {
     }
 }
 
-/// The cells of which failed runs left the slower or the faster ones.
+/// The cells with censored runs.
 pub fn censored(failed: &[FailedRun]) -> Censored {
     let mut found = Censored::new();
     for one in failed {
@@ -104,7 +104,7 @@ pub fn censored(failed: &[FailedRun]) -> Censored {
     found
 }
 
-/// Answers every question under every metric that its workload is judged by.
+/// Answers every question under every main metric of its workload.
 pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<Answer> {
     let error = error_each(spec);
     let mut answers = Vec::new();
@@ -119,7 +119,7 @@ pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<A
     answers
 }
 
-/// A measurement of each metric that a workload is judged by, measured ones first.
+/// A measurement of each main metric of a workload, measured ones first.
 fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
     let mut seen = BTreeSet::new();
     let of = cells.iter().filter(|cell| cell.id.workload == workload).map(|cell| &cell.what);
@@ -149,7 +149,7 @@ pub fn ratio(
     comparable(sample, reference)?;
     let ratio = Ratio::of(&Arm::of(&sample.groups, Mean::Geometric)?, &Arm::of(&reference.groups, Mean::Geometric)?);
     let unit = if sample.groups.len() > 1 { Arm::of(&sample.groups, Mean::Geometric)?.unit } else { ratio.unit };
-    // A state that is always the same has one image, and its repetitions are all that varies.
+    // A reproducible state has one image, and only its repetitions vary.
     let alike = reference.groups.len() == 1 && !varies(spec, question.reference.state);
     Ok(if alike { Ratio { unit, ..ratio } } else { ratio })
 }
@@ -183,7 +183,7 @@ impl Answer {
         ratio: Result<Ratio, Untestable>,
         decision: Decision,
     ) -> Self {
-        // Of several images that were asked for all but one may have failed.
+        // Of several requested images all but one may have failed.
         let has_one = |id: CellId| find(cells, id, &what.metric).is_some_and(|cell| cell.groups.len() == 1);
         let alone = |id: CellId| varies(spec, id.state) && has_one(id);
         let one_image = alone(question.sample) || alone(question.reference);
@@ -230,7 +230,7 @@ impl Order {
         self.pairwise.text(&self.names(spec))
     }
 
-    /// Names by place in `systems`.
+    /// Names by index of `systems`.
     pub fn names<'a>(&self, spec: &'a StudySpec) -> Vec<&'a str> {
         self.systems.iter().map(|fs| spec.file_system[*fs].name.as_str()).collect()
     }

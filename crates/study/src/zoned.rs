@@ -1,5 +1,5 @@
-//! File systems on the guest's zoned drive. Such a drive cannot be a loop device: what it and the conventional drive beside
-//! it hold is kept in an image file and written back before every run, zone by zone up to each write pointer.
+//! File systems on the guest's zoned drive, which cannot be a loop device. The content of it and of the conventional
+//! drive is saved in an image file and written back before every run, zone by zone up to each write pointer.
 
 use crate::spec::FileSystemSpec;
 use senesce_core::failure::errno_message;
@@ -23,21 +23,19 @@ pub struct ZonedDrives {
     kind: FileSystem,
 }
 
-/// What a zoned cell needs in a guest, as `senesce vm run --drive` takes it.
+/// Drives for a zoned cell in a guest, in the syntax of `senesce vm run --drive`.
 pub fn emulated(size: Bytes) -> Vec<String> {
     drives::emulated(size).split_off(1)
 }
 
-/// The least drive of `senesce vm` on which the file system is made and holds files. zoned btrfs reserves zones for two
-/// superblock logs, relocation and the log tree (fs/btrfs/zoned.c); F2FS for six open logs and as many sections (mkfs.f2fs).
+/// The minimum drive of `senesce vm` on which the file system can be made and can store files. zoned btrfs reserves
+/// zones for two superblock logs, relocation and the log tree (fs/btrfs/zoned.c); F2FS for six open logs and as many
+/// sections (mkfs.f2fs).
 pub const LEAST_SIZE: Bytes = Bytes::mib(512);
 
 impl ZonedDrives {
-    /// The drives of this guest, if the file system asks for zoned ones.
-    ///
-    /// # Errors
-    /// Missing outside of the guest, and where the guest has no such drive; a usage error for an unknown kind of file
-    /// system.
+    /// The drives of this guest, if the file system needs zoned ones. Fails outside of the guest, or if it has no such
+    /// drive.
     pub fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
         if !fs.is_zoned() {
             return Ok(None);
@@ -53,10 +51,7 @@ impl ZonedDrives {
         self.kind
     }
 
-    /// Mounts them, whatever they hold: they are scratch.
-    ///
-    /// # Errors
-    /// When one of the drives is not the guest's; as [`open()`].
+    /// Mounts them, whatever their content: they are scratch.
     pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
         // mkfs and mount take the zoned drive of F2FS themselves.
         let zoned = self.guest.erase(&self.zoned)?;
@@ -73,11 +68,8 @@ impl ZonedDrives {
         }
     }
 
-    /// Copies what the drives hold into a file: the conventional drive, the zoned one, then for each zone its written bytes
-    /// as a little-endian number.
-    ///
-    /// # Errors
-    /// Those of reading the drives and their zones, and of writing the file.
+    /// Copies the content of the drives into a file: the conventional drive, the zoned one, then for each zone its
+    /// written bytes as a little-endian number.
     pub fn save(&self, image: &Path) -> Result<(), Failure> {
         let file = File::create(image).map_err(failed("create", image))?;
         let mut at = 0;
@@ -92,10 +84,7 @@ impl ZonedDrives {
         file.write_all_at(&table, at).map_err(failed("write", image))
     }
 
-    /// Brings the drives back to what [`Self::save`] saw.
-    ///
-    /// # Errors
-    /// When a drive cannot be claimed, or its zones not be reset; those of reading the file and of writing the drives.
+    /// Restores the content from [`Self::save`].
     pub fn load(&self, image: &Path) -> Result<(), Failure> {
         let file = File::open(image).map_err(failed("open", image))?;
         let mut at = 0;
@@ -132,7 +121,7 @@ impl ZonedDrives {
         Ok(report(&mut *open_for_reading(&self.zoned, HostPath::None)?)?)
     }
 
-    /// Empties every zone through the block layer, which keeps write pointers of its own.
+    /// Resets every zone through the block layer, which keeps write pointers of its own.
     fn reset_all(&self) -> Result<Vec<Zone>, Failure> {
         let erase = self.guest.erase(&self.zoned)?;
         let mut device = open_claimed_by(&self.zoned, HostPath::None, RingOptions::default(), Some(&erase))?;
@@ -170,7 +159,7 @@ fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
     Ok(zones.iter().map(|zone| Zone { start: zone.start * block, size, written: zone.written() * block }).collect())
 }
 
-/// Cells on zoned drives run where these drives are scratch: in the guest.
+/// Zoned drives are scratch only in the guest.
 fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     let message = format!(
         "file_system '{}' lies on a zoned drive of the guest: [[cell]] file_system = \"{0}\", vm = true",
@@ -179,7 +168,7 @@ fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     Failure::new(ExitCode::Missing, message)
 }
 
-/// Beside the page cache, which knows nothing of what passes below it.
+/// Direct I/O, because the page cache misses writes below it.
 fn direct(path: &Path, write: bool) -> Result<File, Failure> {
     File::options()
         .read(true)
@@ -192,7 +181,7 @@ fn direct(path: &Path, write: bool) -> Result<File, Failure> {
 const PIECE: usize = 1 << 20;
 const ALIGNMENT: usize = 4096;
 
-/// Copies in order and in pieces; where the target is a new file, zeros stay holes.
+/// Copies in order and in pieces; zeros stay holes in a new file.
 fn copy(from: &File, from_at: u64, to: &File, to_at: u64, length: u64, skip_zeros: bool) -> std::io::Result<()> {
     let mut buffer = vec![0u8; PIECE + ALIGNMENT];
     let first = buffer.as_ptr().align_offset(ALIGNMENT);
@@ -225,7 +214,7 @@ fn failed<'a>(operation: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error)
     move |error| Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}", path.display(), errno_message(&error)))
 }
 
-/// Space for files on a drive of this size: what the file system keeps for itself taken off, as tried on emulated drives.
+/// Space for files on a drive of this size, without the file system's own, as measured on emulated drives.
 pub fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
     match kind {
         // Two zones hold superblock logs, one the system tree, three metadata, one relocation and one the log tree.
@@ -237,15 +226,14 @@ pub fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
     }
 }
 
-/// What is said of an aged state that may run its drive out of space. btrfs empties a zone when three quarters of it are dead
-/// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which files that are replaced at random come to late: on emulated
-/// drives a quarter of the size was held, more was not. As long as everything ever created fits there is nothing to empty.
+/// A warning for an aged state that may fill its drive. btrfs reclaims a zone when three quarters of it are dead
+/// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which is late for random replacement: on emulated drives a
+/// fullness of a quarter worked, more did not. If all created bytes fit, nothing must be reclaimed.
 pub fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
     let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {
         format!(
-            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on {size} are \
-             replaced until {created} were created; choose a fullness of 0.25 or below"
+            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on {size} are replaced until {created} were created; choose a fullness of 0.25 or below"
         )
     })
 }
@@ -255,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drive_that_may_run_full_is_told_of() {
+    fn drive_that_may_fill_gives_a_warning() {
         let (size, btrfs) = (Bytes::gib(2), FileSystem::Btrfs);
         let warned = |kind, live: f64, created: f64| {
             let bytes = |share: f64| Bytes((share * size.0 as f64) as u64);

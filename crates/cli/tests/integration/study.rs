@@ -174,7 +174,7 @@ fn what_is_wrong_is_said_before_the_start() {
     assert!(wrong("memory = \"512M\"", "memory = \"128M\"").contains("164 MiB"));
     assert!(wrong("size = \"64M\"", "size = \"4M\"").contains("at least 8 MiB"));
     assert!(wrong("repetitions = 3", "repetitions = 0").contains("at least 1"));
-    assert!(wrong("repetitions = 3", "repetitions = 2").contains("say at least 3"));
+    assert!(wrong("repetitions = 3", "repetitions = 2").contains("set at least 3"));
     let factor = format!("{STUDY}\n[[factor]]\nkey = \"file_sytem.mkfs\"\nvalues = [\"a\", \"b\"]\n");
     assert!(refused(directory.path(), &factor).contains("did you mean 'file_system'"));
     assert!(refused(directory.path(), "").contains("name"));

@@ -1,4 +1,4 @@
-//! Whole studies on made-up machines.
+//! Simulated studies.
 
 use super::*;
 use crate::matrix_run::RunEvent;
@@ -30,7 +30,7 @@ fn spec() -> StudySpec {
     StudySpec::parse("t", STUDY).unwrap()
 }
 
-/// A standard normal number, from twelve uniform ones.
+/// Approximates a standard normal number by twelve uniform ones.
 fn normal(rng: &mut impl Rng) -> f64 {
     (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
 }
@@ -44,7 +44,7 @@ fn failed(id: RunId, seconds: f64) -> Past {
     Past::Failed(FailedRun { id, reason: "sh job: it failed with exit code 1".into() }, seconds)
 }
 
-/// One execution of the study: the looks that are due, and every run that is asked for, once.
+/// One execution of the study: the analyses that are due, and every requested run once.
 fn execute(spec: &StudySpec, past: &mut Vec<Past>, mut run: impl FnMut(RunId) -> Past) {
     let mut given_up: Vec<RunId> = Vec::new();
     loop {
@@ -63,7 +63,7 @@ fn execute(spec: &StudySpec, past: &mut Vec<Past>, mut run: impl FnMut(RunId) ->
     }
 }
 
-/// Plays the whole study on made-up machines: throughput by file system at a variation of 5 %, `seconds` a run.
+/// Plays the whole study on a simulated machine: throughput by file system at a variation of 5 %, `seconds` a run.
 fn played(centres: [f64; 3], seconds: f64, seed: u64) -> (Vec<Past>, Vec<Answer>) {
     let (spec, mut rng, mut past) = (spec(), Seed(seed).stream("noise"), Vec::new());
     execute(&spec, &mut past, |id| done(id, centres[id.on.fs] * (0.05 * normal(&mut rng)).exp(), seconds));
@@ -89,7 +89,7 @@ fn word(answers: &[Answer], a: usize, b: usize) -> &'static str {
 }
 
 #[test]
-fn a_tenth_is_found_and_never_called_equal() {
+fn ten_percent_difference_is_found_and_never_called_equal() {
     let mut found = 0;
     for seed in 0..40 {
         let (past, answers) = played([1.0, 0.9, 0.8], 1.0, seed);
@@ -102,7 +102,7 @@ fn a_tenth_is_found_and_never_called_equal() {
 }
 
 #[test]
-fn repetitions_go_where_the_answer_is_open() {
+fn only_open_cells_get_more_repetitions() {
     let (past, answers) = played([1.0, 1.0, 0.5], 1.0, 7);
     assert_eq!((word(&answers, 0, 2), count(&past, 2)), ("better", 5));
     let (first, second) = (count(&past, 0), count(&past, 1));
@@ -110,7 +110,7 @@ fn repetitions_go_where_the_answer_is_open() {
 }
 
 #[test]
-fn the_time_ends_it_with_what_is_known() {
+fn time_limit_ends_study_with_current_answers() {
     let (past, answers) = played([1.0, 1.0, 0.5], 100.0, 7);
     assert!((3000.0..=3600.0).contains(&spent(&past)), "{}", spent(&past));
     assert_eq!(word(&answers, 0, 1), "undecided");
@@ -122,7 +122,8 @@ fn wavering(id: RunId) -> Past {
     done(id, 100.0 * (1.0 + 0.2 * f64::from(id.repetition % 3)), 1.0)
 }
 
-/// Plays a study in which runs of the second file system fail from a repetition on, after so many seconds; the tries of each.
+/// Plays a study in which runs of the second file system fail from a repetition on, after the given seconds; returns
+/// the tries of each.
 fn failing_from(repetition: u32, seconds: f64) -> [usize; 3] {
     let (spec, mut past) = (spec(), Vec::new());
     execute(&spec, &mut past, |id| match id.on.fs == 1 && id.repetition >= repetition {
@@ -137,29 +138,29 @@ fn failing_from(repetition: u32, seconds: f64) -> [usize; 3] {
 }
 
 #[test]
-fn runs_that_fail_take_their_time_of_the_whole() {
-    // The first look takes 5 of each: 10 s of what succeeds and 4000 s of what does not, and the hour is over.
+fn failed_runs_count_against_the_time_limit() {
+    // The first analysis takes 5 of each: 10 s for successes and 4000 s for failures, and the hour is over.
     assert_eq!(failing_from(0, 800.0), [5, 5, 5]);
 }
 
 #[test]
-fn a_cell_that_fails_throughout_a_look_is_given_up() {
+fn cell_without_success_in_an_analysis_is_given_up() {
     let tried = failing_from(1, 1.0);
-    assert_eq!(tried[1], 5 + 2, "at the second look, where all that it adds failed: {tried:?}");
-    assert!(tried[0] > 100, "the other two go on: {tried:?}");
+    assert_eq!(tried[1], 5 + 2, "at the second analysis, where all additional runs failed: {tried:?}");
+    assert!(tried[0] > 100, "the other two continue: {tried:?}");
 }
 
 #[test]
-fn what_failed_is_not_waited_for_and_is_done_again_at_the_end() {
+fn failed_runs_are_retried_at_the_end() {
     let (spec, mut past) = (spec(), Vec::new());
     execute(&spec, &mut past, |id| failed(id, 1.0));
     let (mut first, mut again) = (runs(&StudySpec { repetitions: 5, ..spec.clone() }), next_runs(&spec, &past));
     first.sort();
     again.sort();
-    assert_eq!((again.len(), again), (15, first), "nothing is left but what failed");
+    assert_eq!((again.len(), again), (15, first), "only failed runs are left");
 }
 
-/// A study in which the second file system fails, 100 s a run, and the other two are decided after several looks.
+/// A study in which the second file system fails, 100 s a run, and the other two are decided after several analyses.
 fn with_a_dead_cell(seed: u64) -> (Vec<Past>, impl FnMut(RunId) -> Past) {
     let (mut past, mut rng) = (Vec::new(), Seed(seed).stream("noise"));
     let mut value = move |id: RunId| [100.0, 50.0, 96.0][id.on.fs] * (0.04 * normal(&mut rng)).exp();
@@ -168,9 +169,9 @@ fn with_a_dead_cell(seed: u64) -> (Vec<Past>, impl FnMut(RunId) -> Past) {
 }
 
 #[test]
-fn a_cell_whose_slow_runs_did_not_end_is_not_judged_by_its_fast_ones() {
+fn cell_with_timeouts_gets_no_verdict_from_fast_runs() {
     let (spec, mut past) = (spec(), Vec::new());
-    // Every fourth run of the second file system hangs; the others are twice as fast as anything else.
+    // Every fourth run of the second file system hangs; the others are twice as fast as any other file system.
     execute(&spec, &mut past, |id| match (id.on.fs, id.repetition % 4) {
         (1, 3) => {
             let reason = "sh job: it did not end within 60 s and was ended; raise its timeout if it needs longer";
@@ -185,13 +186,13 @@ fn a_cell_whose_slow_runs_did_not_end_is_not_judged_by_its_fast_ones() {
 }
 
 #[test]
-fn trying_again_takes_time_and_no_verdict_with_it() {
+fn retries_take_time_but_change_no_verdict() {
     let (mut past, _) = with_a_dead_cell(3);
     let spec = spec();
     let before = answers(&spec, &past);
     assert_eq!((word(&before, 0, 1), word(&before, 0, 2)), ("not-testable", "better"));
     let looks = past.iter().filter(|one| matches!(one, Past::Look(_))).count();
-    assert!(looks > 2 && count(&past, 0) > 5, "it is decided after several looks: {looks}");
+    assert!(looks > 2 && count(&past, 0) > 5, "it is decided after several analyses: {looks}");
     // 500 s each time, until the hour is over.
     for _ in 0..10 {
         execute(&spec, &mut past, |id| failed(id, 100.0));
@@ -199,11 +200,11 @@ fn trying_again_takes_time_and_no_verdict_with_it() {
         assert_eq!(decision(&answers(&spec, &past)), decision(&before), "after {} s", spent(&past));
     }
     assert!((3500.0..4200.0).contains(&spent(&past)), "{}", spent(&past));
-    assert_eq!(past.iter().filter(|one| matches!(one, Past::Look(_))).count(), looks, "no look is taken again");
+    assert_eq!(past.iter().filter(|one| matches!(one, Past::Look(_))).count(), looks, "no analysis is repeated");
 }
 
 #[test]
-fn a_cell_that_is_mended_gets_its_answers_and_the_others_keep_theirs() {
+fn fixed_cell_gets_answers_and_others_keep_theirs() {
     let (mut past, mut mended) = with_a_dead_cell(3);
     let spec = spec();
     let before = answers(&spec, &past);
@@ -212,15 +213,15 @@ fn a_cell_that_is_mended_gets_its_answers_and_the_others_keep_theirs() {
     let after = answers(&spec, &past);
     assert_eq!((word(&after, 0, 1), word(&after, 1, 2)), ("better", "worse"));
     assert_eq!(answer(&after, 0, 2).decision, answer(&before, 0, 2).decision);
-    assert_eq!((count(&past, 0), count(&past, 1)), (had, 5), "five of it tell a half");
+    assert_eq!((count(&past, 0), count(&past, 1)), (had, 5), "five values show a factor of two");
     assert!(next_runs(&spec, &past).is_empty());
 }
 
 #[test]
-fn a_run_that_is_mended_does_not_change_the_look_that_went_without_it() {
+fn retried_run_does_not_change_earlier_analysis() {
     let (spec, mut past, mut rng) = (spec(), Vec::new(), Seed(5).stream("noise"));
     let mut value = |id: RunId| [100.0, 90.0, 50.0][id.on.fs] * (0.02 * normal(&mut rng)).exp();
-    // One of the first five of the third fails, so that it is judged at the second look.
+    // One of the first five of the third fails, so that it is compared at the second analysis.
     let is_bad = |id: RunId| id.on.fs == 2 && id.repetition == 0;
     execute(&spec, &mut past, |id| if is_bad(id) { failed(id, 1.0) } else { done(id, value(id), 1.0) });
     let before = answers(&spec, &past);
@@ -232,7 +233,7 @@ fn a_run_that_is_mended_does_not_change_the_look_that_went_without_it() {
 }
 
 #[test]
-fn what_comes_after_the_last_look_is_told_and_not_judged() {
+fn values_after_last_analysis_get_no_verdict() {
     let spec = StudySpec { max_time: "30s".parse().ok(), ..spec() };
     let mut past = Vec::new();
     execute(&spec, &mut past, |id| if id.on.fs == 1 { failed(id, 0.1) } else { wavering(id) });
@@ -242,11 +243,13 @@ fn what_comes_after_the_last_look_is_told_and_not_judged() {
     let said = answers(&spec, &past);
     assert_eq!((count(&past, 1), looks(&past)), (5, 1));
     let message = answer(&said, 0, 1).decision.verdict.clone();
-    assert!(matches!(message, Verdict::NotTestable { why } if why.to_string().contains("after the last look")));
+    assert!(
+        matches!(message, Verdict::NotTestable { why } if why.to_string().contains("after the last interim analysis"))
+    );
 }
 
 #[test]
-fn a_study_that_is_interrupted_anywhere_goes_on_as_it_would_have() {
+fn interrupted_study_continues_identically() {
     let (whole, said) = played([1.0, 0.97, 0.9], 5.0, 11);
     let spec = spec();
     for kept in (0..whole.len()).step_by(7) {

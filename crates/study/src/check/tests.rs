@@ -1,4 +1,4 @@
-//! What is refused in a study, and in which words.
+//! Error messages for invalid studies.
 
 use super::*;
 
@@ -61,14 +61,14 @@ fn a_cold_read_of_files_that_were_never_written_is_refused() {
 }
 
 #[test]
-fn what_is_too_small_or_too_many_is_refused() {
+fn counts_out_of_range_are_refused() {
     assert!(problem("256M", "4M").contains("at least 8 MiB"));
     assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
     assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
 }
 
 #[test]
-fn what_a_trace_would_hold_beside_the_measured_part_is_not_modelled() {
+fn trace_with_unmeasured_parts_is_refused_for_models() {
     let modelled = GOOD.replacen("size = \"256M\"", "size = \"256M\"\nmodels = [\"850-evo\"]", 1);
     let with = |workload: &str| {
         let text = modelled.replacen("personality = \"webserver\"\nscale = 0.1\nseconds = 5", workload, 1);
@@ -82,7 +82,7 @@ fn what_a_trace_would_hold_beside_the_measured_part_is_not_modelled() {
 }
 
 #[test]
-fn what_goes_on_until_it_is_decided_has_an_end() {
+fn sequential_study_requires_a_time_limit() {
     let with = |keys: &str| problem("size = \"256M\"", &format!("size = \"256M\"\n{keys}"));
     assert!(with("until_decided = true").contains("max_time"));
     assert!(with("max_time = \"1h\"").contains("until_decided"));

@@ -1,15 +1,16 @@
-//! Files of the study that a program of the user's is given. It runs in the volume, where they are not, and a word may be the name of
-//! a file by chance: only what says so is one. Found when the study is read, so that a record names what was run.
+//! Files of the study that a user's program gets. The program runs in the volume, where they are not, and a word may
+//! equal a file name by chance: only explicit references count. They are resolved when the study is read, so that the
+//! record names them.
 
 use super::is_fio;
 use crate::spec::WorkloadSpec;
 use std::path::Path;
 
-/// Stands for the folder of the study's file, in words and in the environment of the program.
+/// Placeholder for the folder of the study's file, in arguments and in the environment of the program.
 pub const FOLDER: &str = "SENESCE_STUDY";
 
-/// Options of fio that take no word behind them (`no_argument`, `optional_argument` and `FIO_OPT_STR_SET` in fio's init.c, parse.c
-/// and options.c), so that what follows may be a job file.
+/// fio options without an argument, so that the next word may be a job file (`no_argument`, `optional_argument` and
+/// `FIO_OPT_STR_SET` in fio's init.c, parse.c and options.c).
 const FLAGS_OF_FIO: [&str; 13] = [
     "append-terse",
     "exitall",
@@ -26,11 +27,11 @@ const FLAGS_OF_FIO: [&str; 13] = [
     "warnings-fatal",
 ];
 
-/// Writes whole paths for the files of `folder` that the commands of a workload name: `$SENESCE_STUDY/data` or
-/// `${SENESCE_STUDY}/data` anywhere in a word, and the job files of fio. A workload that names any keeps `folder`.
+/// Expands the files of `folder` in the commands of a workload: `$SENESCE_STUDY/data` or `${SENESCE_STUDY}/data`
+/// anywhere in a word, and job files of fio. A workload with any of them keeps `folder`.
 pub fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String> {
     if workload.folder.is_some() {
-        return Err("folder is written when the study is read: leave it out".into());
+        return Err("folder is set when the study is read: leave it out".into());
     }
     let mut names_one = false;
     for words in [&mut workload.prepare, &mut workload.command] {
@@ -46,7 +47,8 @@ pub fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Whether a word is a job file of fio beside the study. What follows an option is its value, which fio may be told to write.
+/// Whether a word is a job file of fio next to the study. A word after an option is its value, which may be an output
+/// file.
 fn is_job(words: &[String], place: usize, folder: &Path) -> bool {
     let takes_next = |word: &str| {
         let is_flag = FLAGS_OF_FIO.contains(&word.trim_start_matches('-'));
@@ -68,8 +70,7 @@ fn whole(word: &str, folder: &Path) -> Result<String, String> {
             }
             None if here.trim_start_matches(['$', '{']).starts_with(FOLDER) => {
                 return Err(format!(
-                    "{word}: the folder of the study is ${FOLDER} or ${{{FOLDER}}} and nothing else; give other variables other \
-                     names"
+                    "{word}: the folder of the study is ${FOLDER} or ${{{FOLDER}}} and nothing else; give other variables other names"
                 ));
             }
             None => {
@@ -80,12 +81,12 @@ fn whole(word: &str, folder: &Path) -> Result<String, String> {
     }
     found += rest;
     match after_variable(word).is_some_and(|rest| !rest.contains(char::is_whitespace)) && !Path::new(&found).exists() {
-        true => Err(format!("{word}: there is no {found}")),
+        true => Err(format!("{word}: {found} not found")),
         false => Ok(found),
     }
 }
 
-/// What follows the variable at the beginning of a text, in either spelling.
+/// The text after the variable at the start, in either spelling.
 fn after_variable(text: &str) -> Option<&str> {
     let name = text.strip_prefix('$')?;
     match name.strip_prefix('{') {
@@ -94,20 +95,18 @@ fn after_variable(text: &str) -> Option<&str> {
     }
 }
 
-/// Words that are files beside the study or where senesce was started, which the program will not find in the volume.
+/// Words that are files next to the study or in the current directory, which the program will not find in the volume.
 pub fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String> {
     let is_path = |place: usize, word: &str| place > 0 || word.contains('/');
     let words = [&workload.prepare, &workload.command].into_iter().flat_map(|words| words.iter().enumerate());
     let said = words.filter_map(|(place, word)| {
         let relative = Some(Path::new(word)).filter(|path| is_path(place, word) && path.is_relative())?;
         let (place, whole) = match (folder.join(relative).is_file(), relative.is_file()) {
-            (true, _) => ("beside the study", format!("${FOLDER}/{word}")),
+            (true, _) => ("next to the study", format!("${FOLDER}/{word}")),
             (false, true) => ("here", std::path::absolute(relative).ok()?.display().to_string()),
             (false, false) => return None,
         };
-        Some(format!(
-            "{word} is a file {place}, and the program runs in the volume: if it is to have this one, write {whole}"
-        ))
+        Some(format!("{word} is a file {place}, and the program runs in the volume: to use this file, write {whole}"))
     });
     said.collect()
 }
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_says_so_is_a_file_of_the_study() {
+    fn only_explicit_references_are_files_of_the_study() {
         let (directory, path) = directory(&["data", "job.fio"]);
         let of = |text: &str| read(text, directory.path()).map(|workload| workload.command);
         assert_eq!(of("command = ['cp', 'data', 'job.fio']").unwrap(), ["cp", "data", "job.fio"]);
@@ -139,25 +138,25 @@ mod tests {
             of("command = ['sh', '-c', 'cat $SENESCE_STUDY/data >out']").unwrap()[2],
             format!("cat {} >out", path("data"))
         );
-        assert!(of("command = ['cp', '$SENESCE_STUDY/none', '.']").unwrap_err().contains("there is no"));
+        assert!(of("command = ['cp', '$SENESCE_STUDY/none', '.']").unwrap_err().contains("not found"));
     }
 
     #[test]
-    fn the_variable_has_two_spellings_and_ends_where_its_name_does() {
+    fn variable_has_two_spellings_and_exact_name() {
         let (directory, path) = directory(&["data"]);
         let of =
             |word: &str| read(&format!("command = ['sh', '-c', '{word}']"), directory.path()).map(|one| one.command);
         let folder = directory.path().display();
         assert_eq!(of("cat ${SENESCE_STUDY}/data >$HOME").unwrap()[2], format!("cat {} >$HOME", path("data")));
         assert_eq!(of("ls $SENESCE_STUDY; echo $").unwrap()[2], format!("ls {folder}; echo $"));
-        assert!(of("${SENESCE_STUDY}/none").unwrap_err().contains("there is no"));
+        assert!(of("${SENESCE_STUDY}/none").unwrap_err().contains("not found"));
         for other in ["$SENESCE_STUDY_OLD/x", "${SENESCE_STUDY%/}/x", "${SENESCE_STUDY_OLD}", "$SENESCE_STUDY2"] {
             assert!(of(other).unwrap_err().contains("and nothing else"), "{other}");
         }
     }
 
     #[test]
-    fn a_program_that_asks_for_the_folder_keeps_it() {
+    fn program_that_uses_the_folder_keeps_it() {
         let (directory, _) = directory(&["data", "job.fio"]);
         let folder = |text: &str| read(text, directory.path()).unwrap().folder;
         let here = Some(directory.path().to_path_buf());
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_options_of_fio_are_no_job_files() {
+    fn values_of_fio_options_are_not_job_files() {
         let (directory, path) = directory(&["result", "data", "job.fio", "jobs"]);
         let of =
             |text: &str| read(&format!("command = ['fio', {text}]"), directory.path()).unwrap().command[1..].to_vec();
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_a_file_here_or_beside_the_study_is_told_and_not_touched() {
+    fn word_that_equals_a_file_name_gives_a_warning() {
         let (directory, _) = directory(&["run.sh"]);
         let said = |command: &str| {
             let workload: WorkloadSpec = toml::from_str(&format!("command = [{command}]")).unwrap();

@@ -1,4 +1,4 @@
-//! What a job file of fio rules out before it runs.
+//! Refuses job files of fio whose result could not be used.
 
 use senesce_core::input;
 use std::path::Path;
@@ -9,7 +9,7 @@ pub const STONEWALLS: [&str; 2] = ["stonewall", "wait_for_previous"];
 /// A section of a job file: its name and its options.
 type Section<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
-/// Refuses jobs whose rates cannot be added up, and those of which fio shows no statistics. What is no file here is left to fio.
+/// Refuses jobs whose rates cannot be added, and jobs without statistics. Ignores words that are not files here.
 pub fn check(command: &[String]) -> Result<(), String> {
     let paths = command.iter().skip(1).filter(|word| !word.starts_with('-')).map(Path::new);
     for path in paths.filter(|path| path.is_absolute() && path.is_file()) {
@@ -23,7 +23,7 @@ fn check_text(text: &str) -> Result<(), String> {
     let mut global = Vec::new();
     let mut jobs: Vec<Section<'_>> = Vec::new();
     for (name, options) in sections(text) {
-        // A global section holds for the jobs behind it.
+        // A global section applies to the jobs after it.
         if name == "global" { global.extend(options) } else { jobs.push((name, [global.clone(), options].concat())) }
     }
     let has = |options: &[(&str, &str)], wanted: &str| options.iter().any(|(name, _)| *name == wanted);
@@ -71,11 +71,11 @@ mod tests {
             assert!(check_text(&two(options)).unwrap_err().contains(word), "{options}");
         }
         assert!(check_text("[global]\nstats=0\n[a]\nrw=read\n").unwrap_err().contains("no statistics"));
-        assert_eq!(check_text("[a]\nstonewall\nrw=read\n"), Ok(()), "nothing is before it");
+        assert_eq!(check_text("[a]\nstonewall\nrw=read\n"), Ok(()), "no job before it");
     }
 
     #[test]
-    fn words_that_are_no_job_files_are_left_to_fio() {
+    fn words_that_are_not_job_files_are_ignored() {
         assert_eq!(check(&["fio".into(), "--name=a".into(), "missing.fio".into()]), Ok(()));
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "[a]\n[b]\nstonewall\n").unwrap();

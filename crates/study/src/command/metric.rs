@@ -1,4 +1,4 @@
-//! What of a command's run is its result: the time, what fio says, or a number that it prints.
+//! The result of a command's run: its time, fio's report, or a printed number.
 
 use super::job_file::STONEWALLS;
 use regex::Regex;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub enum MetricSpec {
     /// `"time"` or `"fio"`.
     Named(Named),
-    /// A number that it prints.
+    /// A number that the command prints.
     Printed(Printed),
 }
 
@@ -26,15 +26,16 @@ pub enum MetricSpec {
 pub enum Named {
     /// Its own time, from start to end.
     Time,
-    /// What fio reports as JSON.
+    /// The JSON report of fio.
     Fio,
 }
 
-/// Where in its output the number stands, and what it is.
+/// A number in the output of the command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    /// Matches once in its output or messages; its first group is the number, without a group all that matches.
+    /// Must match exactly once in its output or messages; the first group is the number, or the whole match without a
+    /// group.
     pub regex: String,
     /// Unit of the number.
     pub unit: String,
@@ -43,7 +44,7 @@ pub struct Printed {
     /// Name of the metric.
     #[serde(default = "printed")]
     pub name: String,
-    /// Whether it is a time or a rate, which means nothing under emulation; said to be none, it is judged there too.
+    /// Whether it is a time or a rate, which means nothing under emulation; with `false` it is compared there too.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub timing: bool,
 }
@@ -52,7 +53,7 @@ pub struct Printed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BetterValues {
-    /// Greater ones.
+    /// Larger ones.
     Higher,
     /// Smaller ones.
     Lower,
@@ -75,7 +76,7 @@ fn yes() -> bool {
     true
 }
 
-// Serde wants a reference.
+// Serde requires a reference.
 fn is_true(flag: &bool) -> bool {
     *flag
 }
@@ -86,19 +87,17 @@ pub const WALL_TIME: &str = "wall time";
 /// Name of the time until everything is written back.
 pub const TIME_WITH_SYNC: &str = "time with sync";
 
-/// Names of what the device was written and read, and of what the files grew by.
+/// Names of the bytes written and read by the device, and of the growth of the files.
 pub const WRITTEN: &str = "written to the device";
-/// See [`WRITTEN`].
 pub const READ: &str = "read from the device";
-/// See [`WRITTEN`].
 pub const GROWTH: &str = "growth of the files";
 
-/// A clock that is read twice, and a program that rounds its own time, may differ by so much (seconds, and share).
+/// Tolerance between two clocks, and for programs that round their own time (seconds, and share).
 const SLACK_SECONDS: f64 = 0.05;
 const SLACK_SHARE: f64 = 0.02;
 
 impl MetricSpec {
-    /// What is wrong with it, if anything.
+    /// Returns the problem, if any.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Printed(printed) => name(&printed.name).and_then(|()| pattern(printed).map(drop)),
@@ -106,7 +105,7 @@ impl MetricSpec {
         }
     }
 
-    /// The measurements of a run that took `seconds` and printed `out` and `errors`; the first is judged.
+    /// The measurements of a run that took `seconds` and printed `out` and `errors`; the first is compared.
     pub fn read(&self, seconds: f64, out: &str, errors: &str) -> Result<Vec<Measurement>, String> {
         let none = |error: NoValue| error.to_string();
         let wall = Measurement::new(WALL_TIME, "s", Better::Lower, seconds).map_err(none)?;
@@ -123,13 +122,13 @@ impl MetricSpec {
     }
 }
 
-/// Values of one name are one metric: that of another account of the run would be mixed with it.
+/// A name must not equal that of another measurement of the run, because values of one name are one metric.
 fn name(name: &str) -> Result<(), String> {
     let known = [WALL_TIME, TIME_WITH_SYNC, WRITTEN, READ, GROWTH];
     match name.trim() {
-        "" => Err("metric: name is empty; leave it out, or say what is printed".into()),
+        "" => Err("metric: name is empty; leave it out, or name the printed value".into()),
         name if known.contains(&name) || name.contains(MODELLED) => {
-            Err(format!("metric: name = \"{name}\" is what senesce calls a value of its own; choose another"))
+            Err(format!("metric: name = \"{name}\" is a name that senesce uses itself; choose another"))
         }
         _ => Ok(()),
     }
@@ -139,7 +138,6 @@ fn pattern(printed: &Printed) -> Result<Regex, String> {
     Regex::new(&format!("(?m){}", printed.regex)).map_err(|error| format!("metric: regex: {error}"))
 }
 
-/// The number that matches exactly once.
 fn number(printed: &Printed, seconds: f64, out: &str, errors: &str) -> Result<Measurement, String> {
     let pattern = pattern(printed)?;
     let all: Vec<String> = [out, errors]
@@ -158,13 +156,14 @@ fn number(printed: &Printed, seconds: f64, out: &str, errors: &str) -> Result<Me
             ));
         }
     };
-    let value: f64 = word.parse().map_err(|_| format!("'{}' matches '{word}', which is no number", printed.regex))?;
+    let value: f64 =
+        word.parse().map_err(|_| format!("'{}' matches '{word}', which is not a number", printed.regex))?;
     plausible(&printed.name, &printed.unit, value, seconds)?;
     let one = Measurement::new(&printed.name, &printed.unit, printed.better.into(), value);
     one.map(|one| one.timing(printed.timing)).map_err(|error| error.to_string())
 }
 
-/// A program cannot have taken longer than it ran. Other units have no second account.
+/// A program cannot have taken longer than it ran. Other units cannot be cross-checked.
 fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), String> {
     let factor = match unit {
         "s" => 1.0,
@@ -179,7 +178,7 @@ fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), Str
     }
 }
 
-/// Operations a second over all jobs and directions, over the longest runtime, with bandwidth and latency beside it.
+/// Operations per second over all jobs and directions, over the longest runtime; also bandwidth and latency.
 fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
     let output = format::parse(out)?;
     for job in &output.jobs {
@@ -219,7 +218,7 @@ fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
     values.into_iter().chain(latency).chain(sync_latency).chain(with_syncs).map(made).collect()
 }
 
-/// Rates of jobs that ran one after the other have no sum. A group of its own (`new_group`) runs at the same time as the others.
+/// Rates of consecutive jobs have no sum. A group of its own (`new_group`) runs at the same time as the others.
 fn at_once(jobs: &[Job], global: &Options) -> Result<(), String> {
     let waits = jobs.iter().find(|job| job.option(global, "wait_for").is_some());
     let groups = jobs.iter().filter_map(|job| job.group).collect::<BTreeSet<_>>().len();
@@ -252,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_the_metric_unless_said() {
+    fn time_is_the_default_metric() {
         assert_eq!(value(&spec("metric = 'time'"), 2.5, "whatever"), Ok(2.5));
     }
 
     #[test]
-    fn a_number_is_read_where_it_matches_once() {
+    fn number_must_match_exactly_once() {
         let metric = spec("metric = { regex = 'ops: ([0-9.]+)', unit = 'ops/s', better = 'higher' }");
         metric.check().unwrap();
         assert_eq!(value(&metric, 1.0, "start\nops: 12.5\n"), Ok(12.5));
@@ -265,7 +264,7 @@ mod tests {
         assert!(twice.contains("matches 2 times") && twice.contains("'12' and '13'"), "{twice}");
         assert!(value(&metric, 1.0, "nothing").unwrap_err().contains("prints no metric"));
         assert!(value(&metric, 1.0, "ops: 0\n").unwrap_err().contains("above 0"));
-        assert!(value(&metric, 1.0, "ops: 1.2.3").unwrap_err().contains("no number"));
+        assert!(value(&metric, 1.0, "ops: 1.2.3").unwrap_err().contains("not a number"));
         let anchored = spec("metric = { regex = '^ops ([0-9]+)$', unit = 'ops/s', better = 'higher' }");
         assert_eq!(value(&anchored, 1.0, "a ops 1\nops 2\n"), Ok(2.0));
     }
@@ -283,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_our_own_is_refused() {
+    fn reserved_metric_name_is_refused() {
         let named = |name: &str| {
             spec(&format!("metric = {{ regex = '1', unit = 's', better = 'lower', name = '{name}' }}")).check()
         };
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_a_timing_unless_said() {
+    fn printed_number_is_a_timing_by_default() {
         let one = |more: &str| {
             let text = format!("metric = {{ regex = '[0-9]+', unit = 'IOPS', better = 'higher'{more} }}");
             spec(&text).read(1.0, "42", "").unwrap().remove(0)
@@ -329,7 +328,7 @@ mod tests {
         assert!(spec("metric = 'fio'").read(1.0, "fio: cannot open", "").is_err());
     }
 
-    /// What fio prints of jobs that each read: name, group, operations a second, seconds, and what else is said of it.
+    /// fio's output for jobs that each read: name, group, operations per second, seconds, and further JSON.
     fn fio_of(jobs: &[(&str, u32, f64, f64, &str)]) -> Result<Vec<f64>, String> {
         let job = |(name, group, iops, seconds, more): &(&str, u32, f64, f64, &str)| {
             format!(

@@ -1,4 +1,4 @@
-//! A workload that is a program of the user's: run in the mounted volume, measured by its time or by what it prints.
+//! A workload that is a user's program: run in the mounted volume, measured by its time or its output.
 
 pub mod files;
 mod job_file;
@@ -17,31 +17,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Names the mounted volume to the program.
+/// Environment variable for the mounted volume.
 pub const VOLUME: &str = "SENESCE_MNT";
 
-/// The seed of a run, for programs that draw at random.
+/// Environment variable for the seed of a run, for programs that use random numbers.
 const SEED: &str = "SENESCE_SEED";
 
-/// Seconds after which a program that has no `timeout` is ended.
+/// Timeout of a program without a `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Seconds that a program of unknown length is estimated to take.
+/// Estimated seconds of a program of unknown length.
 const UNKNOWN_SECONDS: f64 = 10.0;
 
-/// Free space (bytes) below which a volume counts as full.
+/// A volume with less free space (bytes) counts as full.
 const FULL: u64 = 1 << 20;
 
-/// Share of a volume that file systems keep back or cannot use: one with no more free is full where a program says so.
+/// Share of a volume that file systems reserve or cannot use: one with less free space counts as full if the program
+/// reports it.
 const KEPT_BACK: f64 = 0.1;
 
-/// What the C library says of ENOSPC in the locale that programs are given.
+/// The message of the C library for ENOSPC in the C locale, which programs get.
 const DEVICE_IS_FULL: &str = "No space left on device";
 
-/// Between the reason of a failure and the last words of the program.
+/// Between the reason of a failure and the last output of the program.
 pub const SAID: &str = "; it said: ";
 
-/// A program with what makes it ready and how it is measured.
+/// A program with its preparation and its metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     command: Vec<String>,
@@ -50,12 +51,12 @@ pub struct Program {
     timeout: Duration,
     space: Bytes,
     seconds: Option<f64>,
-    /// Of the study's file, for a program that asks for it.
+    /// Folder of the study's file, for a program that uses it.
     folder: Option<PathBuf>,
 }
 
 impl Program {
-    /// Reads what the study says; `None` without a command.
+    /// `None` without a command.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.command.is_empty() {
             let more = [
@@ -90,12 +91,12 @@ impl Program {
         }))
     }
 
-    /// Bytes that it will write into the volume, as the study says.
+    /// Declared bytes that it writes into the volume.
     pub fn space(&self) -> Bytes {
         self.space
     }
 
-    /// Seconds that it takes, as the study says, or else a guess.
+    /// Declared seconds, or a guess.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(UNKNOWN_SECONDS).min(self.timeout.as_secs_f64())
     }
@@ -103,12 +104,12 @@ impl Program {
     /// The program whose absence would fail every run, if it is not installed here.
     pub fn missing(&self) -> Option<&str> {
         let named = [&self.command, &self.prepare].into_iter().filter_map(|words| words.first()).map(String::as_str);
-        // One with a path may be what the command before it makes in the volume.
+        // A program with a path may be built in the volume by the previous command.
         named.into_iter().find(|name| !name.contains('/') && !is_installed(name))
     }
 
-    /// Runs it in the volume, whose metrics it returns with the seconds of the measured part; `ready` is called between what
-    /// prepares and what is measured.
+    /// Runs it in the volume and returns its metrics with the seconds of the measured part. Calls `ready` between
+    /// preparation and measurement.
     pub fn run(
         &self,
         target: &mut MountedTarget,
@@ -145,7 +146,7 @@ impl Program {
         Ok((metrics, synced))
     }
 
-    /// Runs one command to its good end.
+    /// Runs one command, which must succeed.
     fn one(
         &self,
         words: &[String],
@@ -170,7 +171,7 @@ impl Program {
         }
         if !ended.left.is_empty() {
             let trouble = format!(
-                "it left processes behind, which were ended: {}; let it wait for what it starts",
+                "it left processes behind, which were ended: {}; let it wait for its children",
                 ended.left.join(", ")
             );
             return Err(self.failure(words, &trouble, None));
@@ -178,7 +179,7 @@ impl Program {
         Ok(ended)
     }
 
-    /// A program that is about to be started. What it prints and what it finds do not depend on who started senesce.
+    /// A program in a defined environment: its output and its files do not depend on who started senesce.
     fn started(&self, words: &[String], point: &Path, seed: Seed) -> Command {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).current_dir(point);
@@ -190,7 +191,7 @@ impl Program {
         command
     }
 
-    /// Why a program that has ended in a volume with this space does not count.
+    /// Why a program that ended in a volume with this space does not count.
     fn trouble(&self, ended: &Ended, space: Option<Space>) -> Option<String> {
         let trouble = match ended.how {
             How::TimedOut => {
@@ -199,7 +200,7 @@ impl Program {
             }
             _ => ended.trouble(),
         };
-        // Another device may be meant, and a program that goes on may only tell of it.
+        // Another device may be full, and a program that continues may only print a warning.
         let says_full = trouble.is_some() && ended.errors.contains(DEVICE_IS_FULL);
         let is_full = space.is_some_and(|space| space.free < FULL || says_full && space.is_nearly_full());
         match trouble {
@@ -208,7 +209,7 @@ impl Program {
                 Some(format!("it filled the volume (ENOSPC); {more}"))
             }
             Some(trouble) if says_full => {
-                Some(format!("{trouble} and said that a device is full, which the volume was not at its end"))
+                Some(format!("{trouble} and reported a full device, but the volume was not full at its end"))
             }
             trouble => trouble,
         }
@@ -221,13 +222,13 @@ impl Program {
     }
 }
 
-/// Whether a program is found where the shell looks.
+/// Whether the shell would find a program.
 pub fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// fio prints what we read when it is told to.
+/// Adds the option for JSON output to fio.
 fn for_fio(mut command: Vec<String>, metric: &MetricSpec) -> Vec<String> {
     let is_told = command.iter().any(|word| word.starts_with("--output-format"));
     if *metric == MetricSpec::Named(Named::Fio) && is_fio(&command[0]) && !is_told {
@@ -251,7 +252,7 @@ impl Space {
     fn of(target: &MountedTarget) -> Result<Option<Self>, Failure> {
         let path = target.mount_point();
         let found = rustix::fs::statvfs(path)
-            .map_err(|errno| senesce_core::failure::failed("ask for the space of", path)(errno.into()))?;
+            .map_err(|errno| senesce_core::failure::failed("check the space of", path)(errno.into()))?;
         Ok(Self::from_blocks(found.f_blocks, found.f_bfree, found.f_frsize))
     }
 
@@ -259,7 +260,7 @@ impl Space {
         (self.free as f64) < (self.used + self.free) as f64 * KEPT_BACK
     }
 
-    /// `None` where a file system does not tell: one in user space answers with zeroes unless it was taught better.
+    /// `None` if the file system does not report it: a FUSE file system without statfs answers zeros.
     fn from_blocks(blocks: u64, free: u64, size: u64) -> Option<Self> {
         let used = blocks.checked_sub(free).filter(|_| blocks > 0)?;
         Some(Self { used: used.checked_mul(size)?, free: free.checked_mul(size)? })
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_its_own_keys_and_no_others() {
+    fn command_accepts_only_its_own_keys() {
         assert_eq!(Program::of(&spec("cold_read = true")).unwrap(), None);
         let refused = |text: &str| Program::of(&spec(text)).unwrap_err().to_string();
         assert!(refused("cold_read = true\ntimeout = '1m'").contains("timeout is for a command"));
@@ -288,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn fio_is_asked_for_what_is_read() {
+    fn fio_is_run_with_json_output() {
         let command = |text: &str| Program::of(&spec(text)).unwrap().unwrap().command;
         assert_eq!(command("command = ['fio', 'job.fio']\nmetric = 'fio'"), ["fio", "--output-format=json", "job.fio"]);
         assert_eq!(command("command = ['fio', 'job.fio']"), ["fio", "job.fio"]);
     }
 
-    /// Why a shell script does not count that ran in a volume with so many MiB used and free.
+    /// The reason why a shell script does not count that ran in a volume with the given MiB used and free.
     fn trouble(script: &str, used: u64, free: u64) -> Option<String> {
         let program = Program::of(&spec("command = ['true']")).unwrap().unwrap();
         let mut command = program.started(&["sh".into(), "-c".into(), script.into()], Path::new("/"), Seed(1));
@@ -303,11 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_is_the_volume_only_where_the_volume_is_full() {
+    fn full_device_error_counts_only_for_a_full_volume() {
         let says = "echo 'cp: No space left on device' >&2; exit";
-        assert_eq!(trouble(&format!("{says} 0"), 10, 90), None, "it went on");
+        assert_eq!(trouble(&format!("{says} 0"), 10, 90), None, "it continued");
         let elsewhere = trouble(&format!("{says} 3"), 10, 90).unwrap();
-        assert!(elsewhere.starts_with("it failed with exit code 3 and said that a device is full"), "{elsewhere}");
+        assert!(elsewhere.starts_with("it failed with exit code 3 and reported a full device"), "{elsewhere}");
         assert!(!elsewhere.contains("ENOSPC"), "{elsewhere}");
         assert!(trouble(&format!("{says} 3"), 95, 5).unwrap().contains("it filled the volume (ENOSPC); it failed"));
         assert_eq!(trouble("exit 3", 95, 5).unwrap(), "it failed with exit code 3");
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_speaks_english_and_finds_the_folder_that_it_asks_for() {
+    fn program_runs_in_c_locale_with_requested_folder() {
         let (point, message) = (Path::new("/mnt"), ["true".to_string()]);
         let folder =
             Program { folder: Some("/studies".into()), ..Program::of(&spec("command = ['true']")).unwrap().unwrap() };
@@ -327,11 +328,11 @@ mod tests {
         };
         assert_eq!(value(&folder, "LC_ALL").as_deref(), Some("C"));
         assert_eq!(value(&folder, "SENESCE_STUDY").as_deref(), Some("/studies"));
-        assert_eq!(value(&without, "SENESCE_STUDY"), None, "not that of who started senesce");
+        assert_eq!(value(&without, "SENESCE_STUDY"), None, "not that of the caller of senesce");
     }
 
     #[test]
-    fn a_volume_that_does_not_tell_its_space_is_not_full() {
+    fn volume_without_statfs_is_not_full() {
         assert_eq!(Space::from_blocks(0, 0, 0), None);
         assert_eq!(Space::from_blocks(10, 12, 4096), None, "more free than there is");
         assert_eq!(Space::from_blocks(u64::MAX, 0, 4096), None);

@@ -1,7 +1,8 @@
-//! A program of the user's that is started, watched and ended, with everything that it started.
+//! Runs a user's program and ends everything that it started.
 //!
-//! While it runs this process adopts its orphans (PR_SET_CHILD_SUBREAPER, prctl(2)), so what it leaves behind is among our
-//! children, wherever it put itself. A child's number is not given away before we waited for it: what is ended is ours.
+//! This process adopts orphans while the program runs (PR_SET_CHILD_SUBREAPER, prctl(2)), so all leftovers are our
+//! children, even in another session. The kernel does not reuse a child's number before we wait for it, so we never end
+//! an unrelated process.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -20,14 +21,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// In the reason of every run whose program was ended at its time limit.
+/// Part of the reason of every run whose program exceeded its time limit.
 pub const NO_END: &str = "did not end within";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Exited(ExitStatus),
     TimedOut,
-    /// It was ended because the user asked to stop.
+    /// The user interrupted senesce.
     Interrupted,
 }
 
@@ -35,30 +36,30 @@ pub enum How {
 pub struct Ended {
     pub how: How,
     pub seconds: f64,
-    /// What it printed, at most [`MOST_OUTPUT`] bytes.
+    /// Its output, at most [`MOST_OUTPUT`] bytes.
     pub out: String,
-    /// Its messages, at most as many.
+    /// Its messages, with the same limit.
     pub errors: String,
-    /// What it left running, by name and number; it was ended.
+    /// Processes that it left running, by name and number; they were ended.
     pub left: Vec<String>,
 }
 
-/// Bytes of output that are kept; the rest is read and dropped, so that the program does not wait for a reader.
+/// Bytes of output that are kept; the rest is read and dropped, so that the program does not block.
 pub const MOST_OUTPUT: u64 = 16 << 20;
 
-/// How long a program may go on after SIGTERM before SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How long a process may take to end after SIGKILL.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long what it started may go on after its own end.
+/// How long its children may outlive it.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// How often an interrupt is looked for; the end of the program wakes at once.
+/// Polling interval for an interrupt; the end of the program is noticed at once.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// One at a time: our children are told apart by who was there before.
+/// One at a time: its processes are recognised by comparison with the children that existed before.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Runs `command` in a process group of its own for at most `limit`; `tick` is called while it runs.
@@ -69,7 +70,7 @@ pub fn run(
     tick: &mut dyn FnMut(Duration),
 ) -> io::Result<Ended> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // The process that watches over what is owed is there before ours are counted.
+    // The guardian must exist before our children are counted.
     let _directory = ScratchDirectory::small("command").map_err(io::Error::other)?;
     let before: HashSet<Pid> = children()?.into_iter().collect();
     set_child_subreaper(Some(getpid()))?;
@@ -131,7 +132,7 @@ fn wait(
 
 fn end_group(pid: Pid) -> io::Result<()> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    // A group that is gone needs no ending.
+    // The group may have ended already.
     let _ = kill_process_group(pid, Signal::TERM);
     if !ends_within(&handle, GRACE)? {
         let _ = kill_process_group(pid, Signal::KILL);
@@ -148,8 +149,8 @@ fn ends_within(handle: &impl AsFd, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// Ends all children that were not there before, and theirs, which become ours then. Returns the names of those that did not
-/// end by themselves within `linger`.
+/// Ends all new children and their descendants, which become ours. Returns the names of those that did not end by
+/// themselves within `linger`.
 fn end_children(before: &HashSet<Pid>, linger: Duration) -> io::Result<Vec<String>> {
     let deadline = Instant::now() + linger;
     let mut left = Vec::new();
@@ -173,21 +174,20 @@ fn end_children(before: &HashSet<Pid>, linger: Duration) -> io::Result<Vec<Strin
     }
 }
 
-/// Whether a new child is not one that another thread of ours started: those are in our process group, and the command and
-/// what it started in one of theirs.
+/// Whether a new child belongs to the command: children of our other threads are in our process group.
 fn is_of_the_command(pid: Pid) -> bool {
     getpgid(Some(pid)).is_ok_and(|group| Ok(group) != getpgid(None))
 }
 
-/// Our children, those that ended included.
+/// Our children, including those that ended.
 fn children() -> io::Result<Vec<Pid>> {
     let own = getpid();
     let numbers = std::fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     Ok(numbers.filter_map(Pid::from_raw).filter(|pid| parent_of(*pid) == Some(own)).collect())
 }
 
-/// The name in the second field of /proc/PID/stat may hold anything; the parent is the second after its last bracket
-/// (proc_pid_stat(5)).
+/// The name in the second field of /proc/PID/stat may contain any byte; the parent is the second field after its last
+/// bracket (proc_pid_stat(5)).
 fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
@@ -217,7 +217,7 @@ fn text(reader: JoinHandle<Vec<u8>>) -> String {
 }
 
 impl Ended {
-    /// Its last few lines, messages before output, for a reason.
+    /// Its last few lines, messages before output.
     pub fn last_lines(&self) -> String {
         let said = if self.errors.trim().is_empty() { &self.out } else { &self.errors };
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
@@ -246,7 +246,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_it_prints_and_how_it_ends_is_kept() {
+    fn output_and_exit_status_are_kept() {
         let ended = shell("echo one; echo two >&2; exit 3", LONG);
         assert_eq!((ended.out.as_str(), ended.errors.as_str()), ("one\n", "two\n"));
         assert_eq!(ended.trouble().unwrap(), "it failed with exit code 3");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_leaves_behind_is_named_and_ended_wherever_it_went() {
+    fn leftover_processes_are_named_and_ended() {
         let ended = shell("setsid sh -c 'sleep 1000 & sleep 2000' >/dev/null 2>&1 & echo done", LONG);
         assert_eq!(ended.out, "done\n");
         let named = |what: &str| ended.left.iter().any(|one| one.contains(what));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_of_another_thread_is_left_to_it() {
+    fn child_of_another_thread_is_spared() {
         let directory = tempfile::tempdir().unwrap();
         let end = directory.path().join("end");
         let mut other = None;
@@ -281,13 +281,13 @@ mod tests {
         });
         assert!(ended.unwrap().left.is_empty());
         let mut other = other.unwrap();
-        assert!(other.try_wait().unwrap().is_none(), "it is still there");
+        assert!(other.try_wait().unwrap().is_none(), "it still exists");
         drop(other.stdin.take());
         assert!(other.wait().unwrap().success());
     }
 
     #[test]
-    fn one_that_hangs_is_ended_with_its_group_at_its_time() {
+    fn hanging_program_is_ended_with_its_group() {
         let ended = shell("trap '' TERM; sleep 1000 & echo $!; wait", Duration::from_millis(300));
         assert_eq!(ended.how, How::TimedOut);
         assert!(ended.seconds < 60.0, "{}", ended.seconds);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_an_error() {
+    fn missing_program_is_an_error() {
         let error = run(&mut Command::new("/no/such/program"), LONG, &Interrupt::new(), &mut |_| ()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

@@ -1,4 +1,4 @@
-//! What tells an image from all others: the text behind its key in the store.
+//! The content key of an image in the store.
 
 use crate::matrix::{ImageId, aging_plan, is_planned};
 use crate::spec::{StateKind, StudySpec};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Everything that shapes an image, as text.
+/// Everything that determines an image, as text.
 pub(super) fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> {
     let (fs, state) = (&spec.file_system[id.fs], &spec.state[id.state]);
     let version = match fs.custom() {
@@ -45,8 +45,8 @@ pub(super) fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> 
     Ok(text)
 }
 
-/// The program that makes images. Its commit may be unknown, and a working tree is more than its commit: the bytes of the
-/// program tell it from every other.
+/// Identifies the program that makes images by its own bytes, because the commit may be unknown and a working tree may
+/// differ from it.
 fn program(executable: &Path) -> Result<String, Failure> {
     static HASHES: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let mut hashes = HASHES.lock().unwrap_or_else(PoisonError::into_inner);

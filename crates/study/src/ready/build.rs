@@ -1,7 +1,7 @@
-//! `build`: a source tree is unpacked, compiled file by file, linked, and the program is run.
+//! `build`: unpacks a source tree, compiles it file by file, links it and runs the program.
 //!
-//! The tree is drawn from a fixed seed, so that every run of every study builds the same. The program prints a number that is
-//! known beforehand: a file that was lost or changed on the way shows.
+//! The tree is generated from a fixed seed, so that every run builds the same. The program prints a known number, which
+//! shows lost or changed files.
 
 use super::{ReadySetup, failed, wrong};
 use rand::Rng;
@@ -11,7 +11,7 @@ use senesce_core::{Failure, Measurement};
 use std::fs;
 use std::time::Instant;
 
-/// Files with code at scale 1, headers beside each, and files of a directory.
+/// Files with code at scale 1, headers of each, and files of a directory.
 const UNITS: f64 = 80.0;
 const HEADERS: u32 = 12;
 const IN_A_DIRECTORY: u32 = 20;
@@ -20,7 +20,7 @@ const IN_A_DIRECTORY: u32 = 20;
 const STEPS: usize = 30;
 const COMMENT_LINES: usize = 40;
 
-/// A file of the tree by its path, and the number that the whole program prints.
+/// The files of the tree, and the number that the program prints.
 struct Tree {
     files: Vec<(String, String)>,
     units: u32,
@@ -55,7 +55,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
 
 fn link(place: &ReadySetup<'_>, tree: &Tree) -> Result<(), Failure> {
     place.program("cc", &["-O0", "-I", ".", "-c", "-o", "main.o", "main.c"])?;
-    // As build systems do it, the objects are named in a file: a command line has an end.
+    // Object names go into a file, as in build systems: command lines have a limit.
     let objects: String = (0..tree.units).map(|unit| format!("{}.o\n", path_of(unit, "c"))).collect();
     let list = place.folder.join("objects");
     fs::write(&list, objects).map_err(failed("write", &list))?;
@@ -77,7 +77,7 @@ fn path_of(unit: u32, ending: &str) -> String {
     format!("part{:03}/unit{unit:05}.{ending}", unit / IN_A_DIRECTORY)
 }
 
-/// Draws the tree: every unit has a function of its own and headers of its own.
+/// Generates the tree: every unit has a function and headers of its own.
 fn draw(units: u32) -> Tree {
     let mut rng = DEFAULT_SEED.stream("study/ready/build");
     let (mut files, mut expected) = (Vec::new(), 0u32);
@@ -120,7 +120,7 @@ mod tests {
     use senesce_core::interrupt::Interrupt;
 
     #[test]
-    fn the_same_tree_is_drawn_every_time() {
+    fn generated_tree_is_reproducible() {
         let (one, other) = (draw(5), draw(5));
         assert_eq!((&one.files, one.expected), (&other.files, other.expected));
         assert_eq!(one.files.len(), 5 * (2 + HEADERS as usize) + 1);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs cc"]
-    fn the_tree_compiles_and_prints_what_is_known() {
+    fn generated_tree_compiles_and_prints_known_number() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
         let place = ReadySetup { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };

@@ -1,4 +1,4 @@
-//! `database`: SQLite does transactions, each made durable, then reads by an index. What it holds at the end is known.
+//! `database`: SQLite executes transactions, each made durable, then reads by an index. Its final content is known.
 
 use super::{ReadySetup, failed, wrong};
 use rand::Rng;
@@ -9,7 +9,7 @@ use senesce_volume::ScratchDirectory;
 use std::fmt::Write;
 use std::time::Instant;
 
-/// Transactions at scale 1, rows that each inserts, and rows that are read back at the end.
+/// Transactions at scale 1, rows inserted by each, and rows read back at the end.
 const TRANSACTIONS: f64 = 800.0;
 const ROWS: u32 = 10;
 const READS: u32 = 500;
@@ -20,7 +20,7 @@ const PAYLOAD: usize = 12;
 pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let transactions = place.count(TRANSACTIONS, 10);
     let (script, expected) = script(transactions);
-    // Beside the volume: reading the script is no work of the database.
+    // Outside of the volume: reading the script is not a part of the workload.
     let directory = ScratchDirectory::large("database")?;
     let file = directory.path().join("script.sql");
     std::fs::write(&file, script).map_err(failed("write", &file))?;
@@ -38,7 +38,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-/// The statements, and what the last one prints: count and sum of all rows.
+/// The statements, and the output of the last one: count and sum of all rows.
 fn script(transactions: u32) -> (String, String) {
     let mut rng = DEFAULT_SEED.stream("study/ready/database");
     let mut text = String::from(
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs sqlite3"]
-    fn the_database_holds_what_was_put_into_it() {
+    fn database_has_expected_content() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
         let place = ReadySetup { folder: directory.path(), scale: 0.02, progress: &Silent, interrupt: &interrupt };
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_says_what_must_come_out() {
+    fn script_states_expected_result() {
         let (text, expected) = script(3);
         assert_eq!(text.matches("INSERT").count(), 30);
         assert!(expected.starts_with("30|"), "{expected}");

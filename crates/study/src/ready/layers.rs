@@ -1,5 +1,5 @@
-//! `container-layers`: image layers are unpacked, put together into root directories by hard links, files of them are replaced
-//! by copies, manifests are made durable, and old layers are removed: what a registry's node does all day.
+//! `container-layers`: the work of a container host. It unpacks image layers, combines them into root directories by
+//! hard links, replaces some files by copies, makes manifests durable and removes old layers.
 
 use super::{ReadySetup, failed, wrong};
 use rand::Rng;
@@ -19,7 +19,7 @@ const FILES: u32 = 20;
 const STACK: u32 = 4;
 const KEPT: u32 = 8;
 
-/// Every so many files of a container are replaced by a copy with other content.
+/// One file in this number is replaced by a copy with other content.
 const COPIED_UP: u32 = 10;
 
 /// Sizes of files: most are small, one in sixteen is large.
@@ -51,7 +51,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let (found, expected) = (files_in(place.folder)?, expected_files(layers));
     if found != expected {
-        return Err(wrong(format!("{found} files are there at the end, and must be {expected}")));
+        return Err(wrong(format!("{found} files exist at the end, and must be {expected}")));
     }
     let operations = (done.written + done.linked + done.replaced + done.removed) as f64;
     Ok(vec![
@@ -60,7 +60,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-/// Bytes that do not compress.
+/// Incompressible bytes.
 fn content() -> Vec<u8> {
     let mut rng = DEFAULT_SEED.stream("study/ready/container-layers");
     let mut bytes = vec![0; LARGE as usize];
@@ -81,7 +81,7 @@ fn size_of(layer: u32, number: u32) -> usize {
     (size - u64::from((layer * 31 + number * 17) % 1024)) as usize
 }
 
-/// Writes the files of a layer, and a manifest that names it, made durable before it gets its name.
+/// Writes the files of a layer and its manifest, which is durable before it gets its name.
 fn unpack(folder: &Path, layer: u32, content: &[u8], done: &mut Done) -> Result<(), Failure> {
     let root = layer_of(folder, layer);
     for directory in 0..DIRECTORIES {
@@ -102,7 +102,7 @@ fn unpack(folder: &Path, layer: u32, content: &[u8], done: &mut Done) -> Result<
     fs::rename(&draft, &name).map_err(failed("rename", &draft))
 }
 
-/// Puts the newest layers together: the upper of two files of one name wins. Some files are then copied up.
+/// Combines the newest layers, the upper of two files of one name wins. Then copies up some files.
 fn start(folder: &Path, newest: u32, content: &[u8], done: &mut Done) -> Result<(), Failure> {
     let root = root_of(folder, newest);
     let oldest = newest.saturating_sub(STACK - 1);
@@ -140,7 +140,6 @@ fn expected_files(layers: u32) -> u64 {
     u64::from(layers.min(KEPT)) * (2 * u64::from(DIRECTORIES * FILES) + 1)
 }
 
-/// Files below a directory, counted by looking.
 fn files_in(folder: &Path) -> Result<u64, Failure> {
     let mut count = 0;
     for entry in fs::read_dir(folder).map_err(failed("list", folder))? {
@@ -165,7 +164,7 @@ mod tests {
         let found = run(&place).unwrap();
         assert!(found.iter().all(|one| one.value.get() > 0.0));
         assert_eq!(files_in(directory.path()).unwrap(), expected_files(KEPT + 1));
-        // A copy is no link any more, what was not copied is.
+        // A copied-up file is not a link any more.
         use std::os::unix::fs::MetadataExt;
         let links = |name: &str| fs::metadata(root_of(directory.path(), KEPT).join(name)).unwrap().nlink();
         assert_eq!(links("d00/f00"), 1);

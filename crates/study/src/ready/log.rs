@@ -1,4 +1,4 @@
-//! `fsync-log`: records are appended to a log, each made durable before the next, in segments as databases keep them.
+//! `fsync-log`: appends records to a log in segments, each made durable before the next, as databases do.
 
 use super::{ReadySetup, failed, wrong};
 use rand::Rng;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::time::Instant;
 
-/// Records at scale 1, their least and largest size, and the size from which a segment is full (bytes).
+/// Records at scale 1, their minimum and maximum size, and the size of a full segment (bytes).
 const RECORDS: f64 = 3000.0;
 const LEAST: u64 = 64;
 const LARGEST: u64 = 4096;
@@ -63,13 +63,13 @@ mod tests {
     use senesce_core::interrupt::Interrupt;
 
     #[test]
-    fn segments_hold_what_was_appended() {
+    fn log_segments_have_all_appended_bytes() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
         let place = ReadySetup { folder: directory.path(), scale: 0.25, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 750.0).abs() < 1e-6);
         assert!(std::fs::read_dir(directory.path()).unwrap().count() > 1);
-        assert!(run(&place).is_err(), "a log that is there is not written over");
+        assert!(run(&place).is_err(), "an existing log is not overwritten");
     }
 }

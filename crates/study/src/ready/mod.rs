@@ -1,4 +1,4 @@
-//! Workloads that come with the program beside those of the engine: what people do with a file system all day.
+//! Built-in workloads other than personalities: everyday work of programs.
 
 mod build;
 mod database;
@@ -36,7 +36,7 @@ enum ReadyKind {
     Pgbench,
 }
 
-/// Name, what it is, and bytes that it writes and seconds that it takes at scale 1, both roughly.
+/// Name, kind, and rough bytes written and seconds at scale 1.
 const KINDS: [(&str, ReadyKind, u64, f64); 6] = [
     ("build", ReadyKind::Build, 24 << 20, 5.0),
     ("database", ReadyKind::Database, 16 << 20, 4.0),
@@ -46,7 +46,7 @@ const KINDS: [(&str, ReadyKind, u64, f64); 6] = [
     ("pgbench", ReadyKind::Pgbench, 160 << 20, 10.0),
 ];
 
-/// The directory in the volume in which they work.
+/// Their working directory in the volume.
 const FOLDER: &str = "senesce-ready";
 
 /// A program of a ready workload that takes longer than this hangs.
@@ -60,7 +60,7 @@ struct ReadySetup<'a> {
 }
 
 impl Ready {
-    /// Reads what the study says; `None` where it asks for none.
+    /// `None` if the study names none.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         if spec.ready.is_empty() {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Ready {
         let Some((_, kind, ..)) = KINDS.iter().find(|(name, ..)| *name == spec.ready) else {
             let hint = suggest(&spec.ready, names);
             return Err(Failure::usage(format!(
-                "there is no ready workload '{}'{hint}; there are {}",
+                "unknown ready workload '{}'{hint}; known are {}",
                 spec.ready,
                 names.join(", ")
             )));
@@ -85,13 +85,13 @@ impl Ready {
         }
     }
 
-    /// Bytes that it writes, roughly, and seconds that it takes.
+    /// Rough estimate of bytes written and seconds.
     pub fn needs(&self) -> (u64, f64) {
         let of = KINDS.iter().find(|(_, kind, ..)| *kind == self.kind);
         of.map_or((0, 0.0), |(_, _, bytes, seconds)| ((*bytes as f64 * self.scale) as u64, seconds * self.scale))
     }
 
-    /// The program that it needs and the package that has it, if it is not installed here.
+    /// A program that it needs and that is not installed, and its package.
     pub fn missing(&self) -> Option<(&'static str, &'static str)> {
         let (here, needed) = match self.kind {
             ReadyKind::Build => (is_installed("cc"), ("cc", "gcc")),
@@ -102,7 +102,7 @@ impl Ready {
         (!here).then_some(needed)
     }
 
-    /// Does it in the volume; `ready` is called before anything that is measured. The first metric is judged.
+    /// Runs it in the volume; `ready` is called before the measured part. The first metric is compared.
     pub fn run(
         &self,
         target: &mut MountedTarget,
@@ -133,13 +133,12 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure 
     senesce_core::failure::failed(what, path)
 }
 
-/// A result that is not what it must be.
 fn wrong(message: String) -> Failure {
     Failure::new(ExitCode::RunFailed, message)
 }
 
 impl ReadySetup<'_> {
-    /// So many at this scale, at least `least`.
+    /// The scaled number, at least `least`.
     fn count(&self, at_one: f64, least: u32) -> u32 {
         ((at_one * self.scale) as u32).max(least)
     }
@@ -151,7 +150,7 @@ impl ReadySetup<'_> {
         }
     }
 
-    /// Runs a program to its good end; what it printed.
+    /// Runs a program, which must succeed, and returns its output.
     fn program(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
         let mut command = Command::new(name);
         command.args(arguments).current_dir(self.folder).env("LC_ALL", "C");

@@ -1,4 +1,4 @@
-//! `objects`: small objects are put into a store of files, durable and under their names at once, read whole, and deleted.
+//! `objects`: puts small objects into a store of files, durably with their names, reads them whole, and deletes some.
 
 use super::{ReadySetup, failed, wrong};
 use rand::Rng;
@@ -14,11 +14,11 @@ use std::time::Instant;
 /// Operations at scale 1: of ten, five put, four read and one deletes.
 const OPERATIONS: f64 = 4000.0;
 
-/// Least size of an object (bytes), and how often it may double: sizes are drawn from all magnitudes alike.
+/// Minimum size of an object (bytes), and how often it may double: all magnitudes are equally likely.
 const LEAST: u64 = 512;
 const DOUBLINGS: u64 = 7;
 
-/// Directories among which objects are spread, as stores that name them by a hash have them.
+/// Number of directories; objects are distributed by hash.
 const DIRECTORIES: u64 = 256;
 
 pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
@@ -65,7 +65,7 @@ impl<'a> Store<'a> {
     }
 
     fn path(&self, number: u64) -> PathBuf {
-        // Neighbours by time are no neighbours by name.
+        // Consecutive objects get distant names.
         let hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.folder.join(format!("{:02x}/{hash:016x}", (hash >> 32) % DIRECTORIES))
     }
@@ -100,7 +100,7 @@ impl<'a> Store<'a> {
         let found = fs::read(&path).map_err(failed("read", &path))?;
         match found.strip_prefix(&number.to_le_bytes()) == Some(&self.content[8..size]) {
             true => Ok(()),
-            false => Err(wrong(format!("{} does not hold what was put there", path.display()))),
+            false => Err(wrong(format!("{} does not hold the stored object", path.display()))),
         }
     }
 
@@ -112,7 +112,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// The namespace as a second account of what was put and deleted.
+    /// Cross-checks puts and deletes with the directory contents.
     fn check(&self) -> Result<(), Failure> {
         let (mut count, mut bytes) = (0, 0);
         for directory in 0..DIRECTORIES {
@@ -139,7 +139,7 @@ mod tests {
     use senesce_core::interrupt::Interrupt;
 
     #[test]
-    fn the_store_holds_what_was_put_and_not_deleted() {
+    fn store_has_exactly_the_remaining_objects() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
         let place = ReadySetup { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_gone_or_another_is_found_out() {
+    fn lost_or_altered_object_is_detected() {
         let directory = tempfile::tempdir().unwrap();
         let mut rng = DEFAULT_SEED.stream("test");
         let mut store = Store::make(directory.path(), &mut rng).unwrap();

@@ -1,8 +1,8 @@
-//! `pgbench`: a PostgreSQL server on the volume does the transactions of its own benchmark. Every one leaves a row in its history,
-//! and what was added to the accounts is what the history says: that is checked in the end.
+//! `pgbench`: a PostgreSQL server on the volume runs its own benchmark. Every transaction adds a row to the history,
+//! whose sum must equal the change of the accounts.
 //!
-//! PostgreSQL does not run as root. Root gives the directory to another user and shows it to the server alone, at another place
-//! (a mount namespace of its own): the volume is mounted where only root may look.
+//! PostgreSQL does not run as root. Root gives the directory to another user and shows it only to the server, at
+//! another path in a private mount namespace: only root may access the mount point of the volume.
 
 use super::{ReadySetup, failed, wrong};
 use senesce_core::analysis::Better;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 const TRANSACTIONS: f64 = 500.0;
 const CLIENTS: u32 = 2;
 
-/// Where distributions keep the programs of the server: `POSTGRES/VERSION/bin`.
+/// Directories of the server's programs in distributions: `POSTGRES/VERSION/bin`.
 const FOLDERS: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
 
-/// Where the server of root sees its directory.
+/// Path of the directory in the server's mount namespace.
 const SEEN_AT: &str = "/mnt";
 
-/// The directory that holds initdb, pg_ctl and pgbench, of the newest version.
+/// The directory with initdb, pg_ctl and pgbench of the newest version.
 pub(super) fn programs() -> Option<PathBuf> {
     let searched = std::env::var_os("PATH").unwrap_or_default();
     let of_versions = FOLDERS.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -56,7 +56,7 @@ pub(super) fn run(place: &ReadySetup<'_>) -> Result<Vec<Measurement>, Failure> {
     ])
 }
 
-/// Creates the server, starts it, does the transactions, and prints what the database holds then.
+/// Creates and starts the server, runs the transactions, and prints the final content of the database.
 fn script(programs: &Path, each: u32, accounts: u32) -> String {
     let arguments = |name: &str| programs.join(name).display().to_string();
     let (initdb, pg_ctl, pgbench, psql) =
@@ -75,7 +75,7 @@ fn script(programs: &Path, each: u32, accounts: u32) -> String {
     )
 }
 
-/// Runs the script as an ordinary user, in a mount namespace in which the directory is at [`SEEN_AT`].
+/// Runs the script as an ordinary user, in a mount namespace with the directory at [`SEEN_AT`].
 fn as_another(place: &ReadySetup<'_>) -> Result<String, Failure> {
     let (user, group) = ordinary_user();
     chown(place.folder, Some(user), Some(group)).map_err(failed("give away", place.folder))?;
@@ -85,7 +85,7 @@ fn as_another(place: &ReadySetup<'_>) -> Result<String, Failure> {
     place.program("unshare", &["--mount", "--propagation", "private", "sh", "-c", &inside])
 }
 
-/// The user that the package of PostgreSQL made, else nobody (65534, as in Linux's own /proc/sys/kernel/overflowuid).
+/// The user of the PostgreSQL package, else nobody (65534, as in Linux's own /proc/sys/kernel/overflowuid).
 fn ordinary_user() -> (u32, u32) {
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     accounts.lines().find_map(numbers_of_postgres).unwrap_or((65534, 65534))
@@ -105,7 +105,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Reads it, and compares the three accounts of what was done.
+    /// Parses the output and compares its three counts.
     fn of(printed: &str, transactions: u64) -> Result<Self, String> {
         let after = |message: &str| {
             let line = printed.lines().find_map(|line| line.strip_prefix(message));
@@ -118,7 +118,7 @@ impl Printed {
         let processed = after("number of transactions actually processed: ")?;
         let wanted = format!("{transactions}/{transactions}");
         if processed != wanted {
-            return Err(format!("pgbench did {processed} transactions, and must do {wanted}"));
+            return Err(format!("pgbench completed {processed} transactions, and must complete {wanted}"));
         }
         let mut lines = printed.lines().rev();
         let (balance, history) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
@@ -142,12 +142,12 @@ mod tests {
         tps = 1333.250000 (without initial connection time)\n20|-731\n-731\n";
 
     #[test]
-    fn what_pgbench_prints_is_read() {
+    fn pgbench_output_is_parsed() {
         assert_eq!(Printed::of(PRINTED, 20).unwrap(), Printed { per_second: 1333.25, latency_ms: 1.5 });
     }
 
     #[test]
-    fn a_lost_transaction_shows() {
+    fn lost_transaction_is_detected() {
         let problem = |text: &str| Printed::of(text, 20).unwrap_err();
         assert!(problem(&PRINTED.replace("20|-731", "19|-731")).contains("19|-731"));
         assert!(problem(&PRINTED.replace("\n-731", "\n-730")).contains("-730"));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_no_ordinary_user() {
+    fn ordinary_user_is_not_root() {
         assert_eq!(numbers_of_postgres("postgres:x:101:104:,,,:/var/lib/postgresql:/bin/bash"), Some((101, 104)));
         assert_eq!(numbers_of_postgres("postgres:x:0:0::/root:/bin/sh"), None);
         assert_eq!(numbers_of_postgres("root:x:0:0::/root:/bin/sh"), None);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs pgbench"]
-    fn a_server_does_its_transactions_and_is_gone() {
+    fn server_completes_transactions_and_stops() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
         let place = ReadySetup { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };

@@ -29,7 +29,7 @@ fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
 }
 
 #[test]
-fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
+fn fast_modelled_drive_is_compared_by_drive_time() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
     let idle = |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
     assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
@@ -39,7 +39,7 @@ fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
 }
 
 #[test]
-fn what_an_emulator_took_is_kept_apart() {
+fn emulated_times_stay_separate() {
     let on = |guest: Option<&str>| RunEvent { guest: guest.map(str::to_string), ..event(0, false, 1.0, 1.0) };
     let cell = |events: &[RunEvent]| cells(events).remove(0);
     assert!(cell(&[on(Some("kvm")), on(Some("tcg"))]).emulated);
@@ -50,7 +50,7 @@ fn what_an_emulator_took_is_kept_apart() {
 }
 
 #[test]
-fn a_workload_is_judged_by_its_own_first_metric() {
+fn workload_is_compared_by_its_first_metric() {
     let metric = |name: &str| Measurement::new(name, "s", Better::Lower, 1.0).unwrap();
     let of = |workload: usize, names: [&str; 2]| {
         let own = event(0, false, 1.0, 1.0);
@@ -66,7 +66,7 @@ fn a_workload_is_judged_by_its_own_first_metric() {
 }
 
 #[test]
-fn an_image_that_became_another_one_is_named() {
+fn replaced_image_is_named() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
     let remade = BTreeSet::from([ImageId { fs: 1, state: 0, image: 0 }]);
     let results = Results { remade, ..Results::gather(spec, &[], Vec::new(), Vec::new()) };

@@ -1,4 +1,4 @@
-//! Answers on made-up records of known truth.
+//! Answers on simulated records of known truth.
 
 use super::*;
 use crate::matrix::{ImageId, RunId, runs};
@@ -20,7 +20,7 @@ fn spec(head: &str, tail: &str) -> StudySpec {
     StudySpec::parse("t", &text).unwrap()
 }
 
-/// A standard normal number, from twelve uniform ones.
+/// Approximates a standard normal number by twelve uniform ones.
 fn normal(rng: &mut impl Rng) -> f64 {
     (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
 }
@@ -54,7 +54,7 @@ fn word(results: &Results, a: (usize, usize), b: (usize, usize)) -> &'static str
 }
 
 #[test]
-fn like_systems_are_rarely_told_apart_over_a_whole_study() {
+fn equal_systems_rarely_get_a_verdict() {
     let spec = spec("", "");
     let alarms = (0..60).filter(|seed| {
         let results = measured(&spec, |_| 100.0, |_| None, *seed);
@@ -67,7 +67,7 @@ fn like_systems_are_rarely_told_apart_over_a_whole_study() {
 
 #[test]
 #[ignore = "long: a minute; 2000 whole studies"]
-fn like_systems_are_told_apart_in_a_twentieth_of_studies_at_most() {
+fn equal_systems_get_a_verdict_in_at_most_a_twentieth_of_studies() {
     let spec = spec("", "");
     let alarms = (0..2000).filter(|seed| {
         let results = measured(&spec, |_| 100.0, |_| None, *seed);
@@ -91,7 +91,7 @@ fn the_default_repetitions_find_a_tenth_nine_times_in_ten_at_length() {
     assert!(found >= 0.9, "{found}");
 }
 
-/// Of pairs of which one is slower by a tenth, at a variation of 5 %, those in which it is found.
+/// The share of true differences of a tenth that is found, at a variation of 5 %.
 fn share_found(studies: u64) -> f64 {
     let spec = spec("", "");
     let slow = |id: RunId| if id.on.fs == 3 { 100.0 / 1.1 } else { 100.0 };
@@ -110,7 +110,7 @@ fn share_found(studies: u64) -> f64 {
 }
 
 #[test]
-fn groups_ages_and_changes_of_order_are_told() {
+fn groups_ages_and_changes_of_order_are_reported() {
     // Fresh: ext4 = xfs > btrfs = f2fs; age halves ext4.
     let centre = |id: RunId| match (id.on.fs, id.on.state) {
         (0, 1) => 40.0,
@@ -133,7 +133,7 @@ fn groups_ages_and_changes_of_order_are_told() {
     let analysis = crate::analysis_of(&results);
     let answer = analysis.result["answer"].as_str().unwrap();
     assert!(answer.contains("> ") && answer.contains("'aged' changes the order of ext4 and btrfs"), "{answer}");
-    assert!(answer.contains("one image speaks for itself alone"), "{answer}");
+    assert!(answer.contains("the answer holds for this one image only"), "{answer}");
     let pair = &analysis.result["pairs"][0];
     for name in ["workload", "state", "a", "b", "metric", "ratio", "low", "high", "verdict"] {
         assert!(!pair[name].is_null(), "{name} of {pair}");
@@ -141,7 +141,7 @@ fn groups_ages_and_changes_of_order_are_told() {
 }
 
 #[test]
-fn emulated_cells_are_not_judged_and_virtualised_ones_are() {
+fn emulated_cells_get_no_verdict_and_virtualised_ones_do() {
     let centre = |id: RunId| if id.on.state == 1 { 50.0 } else { 100.0 };
     let guests = |fs: usize| [None, Some("kvm"), Some("tcg"), Some("kvm")][fs];
     let results = measured(&spec("", ""), centre, guests, 6);
@@ -162,7 +162,7 @@ fn several_images_are_the_units_and_a_fresh_one_is_always_the_same() {
 }
 
 #[test]
-fn an_answer_speaks_for_the_images_that_were_measured() {
+fn answer_names_its_measured_images() {
     let spec = spec("images = 3\nrepetitions = 5", "");
     let events =
         runs(&spec).into_iter().filter(|id| id.on.fs != 0 || id.on.image == 0).map(|id| event(id, 100.0, None));
@@ -194,7 +194,7 @@ fn guests_are_ordered_among_themselves() {
 }
 
 #[test]
-fn a_cell_whose_fast_runs_found_no_space_is_not_judged() {
+fn cell_whose_fast_runs_filled_the_volume_gets_no_verdict() {
     let spec = spec("", "");
     let whole = measured(&spec, |_| 100.0, |_| None, 8);
     assert_ne!(word(&whole, (0, 1), (0, 0)), "not-testable");
@@ -212,7 +212,7 @@ fn a_cell_whose_fast_runs_found_no_space_is_not_judged() {
 }
 
 #[test]
-fn a_cell_whose_slow_runs_did_not_end_is_not_judged() {
+fn cell_whose_slow_runs_timed_out_gets_no_verdict() {
     let spec = spec("", "");
     let whole = measured(&spec, |_| 100.0, |_| None, 8);
     let id = |repetition| RunId { on: ImageId { fs: 0, state: 1, image: 0 }, workload: 0, repetition, twin: false };
@@ -236,7 +236,8 @@ fn a_cell_whose_slow_runs_did_not_end_is_not_judged() {
     assert!(censored(&[told]).is_empty(), "a time limit of the program's own");
 }
 
-/// The words of all answers about the first workload on the first file system in the second state, with these runs failed.
+/// The texts of all answers about the first workload on the first file system in the second state, with these failed
+/// runs.
 fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<String> {
     let answers = judge_all(spec, &whole.judged, &censored(failed)).into_iter();
     let here = answers.filter(|answer| answer.question.sample == CellId { workload: 0, fs: 0, state: 1 });
@@ -244,7 +245,7 @@ fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<S
 }
 
 #[test]
-fn a_difference_on_modelled_drives_alone_is_told_as_one() {
+fn difference_only_on_modelled_drives_is_reported_as_such() {
     let text = "name = 't'\nsize = '1G'\nmodels = ['850-evo']\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
                 [[state]]\nkind = 'aged'\nprofile = 'agrawal'\nfullness = 0.5\n[[workload]]\npersonality = 'webserver'\n\
                 scale = 0.1\n";
@@ -264,7 +265,7 @@ fn a_difference_on_modelled_drives_alone_is_told_as_one() {
     let analysis = crate::analysis_of(&results);
     let answer = analysis.result["answer"].as_str().unwrap();
     assert!(
-        answer.starts_with("as it was measured, no difference was told: 1 of 1 comparisons are undecided"),
+        answer.starts_with("on measured drives, no difference was found: 1 of 1 comparisons are undecided"),
         "{answer}"
     );
     assert!(answer.contains("; on modelled drives there are differences"), "{answer}");

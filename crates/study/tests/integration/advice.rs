@@ -1,4 +1,4 @@
-//! What advice says is left to decide.
+//! The open comparisons in advice.
 
 use senesce_study::advise::{pairs, sentences};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ fn undecided(counted: &str, needed: Value) -> Value {
 }
 
 #[test]
-fn what_is_counted_is_what_is_needed_more_of() {
+fn advice_names_the_counted_unit() {
     let result = json!({"answer": "a.", "pairs": [undecided("images", json!(8)), undecided("repetitions", json!(30))]});
     let words: Vec<Value> = pairs(&result).rows.iter().map(|row| row[7].clone()).collect();
     assert_eq!(words, ["8 images of a cell would decide", "30 repetitions of a cell would decide"]);

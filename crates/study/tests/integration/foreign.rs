@@ -1,4 +1,4 @@
-//! Studies that somebody else wrote: the committed corpus of the fuzz target, and changes of it.
+//! Foreign studies: the committed corpus of the fuzz target, and mutations of it.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn studies_of_the_corpus_are_read_or_refused() {
 }
 
 #[test]
-fn changed_studies_are_read_or_refused_and_mostly_come_past_the_first_check() {
+fn mutated_studies_are_read_or_refused() {
     let texts = corpus();
     let sound = texts.iter().find(|text| study::exercise(text)).unwrap();
     let (mut typed, mut accepted) = (0, 0);
@@ -36,7 +36,7 @@ fn changed_studies_are_read_or_refused_and_mostly_come_past_the_first_check() {
 }
 
 #[test]
-fn numbers_that_are_none_are_refused_before_anything_is_planned() {
+fn invalid_numbers_are_refused_before_planning() {
     let texts = corpus();
     let sound = texts.iter().find(|text| study::exercise(text)).unwrap();
     for (number, other) in [

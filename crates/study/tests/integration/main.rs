@@ -1,4 +1,4 @@
-//! What a study is read from, and what it leaves.
+//! Tests of studies.
 
 mod advice;
 mod foreign;

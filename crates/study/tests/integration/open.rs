@@ -1,4 +1,4 @@
-//! Open studies, run for real: programs of the user's, good and bad; drives; the example.
+//! Studies run for real: user's programs, good and bad; drives; the example.
 
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_runner::{Conduct, Outcome, State, conduct};
@@ -15,8 +15,8 @@ pub fn study(text: &str, directory: &Path, erase: Option<&str>) -> Result<Outcom
     conduct::<Study>(&spec, Seed(spec.seed), &how)
 }
 
-/// A folder of the test's own, and the process for it alone: a study ends all processes that a program of the user's left behind,
-/// and would take those of another test for them.
+/// A folder of the test, and exclusive use of the process: a study ends all leftover children, which could belong to
+/// another test.
 pub struct TemporaryDirectory {
     directory: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
@@ -43,7 +43,7 @@ fn reasons(outcome: &Outcome, column: usize) -> Vec<(String, String)> {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn the_example_runs_as_it_is_and_answers() {
+fn documented_example_runs() {
     let directory = temporary_directory();
     let outcome = study(EXAMPLE, directory.path(), None).expect("it runs");
     assert_eq!((outcome.state, outcome.exit_code()), (State::Done, ExitCode::Done));
@@ -104,7 +104,7 @@ command = ["no-such-program-anywhere"]
 
 #[test]
 #[ignore = "needs loop devices"]
-fn bad_programs_cost_their_own_cells_and_say_why() {
+fn bad_programs_fail_only_their_own_cells() {
     let directory = temporary_directory();
     let outcome = study(PROGRAMS, directory.path(), None).expect("it continues");
     assert_eq!((outcome.state, outcome.exit_code()), (State::Failed(8), ExitCode::RunFailed));
@@ -117,7 +117,7 @@ fn bad_programs_cost_their_own_cells_and_say_why() {
         ("twice", "matches 2 times"),
         ("leaves", "left processes behind, which were ended: sleep 1000"),
         ("fills", "it filled the volume (ENOSPC)"),
-        ("says", "it failed with exit code 1 and said that a device is full, which the volume was not"),
+        ("says", "it failed with exit code 1 and reported a full device, but the volume was not"),
         ("missing", "is it installed?"),
     ] {
         assert!(reason(name).contains(message), "{name}: {}", reason(name));
@@ -127,7 +127,7 @@ fn bad_programs_cost_their_own_cells_and_say_why() {
     assert_eq!((cells.len(), &good[0]["values"]), (2, &serde_json::json!([[42.0]])), "{cells:?}");
     let others = outcome.analysis.tables.iter().find(|table| table.id == "others").expect("further metrics");
     let value = |name: &str| others.rows.iter().find(|row| row[3] == name).expect(name)[5].as_f64().unwrap();
-    // Three accounts of the same 8 MiB: what the file system holds, what the device was given.
+    // Three counts of the same 8 MiB: growth in the file system, writes to the device.
     let (grown, written) = (value("growth of the files"), value("written to the device"));
     assert!((8.0 * 1048576.0..8.5 * 1048576.0).contains(&grown), "{grown}");
     assert!((8.0 * 1048576.0..12.0 * 1048576.0).contains(&written), "{written}");
@@ -136,7 +136,7 @@ fn bad_programs_cost_their_own_cells_and_say_why() {
 
 #[test]
 #[ignore = "needs loop devices, cc, sqlite3"]
-fn ready_workloads_check_what_they_did() {
+fn ready_workloads_verify_their_result() {
     let directory = temporary_directory();
     let mut text = String::from(
         "name = 'ready'\nsize = '256M'\nrepetitions = 1\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n",
@@ -151,7 +151,7 @@ fn ready_workloads_check_what_they_did() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn options_that_mkfs_or_mount_refuses_end_it_before_the_first_byte() {
+fn options_refused_by_mkfs_or_mount_stop_the_study_early() {
     for (key, value) in [("mkfs", "-O no_such_feature"), ("mount", "no_such_option")] {
         let directory = temporary_directory();
         let text = PROGRAMS.replacen("kind = \"ext4\"", &format!("kind = \"ext4\"\n{key} = \"{value}\""), 1);
@@ -162,7 +162,7 @@ fn options_that_mkfs_or_mount_refuses_end_it_before_the_first_byte() {
     }
 }
 
-/// ext4 by its commands stands for what senesce does not know.
+/// ext4 by its commands serves as a custom file system.
 const CUSTOM: &str = r#"
 name = "custom"
 size = "64M"
@@ -189,7 +189,7 @@ scale = 0.02
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_file_system_is_known_by_its_commands() {
+fn custom_file_system_runs_by_its_commands() {
     let directory = temporary_directory();
     let outcome = study(CUSTOM, directory.path(), None).expect("it runs");
     assert_eq!(outcome.state, State::Done, "{}", outcome.analysis.result);
@@ -211,11 +211,11 @@ fn a_file_system_is_known_by_its_commands() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn images_that_are_made_anew_under_one_key_are_told() {
+fn images_made_again_under_one_key_are_reported() {
     let directory = temporary_directory();
     let flag = directory.path().join("flag");
     let text = format!("{CUSTOM}[[workload]]\ncommand = ['test', '-e', '{}']\n", flag.display());
-    let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|message| message.contains("made anew"));
+    let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|message| message.contains("made again"));
     let first = study(&text, directory.path(), None).expect("it continues");
     assert!(first.state == State::Failed(4) && !told(&first), "{:?}", first.analysis.caveats);
     std::fs::write(&flag, "").expect("a file");
@@ -243,7 +243,7 @@ fn a_script_of_the_study_finds_its_folder() {
     );
 }
 
-/// The second file system fails until the flag is there.
+/// The second file system fails until the flag exists.
 fn until_decided(flag: &Path) -> String {
     format!(
         "name = 'open'\nsize = '64M'\nuntil_decided = true\nmax_time = '10m'\nrepetitions = 20\n[[file_system]]\n\
@@ -258,7 +258,7 @@ fn until_decided(flag: &Path) -> String {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn looks_are_recorded_and_what_is_mended_is_looked_at_again() {
+fn analyses_are_recorded_and_fixed_cells_analysed_again() {
     let directory = temporary_directory();
     let flag = directory.path().join("flag");
     let text = until_decided(&flag);
@@ -302,7 +302,7 @@ impl Drop for Drive {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_drive_is_measured_behind_the_guard_and_a_refused_one_costs_its_own_cells() {
+fn guarded_drive_is_measured_and_refused_drive_fails_only_its_cells() {
     let directory = temporary_directory();
     let drive = Drive::new(directory.path());
     let text = |device: &str| {
@@ -316,7 +316,7 @@ fn a_drive_is_measured_behind_the_guard_and_a_refused_one_costs_its_own_cells() 
     assert_eq!(found.analysis.result["cells"].as_array().expect("cells").len(), 2);
     // It holds a file system now: without the permission it is refused, and the other is measured.
     std::fs::remove_dir_all(directory.path().join("run")).expect("remove");
-    let found = study(&text(&drive.0), directory.path(), None).expect("the rest goes on");
+    let found = study(&text(&drive.0), directory.path(), None).expect("the rest continues");
     assert_eq!((found.state, found.exit_code()), (State::Failed(5), ExitCode::RunFailed));
     let reasons = reasons(&found, 0);
     assert_eq!((reasons.len(), reasons[0].0.as_str()), (1, "on the drive"));

@@ -1,4 +1,4 @@
-//! Studies of a known answer, measured on this machine: like against like, and a change that must show.
+//! Studies with a known answer, measured on this machine: controls without a difference, and a known change.
 
 use crate::open::{study, temporary_directory};
 
@@ -30,7 +30,7 @@ scale = 0.3
 /// Of twenty such studies three may give a verdict; of three, one.
 #[test]
 #[ignore = "long: ten minutes; needs loop devices"]
-fn like_file_systems_are_not_told_apart() {
+fn equal_file_systems_get_no_verdict() {
     let mut alarms = 0;
     for seed in 1..=3 {
         let directory = temporary_directory();
@@ -71,7 +71,7 @@ cold_read = true
 /// Maps of single blocks must be read one by one, where an extent is a few bytes in the inode.
 #[test]
 #[ignore = "long: minutes; needs loop devices"]
-fn an_old_ext4_shows_that_it_has_no_extents() {
+fn ext4_without_extents_is_slower() {
     let directory = temporary_directory();
     let outcome = study(EXTENTS, directory.path(), None).expect("it runs");
     let pairs = outcome.analysis.result["pairs"].as_array().expect("pairs").clone();
