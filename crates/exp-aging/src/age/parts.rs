@@ -2,7 +2,7 @@ use super::course::ExtendedSpec;
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_name, whole_sha256};
 use senesce_aging::{
-    AgingError, Cleared, Data, DirectoryBackEnd, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
+    AgingError, Cleared, Data, DirectoryTarget, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
 };
 use senesce_core::{Bytes, Failure, machine};
 use senesce_volume::ClaimedDirectory;
@@ -40,22 +40,22 @@ impl Own {
     }
 
     /// The back ends: the directory itself, or one subdirectory per part. `writers` files are written concurrently.
-    pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data, writers: u32) -> Vec<DirectoryBackEnd<'a>> {
+    pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data, writers: u32) -> Vec<DirectoryTarget<'a>> {
         let backend = |(part, planner): &(u32, Planner)| {
-            let backend = DirectoryBackEnd::new(planner.plan().clone(), root, data).writers(writers as usize);
+            let backend = DirectoryTarget::new(planner.plan().clone(), root, data).writers(writers as usize);
             if self.parts > 1 { backend.below(part_name(*part)) } else { backend }
         };
         self.planners.iter().map(backend).collect()
     }
 
     /// Removes the files that the planners do not have.
-    pub fn clear(&self, backends: &[DirectoryBackEnd<'_>]) -> Result<Vec<Cleared>, AgingError> {
+    pub fn clear(&self, backends: &[DirectoryTarget<'_>]) -> Result<Vec<Cleared>, AgingError> {
         let parts = self.planners.iter().zip(backends);
         parts.map(|((_, planner), backend)| senesce_aging::clear(planner, backend, self.shard)).collect()
     }
 
     /// Creates the files that are missing then.
-    pub fn restore(&self, backends: &[DirectoryBackEnd<'_>], cleared: Vec<Cleared>) -> Result<Reconciled, AgingError> {
+    pub fn restore(&self, backends: &[DirectoryTarget<'_>], cleared: Vec<Cleared>) -> Result<Reconciled, AgingError> {
         let mut all = Reconciled::default();
         for (((_, planner), backend), cleared) in self.planners.iter().zip(backends).zip(cleared) {
             let done = cleared.restore(planner, backend)?;

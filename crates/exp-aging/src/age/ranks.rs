@@ -8,9 +8,9 @@ use super::execution::{Execution, Played, Watch, data_mode, process_cpu_seconds,
 use super::parts::{Own, PartState, parts_of};
 use super::rehearse::Rehearsed;
 use super::run::peak_rss_bytes;
-use senesce_aging::execute::{BackEnd, Pace};
+use senesce_aging::execute::{Pace, PlanTarget};
 use senesce_aging::{
-    AgingError, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, Interleaved, Shard, Stop, execute_parts,
+    AgingError, DirectoryTarget, ExecuteOptions, ExecuteOutcome, Interleaved, Shard, Stop, execute_parts,
 };
 use senesce_cluster::{Cluster, ClusterError, Halt};
 use senesce_core::interrupt::Interrupt;
@@ -244,7 +244,7 @@ fn play(
         window: assignment.window,
         pace: spec.pace,
     };
-    let backends: Vec<_> = backends.into_iter().map(DirectoryBackEnd::prepared).collect();
+    let backends: Vec<_> = backends.into_iter().map(DirectoryTarget::prepared).collect();
     let step = Step { cluster, root, checked: Mutex::new(Instant::now()), lost: Mutex::default() };
     let cpu_before = process_cpu_seconds();
     cluster.begin_operations(assignment.from, assignment.window);
@@ -271,11 +271,11 @@ fn make_ready(
     cluster: &Cluster,
     assignment: &Assignment,
     own: &Own,
-    backends: &[DirectoryBackEnd<'_>],
+    backends: &[DirectoryTarget<'_>],
     makes_directories: bool,
 ) -> Result<(), Failure> {
     if makes_directories {
-        backends.iter().try_for_each(BackEnd::prepare)?;
+        backends.iter().try_for_each(PlanTarget::prepare)?;
     }
     cluster.barrier()?;
     if assignment.continues {
