@@ -1,4 +1,4 @@
-//! A rank as its worker sees it.
+//! A rank from its worker's view.
 
 use crate::coordinator::{Command, Coordinator};
 use crate::error::ClusterError;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the coordinator of rank 0 does before it ends a run: keeps the reason.
+/// Called by the coordinator of rank 0 before it ends a run, to record the reason.
 pub type LastWords = Box<dyn FnMut(&Ending) + Send>;
 
 /// One of several ranks. All of them call [`Self::gather`] and [`Self::broadcast`] in the same order.
@@ -39,7 +39,7 @@ impl Peers for Cluster {
 }
 
 impl Cluster {
-    /// Begins the transport in a thread of its own and meets the other ranks.
+    /// Starts the transport in its own thread and meets the other ranks.
     pub fn join<T: Transport + 'static>(
         begin: impl FnOnce() -> Result<T, ClusterError> + Send + 'static,
         hello: Hello,
@@ -61,7 +61,7 @@ impl Cluster {
         };
         let thread = std::thread::Builder::new().name("coordinator".into()).spawn(body);
         let thread = thread.map_err(|error| ClusterError::Mpi(format!("start a thread: {error}")))?;
-        let gone = || ClusterError::Mpi("the thread of MPI ended while it began".into());
+        let gone = || ClusterError::Mpi("the MPI thread ended during startup".into());
         let (rank, size) = answer.recv().map_err(|_| gone())??;
         let cluster = Self {
             rank,
@@ -77,7 +77,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// All must be the same program with the same arguments.
+    /// Checks that all ranks run the same program with the same arguments.
     fn meet(&self, hello: Hello) -> Result<(), ClusterError> {
         let all: Option<Vec<Hello>> = self.gather(&hello)?;
         let verdict = all.map(|all| match difference(&all) {
@@ -118,18 +118,18 @@ impl Cluster {
         self.state.inner().members.clone()
     }
 
-    /// What to do, on rank 0, when the run is ended because of a rank.
+    /// Callback on rank 0 if a rank ends the run.
     pub fn on_end(&self, words: LastWords) {
         let _ = self.commands.send(Command::OnEnd(words));
     }
 
-    /// One value of every rank, in their order, to rank 0; `None` on the others.
+    /// Collects one value per rank, in order, on rank 0; `None` on the others.
     pub fn gather<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Option<Vec<T>>, ClusterError> {
         let bodies = self.gather_bytes(serde_json::to_vec(value).unwrap_or_default())?;
         bodies.map(|bodies| bodies.iter().map(|body| decode(body)).collect()).transpose()
     }
 
-    /// Bytes of every rank, in their order, to rank 0; `None` on the others.
+    /// Collects bytes of every rank, in order, on rank 0; `None` on the others.
     pub fn gather_bytes(&self, bytes: Vec<u8>) -> Result<Option<Vec<Vec<u8>>>, ClusterError> {
         let step = self.next_step();
         if self.rank != 0 {
@@ -143,7 +143,7 @@ impl Cluster {
         Ok(Some(bodies))
     }
 
-    /// A value of rank 0 to all; the others give `None`.
+    /// Sends a value of rank 0 to all; the others pass `None`.
     pub fn broadcast<T: Serialize + DeserializeOwned>(&self, value: Option<&T>) -> Result<T, ClusterError> {
         let step = self.next_step();
         if self.rank != 0 {
@@ -156,13 +156,13 @@ impl Cluster {
         decode(&body)
     }
 
-    /// Returns when all ranks have called it.
+    /// Returns once all ranks have called it.
     pub fn barrier(&self) -> Result<(), ClusterError> {
         self.gather(&())?;
         self.broadcast(Some(&()).filter(|_| self.is_first()))
     }
 
-    /// A message of this rank's own to another, beside the collective steps; see [`Self::receive_from`].
+    /// Sends a message to another rank, independent of collective steps; see [`Self::receive_from`].
     pub fn send_to(&self, to: u32, bytes: Vec<u8>) {
         self.send(to, BESIDE, bytes);
     }
@@ -190,14 +190,14 @@ impl Cluster {
         })
     }
 
-    /// Begins operations at `from` with a window of so many over all ranks.
+    /// Starts operations at `from` with a window of `window` operations over all ranks.
     pub fn begin_operations(&self, from: u64, window: u64) {
         self.state.reached.store(from, Ordering::Release);
         self.state.window.store(window.max(1), Ordering::Release);
         let _ = self.commands.send(Command::Look);
     }
 
-    /// Waits until the operations below `end` may be begun.
+    /// Waits until the operations below `end` may start.
     pub fn permit(&self, end: u64) -> Result<(), Halt> {
         if let Some(Ok(())) = self.state.permits(end) {
             return Ok(());
@@ -215,7 +215,7 @@ impl Cluster {
         answer
     }
 
-    /// Every operation of this rank below `position` is done.
+    /// Reports that every operation of this rank below `position` is done.
     pub fn reached(&self, position: u64) {
         if self.state.reached.fetch_max(position, Ordering::AcqRel) < position {
             let _ = self.commands.send(Command::Look);
@@ -228,7 +228,7 @@ impl Cluster {
         self.floor().is_some_and(|floor| floor >= position) || self.ending().is_some()
     }
 
-    /// The operation below which all of all ranks are done; `None` before all have begun.
+    /// The operation below which all ranks are done; `None` until all have started.
     pub fn floor(&self) -> Option<u64> {
         Some(self.state.floor.load(Ordering::Acquire)).filter(|floor| *floor != crate::state::NONE)
     }
@@ -237,7 +237,7 @@ impl Cluster {
         self.waited_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
 
-    /// Asks all ranks to begin no further operations.
+    /// Asks all ranks to start no further operations.
     pub fn want_stop(&self) {
         let _ = self.commands.send(Command::WantStop(Halt::Wanted));
     }
@@ -246,13 +246,13 @@ impl Cluster {
         self.state.inner().ending.clone()
     }
 
-    /// The ranks of a run that they take part in.
+    /// The cluster, if the run has peers.
     pub fn among(peers: Option<&dyn Peers>) -> Option<&Self> {
         let peers: &dyn Any = peers?;
         peers.downcast_ref()
     }
 
-    /// Ends the run on all ranks because it failed on this one. An end that is known already stays the reason.
+    /// Ends the run on all ranks because it failed on this one. An earlier reason is kept.
     pub fn fail(&self, failure: &Failure) {
         let ending = Ending {
             rank: self.rank,
@@ -264,7 +264,7 @@ impl Cluster {
         let _ = self.commands.send(Command::End(ending));
     }
 
-    /// Parts from the other ranks, when all are done; after a rank died, ends the others with force. Call it last.
+    /// Leaves the other ranks when all are done; after the death of a rank, aborts the others. Call it last.
     pub fn leave(&self) {
         let _ = self.commands.send(Command::Leave);
         while self.coordinator.as_ref().is_some_and(|coordinator| !coordinator.is_finished()) {
@@ -272,8 +272,8 @@ impl Cluster {
         }
     }
 
-    /// The clock of this rank minus that of rank 0, in seconds, for all ranks (on rank 0; else empty). Of several round
-    /// trips the shortest counts (Cristian 1989); the error is at most half of it, the second number.
+    /// Clock of this rank minus that of rank 0, in seconds, for all ranks (on rank 0; otherwise empty). Uses the shortest of
+    /// several round trips (Cristian 1989); the second number, half of it, bounds the error.
     pub fn clock_offsets(&self) -> Result<Vec<(f64, f64)>, ClusterError> {
         const TRIPS: usize = 32;
         let hurry = |hurry| self.state.timing.store(hurry, Ordering::Relaxed);
@@ -307,10 +307,10 @@ impl Cluster {
     }
 }
 
-/// The step of messages outside the collective ones.
+/// The step of non-collective messages.
 const BESIDE: u64 = 0;
 
-/// Seconds since 1970 by the clock of this machine.
+/// Seconds since 1970 by this machine's clock.
 pub fn epoch_seconds() -> f64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap_or_default().as_secs_f64()

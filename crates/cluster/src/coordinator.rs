@@ -1,4 +1,4 @@
-//! The thread of a rank that speaks with the others, whatever its worker does meanwhile.
+//! The thread of a rank that communicates with the others, independent of its worker.
 
 use crate::cluster::LastWords;
 use crate::hello::{Member, Timing};
@@ -18,14 +18,14 @@ pub enum Command {
     WantStop(Halt),
     End(Ending),
     Leave,
-    /// Something changed in the state.
+    /// The state changed.
     Look,
 }
 
-/// How often rank 0 looks whether the processes on its own machine are there.
+/// Interval of the checks of rank 0 for processes on its own machine.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// A rank that does not answer a stop for so long, and whose process is not seen, is taken for dead: when one rank is
-/// killed, mpirun soon kills the others.
+/// A rank that does not answer a stop in this time, and whose process is not visible, counts as dead: if one rank is killed,
+/// mpirun soon kills the others.
 const ROLL_CALL: Duration = Duration::from_millis(500);
 
 pub struct Coordinator<T: Transport> {
@@ -35,12 +35,12 @@ pub struct Coordinator<T: Transport> {
     timing: Timing,
     interrupt: Interrupt,
     members: Vec<Member>,
-    /// When each rank was heard of last; on other ranks than 0, only the first counts.
+    /// Time of the last message of each rank; on other ranks than 0, only the first counts.
     last_message: Vec<Instant>,
     spoke: Instant,
-    /// What was told last: on rank 0 the floor, else the position.
+    /// Last reported value: on rank 0 the floor, otherwise the position.
     told: u64,
-    /// On rank 0: where each rank is.
+    /// On rank 0: position of each rank.
     positions: Vec<u64>,
     stop: Option<Stop>,
     asked_to_stop: bool,
@@ -202,8 +202,8 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    /// On rank 0: nothing is begun that is not permitted already. Every rank can do all of that, so that all stop at the
-    /// same operation. Elsewhere: asks rank 0.
+    /// On rank 0: stops after the operations that are already permitted. Every rank can complete these, so that all stop at the
+    /// same operation. On other ranks: asks rank 0.
     fn want_stop(&mut self, halt: Halt) {
         if !self.first() {
             let number = u64::from(halt != Halt::Interrupted);
@@ -231,7 +231,7 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    /// The run is over because of one rank.
+    /// One rank ended the run.
     fn end(&mut self, ending: Ending) {
         if self.ended.is_some() {
             return;
@@ -247,7 +247,7 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    /// Tells how far this rank is, and that it lives.
+    /// Reports this rank's position and that it is alive.
     fn tell(&mut self) {
         if self.state.window.load(Ordering::Acquire) > 0 {
             self.positions[self.transport.rank() as usize] = self.state.reached.load(Ordering::Acquire);
@@ -284,7 +284,7 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    /// Looks for signals and for ranks of which nothing is heard.
+    /// Checks for signals and for silent ranks.
     fn watch(&mut self) {
         if self.interrupt.requested() && !self.asked_to_stop {
             self.asked_to_stop = true;
@@ -292,7 +292,7 @@ impl<T: Transport> Coordinator<T> {
         }
         if let Some(since) = self.ended {
             let died = self.state.inner().ending.clone().filter(|ending| ending.died);
-            // Who died does not part from the others.
+            // Dead ranks do not leave.
             if since.elapsed() > self.timing.grace || (died.is_some() && self.leaving && self.first()) {
                 self.force();
             }
@@ -302,10 +302,8 @@ impl<T: Transport> Coordinator<T> {
         let watched = if self.first() { self.others() } else { 0..1 };
         for rank in watched.filter(|rank| *rank != self.transport.rank()) {
             if self.last_message[rank as usize].elapsed() > limit {
-                let reason = format!(
-                    "nothing was heard of it for {:.0} s: it died, hangs or lost its network",
-                    limit.as_secs_f64()
-                );
+                let reason =
+                    format!("no message from it for {:.0} s: it died, hangs or lost its network", limit.as_secs_f64());
                 return self.bury(rank, reason);
             }
         }
@@ -314,7 +312,7 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    /// On rank 0: processes that are gone, and ranks that do not answer a stop.
+    /// On rank 0: checks for terminated processes, and for ranks that do not answer a stop.
     fn look_around(&mut self) {
         let absent =
             self.stop.as_ref().filter(|stop| stop.halt == Halt::Interrupted && stop.since.elapsed() > ROLL_CALL);
@@ -323,7 +321,7 @@ impl<T: Transport> Coordinator<T> {
             self.others().find(|rank| unseen(rank) && !stop.present[*rank as usize] && !self.gone[*rank as usize])
         });
         if let Some(rank) = missing {
-            return self.bury(rank, "it did not answer when the run was to stop: it died".into());
+            return self.bury(rank, "it did not answer when the run was to stop, so it is dead".into());
         }
         let stopping = self.stop.is_some();
         if self.looked.elapsed() < if stopping { self.timing.nap } else { BETWEEN_LOOKS } {
@@ -338,7 +336,7 @@ impl<T: Transport> Coordinator<T> {
 
     fn bury(&mut self, rank: u32, reason: String) {
         let known = self.members.get(rank as usize);
-        let host = known.map_or_else(|| "a host that did not tell its name".to_string(), |member| member.host.clone());
+        let host = known.map_or_else(|| "an unknown host".to_string(), |member| member.host.clone());
         let ending = Ending { rank, host, reason, code: senesce_core::ExitCode::RunFailed as u8, died: true };
         if !self.first() {
             eprintln!("senesce: {ending}");
@@ -346,7 +344,7 @@ impl<T: Transport> Coordinator<T> {
         self.end(ending);
     }
 
-    /// Ends all ranks at once.
+    /// Aborts all ranks at once.
     fn force(&mut self) {
         let ending = self.state.inner().ending.clone();
         let code = ending.as_ref().map_or(5, |ending| i32::from(ending.code));

@@ -1,9 +1,9 @@
-//! What can go wrong between ranks, in words.
+//! Errors between ranks.
 
 use crate::state::Ending;
 use senesce_core::{Classify, ExitCode};
 
-/// Why ranks could not begin, or did not reach the end together.
+/// Why ranks could not start, or did not end together.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClusterError {
     #[error(
@@ -18,23 +18,23 @@ pub enum ClusterError {
     NotStarted,
     #[error(
         "--mpi: the batch system started {started} tasks, but MPI sees a single rank; start them with an interface that \
-         this MPI knows (Slurm: `srun --mpi=pmix` or `--mpi=pmi2`, see `srun --mpi=list`), or with mpirun"
+         this MPI supports (Slurm: `srun --mpi=pmix` or `--mpi=pmi2`, see `srun --mpi=list`), or with mpirun"
     )]
     Apart {
-        /// Tasks that the batch system tells of.
+        /// Number of tasks according to the batch system.
         started: u32,
     },
     #[error("--mpi: {0}")]
     Mpi(String),
-    #[error("the ranks do not agree: {difference}; start all of them with the same program and the same arguments")]
+    #[error("the ranks differ: {difference}; start all of them with the same program and the same arguments")]
     Differ { difference: String, rank: u32 },
-    /// The run was ended because of one rank.
+    /// One rank ended the run.
     #[error("{0}")]
     Ended(Ending),
 }
 
 impl ClusterError {
-    /// Whether rank 0 says the same, so that this rank need not.
+    /// Whether rank 0 reports the same, so that this rank need not.
     pub fn is_told_elsewhere(&self) -> bool {
         matches!(self, Self::Differ { rank, .. } if *rank > 0)
     }

@@ -1,18 +1,17 @@
-//! Who takes part, and whether all were started alike.
+//! Members of a run, and the check that all were started alike.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a rank says of itself when it joins.
+/// Information about a rank that joins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Version of the program, features included.
+    /// Version of the program, including features.
     pub version: String,
-    /// Everything that must be the same: the arguments and what they lead to.
+    /// Everything that must be equal: the arguments and their effects.
     pub arguments: String,
-    /// Name of the machine.
     pub host: String,
-    /// Number of the process there.
+    /// Process id there.
     pub process: u32,
 }
 
@@ -34,31 +33,31 @@ impl Hello {
     }
 }
 
-/// A rank as the others know it.
+/// A rank, as known to the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its number.
+    /// Rank number.
     pub rank: u32,
     /// Name of its machine.
     pub host: String,
-    /// Number of its process there.
+    /// Process id there.
     pub process: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
-    /// A rank of which nothing is heard for so long is taken for dead. A living one is heard of five times as often.
+    /// A rank without messages for this time counts as dead. Living ranks send five times as often.
     pub silence: Duration,
-    /// How long ranks may take to join.
+    /// Time for ranks to join.
     pub join: Duration,
-    /// After an end, the ranks that still work are ended with force.
+    /// Time after an end until working ranks are aborted.
     pub grace: Duration,
-    /// Longest time between two looks at messages.
+    /// Maximum interval between two checks for messages.
     pub nap: Duration,
 }
 
 impl Default for Timing {
-    /// Together below ten seconds from a death to the end of all.
+    /// In total less than ten seconds from a death to the end of all.
     fn default() -> Self {
         Self {
             silence: Duration::from_secs(5),
@@ -69,7 +68,7 @@ impl Default for Timing {
     }
 }
 
-/// The first difference between rank 0 and another, in words.
+/// The first difference between rank 0 and another.
 pub(crate) fn difference(all: &[Hello]) -> Option<String> {
     let first = all.first()?;
     let other = |what: fn(&Hello) -> &str| {

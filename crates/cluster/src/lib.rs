@@ -1,9 +1,9 @@
-//! Several processes, on one machine or many, that do one run together: the ranks of an MPI program.
+//! Runs one job in several processes, on one machine or many: the ranks of an MPI program.
 //!
-//! MPI only carries messages here ([`Transport`]). Everything else - values from all to one and from one to all, the
-//! window of operations, stops, the end when a rank dies - is done by the [`Cluster`] of each rank, whose coordinator (a thread)
-//! answers even while the rank hangs in a system call. Collective calls of MPI are not used: they wait for ever when a rank
-//! has died, and they wait busily.
+//! MPI only carries messages ([`Transport`]). The [`Cluster`] of each rank gathers and broadcasts values, limits the window of
+//! operations, and ends the run after a stop or the death of a rank. Its coordinator, a thread, answers even while the rank hangs
+//! in a system call. MPI collectives are not used, because they wait forever after the death of
+//! a rank, and they busy-wait.
 
 mod cluster;
 mod coordinator;

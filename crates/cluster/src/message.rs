@@ -1,4 +1,4 @@
-//! What ranks tell each other.
+//! Messages between ranks.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -9,9 +9,9 @@ pub enum MessageKind {
     Floor = 2,
     /// A value of the step `number`.
     Value = 3,
-    /// To rank 0: a signal asks this rank to stop, or the run wants to.
+    /// To rank 0: a signal asks this rank to stop, or the run requests it.
     WantStop = 4,
-    /// From rank 0: nothing that ends above `number` is begun.
+    /// From rank 0: no operation that ends above `number` may start.
     StopAt = 5,
     /// To rank 0, the answer to `StopAt`.
     Present = 6,
@@ -36,7 +36,7 @@ impl MessageKind {
     ];
 }
 
-/// A message: kind (one byte), number (little endian), body.
+/// Kind (one byte), number (little endian), body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub kind: MessageKind,
@@ -61,7 +61,7 @@ impl Message {
         bytes
     }
 
-    /// `None`: not one of ours.
+    /// `None` for invalid messages.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (number, body) = rest.split_first_chunk::<8>()?;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back_and_others_are_refused() {
+    fn messages_round_trip_and_invalid_ones_are_refused() {
         for kind in MessageKind::ALL {
             let message = Message::with(kind, u64::MAX - 5, b"words".to_vec());
             assert_eq!(Message::decode(&message.encode()), Some(message));

@@ -9,10 +9,10 @@ use mpi::traits::{AsRaw, Communicator, Equivalence, Source};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Longer messages are sent in parts, so that every part fits the eager protocol of common MPI libraries.
+/// Longer messages are split, so that every part fits the eager protocol of common MPI libraries.
 const PART: usize = 3000;
 
-/// How long last messages may take.
+/// Time limit for the last messages.
 const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
 pub struct Mpi {
@@ -20,9 +20,9 @@ pub struct Mpi {
     world: SimpleCommunicator,
     rank: u32,
     size: u32,
-    /// Sends on their way; their bytes must stay where they are.
+    /// Pending sends; their bytes must not move.
     pending: Vec<Pending>,
-    /// Parts of a message that is not whole yet, by sender.
+    /// Parts of incomplete messages, by sender.
     parts: Vec<Vec<u8>>,
 }
 
@@ -32,16 +32,16 @@ struct Pending {
 }
 
 impl Mpi {
-    /// Begins MPI; the thread that calls this is the only one to use it.
+    /// Initialises MPI; only the calling thread may use it.
     pub fn begin() -> Result<Self, ClusterError> {
         if !LAUNCHERS.iter().any(|name| std::env::var_os(name).is_some()) {
             return Err(ClusterError::NotStarted);
         }
         let begun = mpi::initialize_with_threading(mpi::Threading::Funneled);
-        let (universe, _) = begun.ok_or_else(|| ClusterError::Mpi("MPI was begun already".into()))?;
+        let (universe, _) = begun.ok_or_else(|| ClusterError::Mpi("MPI is already initialised".into()))?;
         let world = universe.world();
-        // SAFETY: both are handles of a library that is initialised. Without this a lost connection ends the process
-        // before it could tell what happened.
+        // SAFETY: both are handles of an initialised library. Otherwise a lost connection would end the process before it could
+        // report the reason.
         unsafe { ffi::MPI_Comm_set_errhandler(world.as_raw(), ffi::RSMPI_ERRORS_RETURN) };
         let (rank, size) = (world.rank() as u32, world.size() as u32);
         let started = std::env::var("SLURM_NTASKS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -59,11 +59,11 @@ impl Mpi {
         })
     }
 
-    /// Forgets sends that are done.
+    /// Removes completed sends.
     fn collect(&mut self) {
         self.pending.retain_mut(|pending| {
             let mut done: c_int = 0;
-            // SAFETY: the request came from MPI_Isend and its bytes are kept beside it.
+            // SAFETY: the request came from MPI_Isend and its bytes are stored with it.
             unsafe { ffi::MPI_Test(&mut pending.request, &mut done, ffi::RSMPI_STATUS_IGNORE) };
             done == 0
         });
@@ -73,7 +73,7 @@ impl Mpi {
         let bytes: Box<[u8]> = std::iter::once(u8::from(last)).chain(part.iter().copied()).collect();
         // SAFETY: a request is plain data that MPI_Isend fills.
         let mut request: ffi::MPI_Request = unsafe { std::mem::zeroed() };
-        // SAFETY: the bytes live in `pending` until MPI_Test says that they are sent.
+        // SAFETY: the bytes live in `pending` until MPI_Test reports them as sent.
         let result = unsafe {
             ffi::MPI_Isend(
                 bytes.as_ptr().cast(),
@@ -85,14 +85,14 @@ impl Mpi {
                 &mut request,
             )
         };
-        // To a rank whose connection is lost nothing can be sent; its silence is noticed elsewhere.
+        // A rank with a lost connection is detected by its silence.
         if result == ffi::MPI_SUCCESS as c_int {
             self.pending.push(Pending { request, _bytes: bytes });
         }
     }
 }
 
-/// What mpirun of Open MPI and MPICH, PMIx and Slurm give to the processes they start.
+/// Environment variables that mpirun of Open MPI and MPICH, PMIx and Slurm set for their processes.
 const LAUNCHERS: [&str; 5] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_ID", "SLURM_PROCID"];
 
 impl Transport for Mpi {
@@ -143,7 +143,7 @@ impl Transport for Mpi {
 }
 
 impl Drop for Mpi {
-    /// Without [`Transport::finish`] the others may be gone: MPI's own end would wait for them.
+    /// Without [`Transport::finish`] the others may be gone, and MPI_Finalize would wait for them.
     fn drop(&mut self) {
         std::mem::forget(self.universe.take());
     }

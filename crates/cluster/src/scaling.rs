@@ -1,4 +1,4 @@
-//! How long ranks wait for each other, by simulation: no rank begins a round before all have ended the last but one.
+//! Simulates how long ranks wait for each other: no rank starts a round before all have ended the one before the last.
 
 use senesce_core::Seed;
 
@@ -6,31 +6,31 @@ use senesce_core::Seed;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     pub ranks: u32,
-    /// Operations that each rank does in a round (half a window).
+    /// Operations of each rank per round (half a window).
     pub operations: u32,
     pub rounds: u32,
     /// Mean time of an operation; times are exponentially distributed.
     pub operation_seconds: f64,
     /// Share of operations that take [`Self::slow_seconds`] longer (a busy server, a journal commit).
     pub slow_share: f64,
-    /// How much longer they take.
+    /// Additional time of slow operations.
     pub slow_seconds: f64,
-    /// From the end of a round on one rank until rank 0 knows, and from there until all know.
+    /// Time from the end of a round on one rank until rank 0 knows it, and from there until all know it.
     pub message_seconds: f64,
-    /// What rank 0 needs for one message.
+    /// Time of rank 0 to handle one message.
     pub handling_seconds: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
-    /// Share of their time that ranks wait, on average.
+    /// Mean share of time that ranks wait.
     pub waiting: f64,
     pub operations_per_second: f64,
-    /// Share of its time that rank 0's coordinator handles messages.
+    /// Share of time in which the coordinator of rank 0 handles messages.
     pub coordinator: f64,
 }
 
-/// Plays the rounds. The same load and seed give the same result.
+/// Deterministic for equal load and seed.
 pub fn simulate(load: &Load, seed: Seed) -> Stalls {
     let ranks = load.ranks as usize;
     let mut random = seed.stream("cluster/scaling");
@@ -79,7 +79,7 @@ fn normal(random: &mut impl Uniform) -> f64 {
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// Uniform numbers from 0, below 1.
+/// Uniform numbers in [0, 1).
 trait Uniform {
     fn unit(&mut self) -> f64;
 }
@@ -106,7 +106,7 @@ mod tests {
     };
 
     #[test]
-    fn one_rank_never_waits_and_even_ranks_hardly_do() {
+    fn single_rank_never_waits_and_equal_ranks_rarely_do() {
         let alone = simulate(&Load { ranks: 1, ..LOAD }, Seed(1));
         assert_eq!(alone.waiting, 0.0);
         assert!((alone.operations_per_second - 20_000.0).abs() < 300.0, "{alone:?}");

@@ -1,4 +1,4 @@
-//! Ranks in one process: to test what ranks do without mpirun.
+//! Ranks in one process, to test without mpirun.
 
 use crate::transport::Transport;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 type Parcel = (u32, Vec<u8>);
 
-/// One of several ranks that live in this process.
 #[derive(Debug)]
 pub struct Simulated {
     rank: u32,
@@ -18,18 +17,18 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// A flag that makes this rank mute and deaf, as when its machine is lost.
+    /// A flag that silences this rank, as after the loss of its machine.
     pub fn dead(&self) -> Arc<AtomicBool> {
         self.dead.clone()
     }
 
-    /// The code with which some rank ended all; -1: none did.
+    /// The code with which some rank aborted all; -1: none did.
     pub fn aborted(&self) -> Arc<AtomicI32> {
         self.aborted.clone()
     }
 }
 
-/// `size` ranks that receive from each other.
+/// `size` connected ranks.
 pub fn simulated(size: u32) -> Vec<Simulated> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..size).map(|_| unbounded()).unzip();
     let aborted = Arc::new(AtomicI32::new(-1));
@@ -54,7 +53,7 @@ impl Transport for Simulated {
 
     fn send(&mut self, to: u32, bytes: Vec<u8>) {
         if !self.dead.load(Ordering::Relaxed) {
-            // A rank that has left receives nothing any more.
+            // A rank that has left receives nothing.
             let _ = self.outgoing[to as usize].send((self.rank, bytes));
         }
     }

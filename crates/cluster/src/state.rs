@@ -1,4 +1,4 @@
-//! What a rank's worker and its coordinator both look at.
+//! State shared by a rank's worker and its coordinator.
 
 use crate::hello::Member;
 use senesce_core::ExitCode;
@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Why a run ended before its time, everywhere.
+/// Reason for an early end of the run on all ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// The rank that is the cause.
+    /// The rank that caused it.
     pub rank: u32,
-    /// Its machine.
+    /// Name of its machine.
     pub host: String,
-    /// What happened there.
+    /// Reason.
     pub reason: String,
     /// Exit code of the run.
     pub code: u8,
-    /// The rank does not answer any more; it could not tell this itself.
+    /// The rank is dead and did not report this itself.
     pub died: bool,
 }
 
@@ -43,11 +43,11 @@ impl fmt::Display for Ending {
     }
 }
 
-/// Why no further operations should begin.
+/// Why no further operations may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
     Interrupted,
-    /// The run itself wants no more.
+    /// The run itself requested it.
     Wanted,
     /// The run has failed on some rank.
     Ended,
@@ -56,7 +56,7 @@ pub enum Halt {
 /// Not yet, or never.
 pub(crate) const NONE: u64 = u64::MAX;
 
-/// A value that arrived and waits to be asked for.
+/// A value that arrived before it was requested.
 pub(crate) struct Arrived {
     pub from: u32,
     pub step: u64,
@@ -71,19 +71,18 @@ pub(crate) struct Inner {
     pub halt: Option<Halt>,
 }
 
-/// Shared by worker and coordinator.
 pub(crate) struct State {
-    /// Operations in flight over all ranks; 0: no operations are being done.
+    /// Operations in flight over all ranks; 0: no operations are running.
     pub window: AtomicU64,
     /// Every operation of this rank below is done.
     pub reached: AtomicU64,
-    /// Every operation of every rank below is done; [`NONE`] until all have begun.
+    /// Every operation of every rank below is done; [`NONE`] until all have started.
     pub floor: AtomicU64,
-    /// Nothing that ends above is begun.
+    /// No operation that ends above may start.
     pub stop_at: AtomicU64,
-    /// The worker has nothing to do until a message arrives.
+    /// The worker waits for a message.
     pub waiting: AtomicBool,
-    /// Clocks are being compared: every microsecond counts.
+    /// Clocks are being compared: polls without sleeping.
     pub timing: AtomicBool,
     inner: Mutex<Inner>,
     changed: Condvar,
@@ -103,7 +102,7 @@ impl State {
         }
     }
 
-    /// A worker that panicked leaves plain data behind.
+    /// The state of a panicked worker is plain data and stays valid.
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +111,7 @@ impl State {
         self.changed.notify_all();
     }
 
-    /// Waits until `ready` gives something.
+    /// Waits until `ready` returns a value.
     pub fn wait_for<T>(&self, mut ready: impl FnMut(&mut Inner) -> Option<T>) -> T {
         let mut inner = self.inner();
         self.waiting.store(true, Ordering::Relaxed);
@@ -126,7 +125,7 @@ impl State {
         }
     }
 
-    /// Whether operations below `end` may be begun; `None`: not yet.
+    /// Whether operations below `end` may start; `None`: not yet.
     pub fn permits(&self, end: u64) -> Option<Result<(), Halt>> {
         if end > self.stop_at.load(Ordering::Acquire) {
             return Some(Err(Halt::Wanted));

@@ -1,21 +1,21 @@
-//! What carries messages between ranks.
+//! Message transport between ranks.
 
-/// Messages between the ranks `0..size`. Messages from one rank to another arrive whole and in order. No call waits for
-/// another rank.
+/// Messages between the ranks `0..size`. Messages from one rank to another arrive whole and in order. No call waits for another
+/// rank.
 pub trait Transport {
     fn rank(&self) -> u32;
 
     fn size(&self) -> u32;
 
-    /// Sends without waiting for the receiver.
+    /// Does not wait for the receiver.
     fn send(&mut self, to: u32, bytes: Vec<u8>);
 
     /// The next message that has arrived, with its sender.
     fn poll(&mut self) -> Option<(u32, Vec<u8>)>;
 
-    /// Leaves in order; all ranks do so at about the same time.
+    /// Leaves in an orderly way; all ranks do so at about the same time.
     fn finish(self: Box<Self>);
 
-    /// Ends all ranks at once with this exit code.
+    /// Aborts all ranks at once with this exit code.
     fn abort(&mut self, code: i32);
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
     let mut analysis = Analysis {
         title: format!("Layout of {} ({})", summary.target, summary.file_system),
-        summary: format!("Extents read by {}; seen {}.", summary.method, summary.view),
+        summary: format!("Extents read with {}; viewed {}.", summary.method, summary.view),
         caveats: caveats(summary),
         ..Analysis::default()
     };
@@ -35,7 +35,7 @@ fn caveats(summary: &LayoutSummary) -> Vec<String> {
         (summary.vanished, "files or directories were deleted during the examination and are not counted"),
         (summary.denied, "files or directories may not be opened by this user and are not counted (run as root)"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
-        (summary.delayed.extents, "extents were not allocated yet and have no place"),
+        (summary.delayed.extents, "extents were not allocated yet and have no position"),
     ];
     notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")));
     notes
@@ -109,7 +109,7 @@ fn per_file(files: &[FileLayout]) -> Table {
     table
 }
 
-/// The layout map of one target, or of several states side by side.
+/// Layout map of one target, or of several states next to each other.
 pub fn map_figure(states: &[(String, LayoutMap)], device: &str) -> Figure {
     map::figure("layout-map", "Layout map", device, states)
 }
@@ -133,7 +133,7 @@ pub fn free_space_figure(states: &[(String, FreeSpace)], device: &str) -> Figure
         device: device.into(),
         better: Better::Neither,
         kind: FigureKind::Lines {
-            x: Axis::linear("least size of free extent").log2().in_bytes(),
+            x: Axis::linear("minimum size of free extent").log2().in_bytes(),
             y: Axis::linear("free space").in_bytes().from_zero(),
             series: series.collect(),
         },

@@ -1,5 +1,5 @@
-//! btrfs: extents of files from the subvolume's tree, sharing from the extent tree, without opening a file. Addresses are
-//! those of btrfs' logical address space, as in FIEMAP.
+//! btrfs: extents of files from the subvolume's tree, sharing from the extent tree, without opening files. Addresses are btrfs
+//! logical addresses, as in FIEMAP.
 
 use crate::btrfs_search::{Item, kind, node_size, search, tree, u64_at};
 use crate::collect::{Collected, Collector, Keep};
@@ -33,19 +33,19 @@ const EXTENT_FLAG_DATA: u64 = 1;
 const TREE_BLOCK_REF: u32 = 176;
 const OWNER_REF: u32 = 172;
 
-/// What the extent tree says of the whole file system.
+/// Data of the extent tree for the whole file system.
 #[derive(Debug, Default)]
 pub struct ExtentTree {
     /// Addresses and lengths of all allocated extents, ascending.
     pub allocated: Vec<(u64, u64)>,
     shared: HashSet<u64>,
-    /// Whether some tree block has several owners (snapshots): then sharing cannot be told from references to extents.
+    /// Whether a tree block has several owners (snapshots): then shared extents cannot be identified by their references.
     pub has_shared_tree_blocks: bool,
     current: References,
 }
 
-/// References to one data extent. References from one place of one file count once: the offset of a reference is where in the
-/// file the extent would begin (struct btrfs_extent_data_ref), and so the same for all parts that a file keeps of it there.
+/// References to one data extent. References from one position of a file count once: the offset of a reference is where the
+/// extent would begin in the file (struct btrfs_extent_data_ref), so it is equal for all remaining parts of the extent there.
 #[derive(Debug, Default)]
 struct References {
     extent: u64,
@@ -54,7 +54,6 @@ struct References {
 }
 
 impl ExtentTree {
-    /// Reads the tree.
     pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let mut found = Self::default();
         node_size(root)
@@ -190,7 +189,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The mapping of one file extent item; `None` for holes and for items too short to be one.
+/// Mapping of a file extent item; `None` for holes and truncated items.
 pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
     use file_extent::*;
     let kind_of_extent = *item.data.get(TYPE)?;
@@ -207,7 +206,7 @@ pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
         kind = kind.with(ExtentKind::UNWRITTEN);
     }
     let length = item.u64_at(NUM_BYTES);
-    // A compressed extent is read as a whole, whatever part of it the file uses.
+    // A compressed extent is read as a whole, even if the file uses only a part.
     let (physical, physical_length) = match kind.has(ExtentKind::ENCODED) {
         true => (start, item.u64_at(DISK_NUM_BYTES)),
         false => (start.saturating_add(item.u64_at(OFFSET)), length),
@@ -219,7 +218,7 @@ pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
 mod tests {
     use super::*;
 
-    /// Whether an extent of data with these inline references (root, inode, offset) counts as shared.
+    /// Whether a data extent with these inline references (root, inode, offset) counts as shared.
     fn shared(references: &[(u64, u64, u64)]) -> bool {
         let mut data = Vec::new();
         for word in [references.len() as u64, 7, EXTENT_FLAG_DATA] {
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_at_two_places_of_one_file_is_shared() {
+    fn extent_at_two_offsets_of_a_file_is_shared() {
         assert!(shared(&[(5, 257, 0), (5, 257, 65536)]));
         assert!(shared(&[(5, 257, 0), (5, 258, 0)]));
         assert!(!shared(&[(5, 257, 0)]) && !shared(&[(5, 257, 4096), (5, 257, 4096)]));

@@ -1,4 +1,4 @@
-//! Where btrfs keeps its chunks on its devices.
+//! Positions of btrfs chunks on their devices.
 
 use crate::btrfs_search::{Item, kind, search, tree, u64_at};
 use crate::error::LayoutError;
@@ -11,24 +11,23 @@ const STRIPE_COUNT: usize = 44;
 const STRIPES: usize = 48;
 const STRIPE_BYTES: usize = 32;
 const DATA: u64 = 1;
-/// Profiles under which a chunk is spread over its stripes: RAID0, RAID10, RAID5, RAID6.
+/// Profiles that distribute a chunk over its stripes: RAID0, RAID10, RAID5, RAID6.
 const SPREAD: u64 = 8 | 64 | 128 | 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// First logical address, in bytes.
     pub start: u64,
-    /// Bytes.
     pub length: u64,
     pub data: bool,
-    /// Whether it is spread over its stripes, so that no stripe holds all of it.
+    /// Whether it is distributed over stripes, so that no stripe holds all of it.
     pub spread: bool,
     /// Device and byte offset of each copy.
     pub copies: Vec<(u64, u64)>,
 }
 
 impl Chunk {
-    /// The chunk of an item of kind CHUNK_ITEM; what is cut off is 0.
+    /// The chunk of a CHUNK_ITEM; missing fields are 0.
     pub fn of(item: &Item<'_>) -> Self {
         let count = item.data.get(STRIPE_COUNT..STRIPE_COUNT + 2).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
         let stripe = |index: usize| {

@@ -1,6 +1,6 @@
-//! Free space of btrfs: the gaps between extents in chunks that hold data, and the ranges of devices that belong to no
-//! chunk. Gaps in metadata chunks are not free to files and are left out. Where every chunk of data is kept several times (DUP,
-//! RAID1), a range that belongs to no chunk holds only its share of them.
+//! Free space of btrfs: gaps between extents in data chunks, and device ranges that belong to no chunk. Gaps in metadata chunks
+//! are not available to files and are omitted. If data chunks have several copies (DUP, RAID1), a range without chunk can hold
+//! only its share of them.
 
 use crate::btrfs_chunks::Chunk;
 use crate::btrfs_search::{kind, search, tree};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// Copies of the superblock and the stripe around each that is never allocated (fs/btrfs/zoned.h, volumes.h).
+/// Copies of the superblock and the stripe around each, which is never allocated (fs/btrfs/zoned.h, volumes.h).
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK_STRIPE: u64 = 64 << 10;
-/// `BTRFS_DEVICE_RANGE_RESERVED`: the first bytes of a device that are never given to a chunk.
+/// `BTRFS_DEVICE_RANGE_RESERVED`: bytes at the start of a device that chunks never use.
 const DEVICE_RESERVED: u64 = 1 << 20;
 
 /// Free space from the chunk and device trees and `allocated`, the extents in ascending order.
@@ -50,7 +50,7 @@ pub fn read(
     Ok(histogram.finish())
 }
 
-/// Where copies of the superblock lie in a chunk, by logical address. Of a chunk that is spread it is not known.
+/// Logical addresses of superblock copies in a chunk; unknown for a distributed chunk.
 fn superblocks(chunk: &Chunk) -> Vec<u64> {
     let copies = chunk.copies.iter().filter(|_| !chunk.spread);
     let mut found: Vec<u64> = copies
@@ -73,14 +73,14 @@ fn chunk_gaps(chunk: &Chunk, allocated: &[(u64, u64)], histogram: &mut Histogram
     gaps(chunk.start, end, used, 1, histogram);
 }
 
-/// How often the next chunk of data will be kept: as the newest one, which has the highest address. Of a chunk that is spread
-/// (RAID0, RAID10, RAID5, RAID6) it is not known what its stripes are.
+/// Number of copies of the next data chunk: as for the newest one, which has the highest address. Unknown for a distributed chunk
+/// (RAID0, RAID10, RAID5, RAID6).
 fn data_copies(chunks: &[Chunk]) -> u64 {
     let newest = chunks.iter().filter(|chunk| chunk.data).max_by_key(|chunk| chunk.start);
     newest.filter(|chunk| !chunk.spread).map_or(1, |chunk| chunk.copies.len().max(1) as u64)
 }
 
-/// Adds what `used` (ascending, may overlap) leaves of a range, of which data take so many copies.
+/// Adds the gaps that `used` (ascending, may overlap) leaves in a range; data need this number of copies.
 fn gaps(start: u64, end: u64, used: Vec<(u64, u64)>, copies: u64, histogram: &mut Histogram) {
     let mut at = start;
     for (from, length) in used {
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_what_extents_and_superblocks_leave() {
-        // The second copy of the superblock lies 32 MiB behind its begin, on both devices.
+    fn gaps_exclude_extents_and_superblocks() {
+        // The second copy of the superblock is 32 MiB after its start, on both devices.
         let copies = vec![(1, 32 << 20), (2, 32 << 20)];
         let chunk = Chunk { start: 32 << 20, length: 64 << 20, data: true, spread: false, copies };
         let mut histogram = Histogram::new(4096);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_chunk_holds_data_once_for_all_their_copies() {
+    fn unallocated_space_is_divided_by_the_number_of_copies() {
         const MIB: u64 = 1 << 20;
         let chunk = |start: u64, spread: bool, copies: &[(u64, u64)]| Chunk {
             start: start * MIB,
@@ -120,7 +120,7 @@ mod tests {
         let single = chunk(16, false, &[(1, 16 * MIB)]);
         let dup = chunk(24, false, &[(1, 24 * MIB), (1, 32 * MIB)]);
         let striped = chunk(32, true, &[(1, 40 * MIB), (2, 40 * MIB)]);
-        assert_eq!(data_copies(&[dup.clone(), single.clone()]), 2, "the newest tells");
+        assert_eq!(data_copies(&[dup.clone(), single.clone()]), 2, "the newest decides");
         assert_eq!(data_copies(std::slice::from_ref(&single)), 1);
         assert_eq!((data_copies(&[dup, striped]), data_copies(&[])), (1, 1));
         let mut histogram = Histogram::new(4096);

@@ -1,4 +1,4 @@
-//! BTRFS_IOC_TREE_SEARCH_V2 and the items it gives (linux/btrfs.h, linux/btrfs_tree.h). Items are little-endian.
+//! BTRFS_IOC_TREE_SEARCH_V2 and its items (linux/btrfs.h, linux/btrfs_tree.h). Items are little-endian.
 
 use senesce_sys::btrfs::{SearchKey, TreeSearch, file_system};
 use std::io;
@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 
 const HEADER_BYTES: usize = 32;
 
-/// `BTRFS_EXTENT_TREE_OBJECTID` and relatives. Tree 0 means the subvolume of the file descriptor.
+/// `BTRFS_EXTENT_TREE_OBJECTID` and others. Tree 0 is the subvolume of the file descriptor.
 pub mod tree {
-    /// The subvolume that the descriptor belongs to.
+    /// The subvolume of the descriptor.
     pub const OWN: u64 = 0;
     pub const EXTENT: u64 = 2;
     pub const CHUNK: u64 = 3;
@@ -21,7 +21,7 @@ pub mod kind {
     /// An extent of data (or of metadata in old file systems).
     pub const EXTENT_ITEM: u32 = 168;
     pub const METADATA_ITEM: u32 = 169;
-    /// A reference to a data extent that did not fit into its item.
+    /// A reference to a data extent that did not fit its item.
     pub const EXTENT_DATA_REF: u32 = 178;
     pub const SHARED_BLOCK_REF: u32 = 182;
     /// A reference to a data extent from a shared tree block.
@@ -34,33 +34,30 @@ pub mod kind {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Item<'a> {
-    /// First part of the key.
+    /// Object, kind and offset form the key.
     pub object: u64,
-    /// Second part of the key.
     pub kind: u32,
-    /// Third part of the key.
     pub offset: u64,
     pub data: &'a [u8],
 }
 
 impl Item<'_> {
-    /// A little-endian number at `at`; 0 behind the end of a short item.
+    /// A little-endian number at `at`; 0 past the end.
     pub fn u64_at(&self, at: usize) -> u64 {
         u64_at(self.data, at)
     }
 }
 
-/// A little-endian number at `at`; 0 behind the end.
+/// A little-endian number at `at`; 0 past the end.
 pub fn u64_at(data: &[u8], at: usize) -> u64 {
     data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Bytes of a tree block.
 pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(file_system(root)?.node_size))
 }
 
-/// Calls `each` with the items of `tree` whose object lies in `objects`, ascending by key. Items of other types are met too.
+/// Calls `each` with the items of `tree` whose object is in `objects`, ascending by key, of all types.
 pub fn search(
     root: BorrowedFd<'_>,
     tree: u64,
@@ -115,7 +112,7 @@ fn parse_item(buffer: &[u8]) -> Option<(Item<'_>, &[u8])> {
     Some((Item { object: word(8), kind, offset: word(16), data }, rest))
 }
 
-/// The least key behind `key`; keys are ordered by object, type (one byte on disk) and offset.
+/// The smallest key after `key`; keys are ordered by object, type (one byte on disk) and offset.
 fn successor((object, kind, offset): (u64, u32, u64)) -> Option<(u64, u32, u64)> {
     if let Some(offset) = offset.checked_add(1) {
         Some((object, kind, offset))

@@ -1,20 +1,20 @@
-//! What every walker fills: one per thread, merged at the end. Extents are folded into shapes as they come and are not kept.
+//! Collector of a walker: one per thread, merged at the end. Extents are folded into shapes and not kept.
 
 use crate::extent::Extent;
 use crate::map::MapExtent;
 use crate::runs::Runs;
 use crate::score::{FileShape, Totals};
 
-/// What a walk keeps beside shapes and totals.
+/// Optional data of a walk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Keep {
     /// Every mapping (16 bytes each) for the layout map.
     pub map: bool,
-    /// Where each file's data lie (16 bytes each run, 16 each file).
+    /// Location of each file's data (16 bytes per run, 16 per file).
     pub runs: bool,
-    /// Bytes of a block where blocks of a file's map may lie between its data (ext2, ext3): what is read in one go is one run.
+    /// Block size if blocks of a file's map may lie between its data (ext2, ext3): data and map read in one go are one run.
     pub mapped_between: Option<u64>,
-    /// Whether what may not be opened is counted instead of ending the walk.
+    /// Whether to count files that may not be opened, instead of failing.
     pub skip_denied: bool,
 }
 
@@ -28,15 +28,15 @@ pub struct Collector {
     denied: Vec<u32>,
 }
 
-/// Everything that was collected, by file in `find` order.
+/// Collected data by file in `find` order.
 #[derive(Debug, Default)]
 pub struct Collected {
     pub shapes: Vec<FileShape>,
-    /// What accumulates over files.
+    /// Totals over all files.
     pub totals: Totals,
-    /// Mappings for the layout map; empty unless asked for.
+    /// Mappings for the layout map; empty unless requested.
     pub map: Vec<MapExtent>,
-    /// Where each file's data lie; empty unless asked for.
+    /// Location of each file's data; empty unless requested.
     pub runs: Runs,
     /// Indices of files that were deleted during the walk, ascending.
     pub vanished: Vec<u32>,
@@ -45,7 +45,7 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// Whether nothing is known of the file with this index: it is neither counted nor scored.
+    /// Whether the file with this index was not examined: it is neither counted nor scored.
     pub fn is_unknown(&self, index: usize) -> bool {
         let has = |list: &[u32]| list.binary_search(&(index as u32)).is_ok();
         has(&self.vanished) || has(&self.denied)
@@ -61,7 +61,7 @@ impl Collector {
         }
     }
 
-    /// Adds the file with index `file`; its mappings are in the order of the file.
+    /// Adds the file with index `file`; its mappings are in file order.
     pub fn file(&mut self, file: u32, extents: &[Extent]) {
         let shape = self.totals.file(extents);
         self.shapes.push((file, shape));
@@ -82,7 +82,7 @@ impl Collector {
         self.vanished.push(file);
     }
 
-    /// Everything together, in `find` order over `files` files. Files that no walker met have no extents.
+    /// Merges collectors, in `find` order over `files` files. Files without a walker have no extents.
     pub fn merge(parts: Vec<Collector>, files: usize) -> Collected {
         let mut all = Collected { shapes: vec![FileShape::default(); files], ..Collected::default() };
         for part in parts {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_may_not_be_opened_are_not_known() {
+    fn files_that_may_not_be_opened_are_unknown() {
         let (mut one, mut two) = (Collector::new(Keep::default()), Collector::new(Keep::default()));
         one.denied(4);
         one.file(1, &[]);

@@ -1,4 +1,4 @@
-//! Whether a file system shows all that its device holds, and whether its metadata are sound.
+//! Detects unreplayed journals and damaged metadata.
 
 mod bytes;
 mod ext;
@@ -18,29 +18,29 @@ use std::path::Path;
 
 const LISTED: usize = 5;
 
-/// Whether a layout holds the changes that are only in the journal (ext3, ext4, XFS, NILFS2), log tree (btrfs) or behind the last
-/// checkpoint (F2FS).
+/// Whether a layout includes the changes that are only in the journal (ext3, ext4, XFS, NILFS2), in the log tree (btrfs) or after
+/// the last checkpoint (F2FS).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// False: changes are missing. Null: not known.
+    /// False: changes are missing. Null: unknown.
     pub replayed: Option<bool>,
-    /// The reason, unless nothing is missing.
+    /// Reason, unless all changes are included.
     pub note: String,
 }
 
-/// What must be known of a file system before its numbers are used.
+/// Condition of a file system, which limits the validity of its numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// Its journal.
     pub journal: Journal,
-    /// Damaged metadata, a sentence each.
+    /// Damaged metadata, one sentence each.
     pub damage: Vec<String>,
 }
 
-/// How the kernel has a file system mounted.
+/// Mount state in the kernel.
 struct Access {
     device: Option<File>,
-    /// The kernel may write to it while it is read.
+    /// The kernel may write to it during the examination.
     live: bool,
     skips_replay: bool,
 }
@@ -58,14 +58,14 @@ impl Access {
     }
 }
 
-/// Whether a mount option, as /proc/self/mountinfo shows it, leaves the journal alone.
+/// Whether a mount option in /proc/self/mountinfo disables journal replay.
 fn skips_replay(word: &str) -> bool {
     let words = ["noload", "norecovery", "nologreplay", "disable_roll_forward"];
     let rescue = word.strip_prefix("rescue=").is_some_and(|words| words.contains("nologreplay"));
     words.contains(&word) || rescue
 }
 
-/// Whether ext4 journals data: by the option of its mount, else by the default in its superblock.
+/// Whether ext4 journals data, by its mount option or the default in its superblock.
 pub fn journals_data(place: &ShownDirectory) -> bool {
     let options = place.mount_line().map_or_else(String::new, |line| line.options);
     match options.split(',').find_map(|word| word.strip_prefix("data=")) {
@@ -75,7 +75,7 @@ pub fn journals_data(place: &ShownDirectory) -> bool {
 }
 
 impl Condition {
-    /// Of the file system on which a directory lies.
+    /// Condition of the file system of a directory.
     pub fn of_directory(directory: &Path) -> Result<Self, LayoutError> {
         let failed = |errno| LayoutError::io("open directory", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -85,13 +85,13 @@ impl Condition {
         Ok(Self::of(&place, root.as_fd(), FileSystem::by_statfs_magic(magic)))
     }
 
-    /// Why numbers are not those of the file system.
+    /// Reasons why numbers may not match the file system.
     pub fn reservations(&self) -> Vec<String> {
         let journal = (self.journal.replayed != Some(true)).then(|| self.journal.note.clone());
         journal.into_iter().chain(self.damage.iter().map(|finding| format!("damaged: {finding}"))).collect()
     }
 
-    /// Of the file system that `place` shows. Call it after the walk: btrfs counts the errors that were met there.
+    /// Condition of the file system shown at `place`. Call it after the walk, because btrfs counts errors found there.
     pub(crate) fn of(place: &ShownDirectory, root: BorrowedFd<'_>, known: Option<FileSystem>) -> Self {
         let Access { device, live, skips_replay } = Access::of(place);
         let pending = match (known, &device) {
@@ -103,10 +103,10 @@ impl Condition {
             Ok(None) => Journal { replayed: Some(true), note: String::new() },
             Ok(Some(note)) => Journal { replayed: Some(false), note },
             Err(reason) => {
-                Journal { replayed: None, note: format!("whether its journal holds changes is not known: {reason}") }
+                Journal { replayed: None, note: format!("it is unknown whether its journal holds changes: {reason}") }
             }
         };
-        // What a journal still holds makes the rest inconsistent, and that is not damage.
+        // An unreplayed journal makes metadata inconsistent, which is not damage.
         let mut damage = match (&device, known) {
             (Some(device), Some(known)) if journal.replayed == Some(true) => damage(device, known, live),
             _ => Vec::new(),
@@ -119,7 +119,7 @@ impl Condition {
         found
     }
 
-    /// Adds what the kernel reported while the files were examined.
+    /// Adds errors that the kernel reported during the examination.
     pub fn add_complaints(&mut self, place: &ShownDirectory) {
         if self.journal.replayed == Some(true) {
             self.damage.extend(listed(place.complaints()));
@@ -132,7 +132,7 @@ fn open(path: &Path) -> Option<File> {
     rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from)
 }
 
-/// Changes on a device that a mount would still apply, in words; none: there are none.
+/// Changes on a device that a mount would still apply, or `None`.
 fn pending(device: &File, known: FileSystem) -> Result<Option<String>, String> {
     let found = match known {
         FileSystem::Ext4 => ext::pending(device),
@@ -147,14 +147,14 @@ fn pending(device: &File, known: FileSystem) -> Result<Option<String>, String> {
 fn damage(device: &File, known: FileSystem, live: bool) -> Vec<String> {
     let found = match known {
         FileSystem::Ext4 => ext::damage(device, live),
-        // The device is older than what the kernel holds of it in memory.
+        // The kernel's state in memory is newer than the device.
         FileSystem::Xfs if !live => xfs::damage(device),
         _ => Ok(Vec::new()),
     };
     found.unwrap_or_else(|error| vec![format!("its metadata cannot be checked: {error}")])
 }
 
-/// The errors that the kernel has counted on the devices of btrfs, since they were last reset.
+/// Errors that the kernel has counted on the devices of btrfs since the last reset.
 fn counted_by_btrfs(root: BorrowedFd<'_>) -> Vec<String> {
     let Ok(all) = btrfs_calls::file_system(root) else { return Vec::new() };
     let one = |number: u64| {
@@ -171,7 +171,7 @@ fn counted_by_btrfs(root: BorrowedFd<'_>) -> Vec<String> {
     (1..=all.max_device.min(1024)).filter_map(one).collect()
 }
 
-/// The first findings, and the number of the others.
+/// The first findings, and the number of others.
 fn listed(mut all: Vec<String>) -> Vec<String> {
     let more = all.len().saturating_sub(LISTED);
     all.truncate(LISTED);

@@ -1,4 +1,4 @@
-//! What can go wrong while looking at a layout.
+//! Errors of layout examinations.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
@@ -6,44 +6,34 @@ use senesce_volume::TargetError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a layout cannot be told.
+/// Why a layout cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     #[error("{operation} {path}: permission denied; run as root")]
     Permission { operation: &'static str, path: PathBuf },
-    /// The file system has no extents on a block device to show.
+    /// The file system does not report extents on a block device.
     #[error(
-        "{path}: {filesystem} does not tell where its data lie; look at a directory on ext4, xfs, btrfs, f2fs or nilfs2, \
-         or at an image or device that holds one"
+        "{path}: {filesystem} does not report the location of data; use a directory on ext4, xfs, btrfs, f2fs or nilfs2, \
+         or an image or device that holds one"
     )]
-    NoExtents {
-        path: PathBuf,
-        /// Name of the file system.
-        filesystem: String,
-    },
-    /// The chosen way of reading extents does not fit.
+    NoExtents { path: PathBuf, filesystem: String },
+    /// The selected method does not support the target.
     #[error("{method} cannot be used on {path}: {reason}")]
     Method { method: &'static str, path: PathBuf, reason: String },
-    /// The file system's own structures say something impossible.
+    /// Impossible values in the structures of the file system.
     #[error("{structure}: {problem}; check the file system with its fsck")]
     Malformed { structure: &'static str, problem: String },
-    /// Metadata cannot be read, for known reasons.
     #[error("{source}; {}", reasons.join("; "))]
-    Unsound {
-        /// A journal that was not replayed, damage.
-        reasons: Vec<String>,
-        source: Box<LayoutError>,
-    },
-    /// The image or device could not be looked at.
+    Unsound { reasons: Vec<String>, source: Box<LayoutError> },
+    /// The image or device could not be examined.
     #[error("cannot read {path}: {source}")]
     Target { path: PathBuf, source: TargetError },
 }
 
 impl LayoutError {
-    /// An I/O error, told apart from a missing permission.
+    /// An I/O error, or a missing permission.
     pub fn io(operation: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.as_ref().to_path_buf(), source.into());
         match source.kind() {

@@ -1,5 +1,5 @@
-//! ext4 by its inode tables, read from the block device through the page cache that the mounted file system uses too. No
-//! file is opened; the tables are read in the order in which they lie on the device.
+//! Reads the inode tables of ext4 from the block device, through the page cache that the mounted file system uses too. Opens no
+//! file; reads tables in device order.
 
 use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
@@ -15,12 +15,11 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Inodes further apart than this are not read in one piece.
+/// Inodes further apart than this are read separately.
 const GAP: u64 = 32 << 10;
-/// Most bytes read in one piece.
+/// Maximum bytes per read.
 const PIECE: u64 = 256 << 10;
 
-/// The inode tables of a mounted file system.
 #[derive(Debug)]
 pub struct InodeTables {
     device: File,
@@ -30,8 +29,7 @@ pub struct InodeTables {
 }
 
 impl InodeTables {
-    /// Opens the device with these numbers; `None` if it cannot be opened or read, or the file system uses features that
-    /// this reader does not know.
+    /// Opens the device with this number; `None` if it is not readable, or the file system uses unsupported features.
     pub fn open(number: u64) -> Option<Self> {
         let found = BlockDevice::from_number((rustix::fs::major(number), rustix::fs::minor(number)))?;
         let device = File::open(found.path()).ok()?;
@@ -40,7 +38,7 @@ impl InodeTables {
         device.read_exact_at(&mut superblock, SUPERBLOCK_OFFSET).ok()?;
         let geometry = Geometry::parse(&superblock)?;
         let bytes = geometry.groups().checked_mul(geometry.descriptor_size)?;
-        // No larger than the file system itself, whatever its superblock says.
+        // Limited to the size of the file system, whatever its superblock states.
         (bytes < geometry.blocks * geometry.block_size).then_some(())?;
         let mut descriptors = vec![0; usize::try_from(bytes).ok()?];
         device.read_exact_at(&mut descriptors, geometry.descriptors_offset).ok()?;
@@ -56,8 +54,7 @@ impl InodeTables {
         Some(table + index % self.geometry.inodes_per_group * self.geometry.inode_size)
     }
 
-    /// Reads the extents of every file of the tree. Files that are mapped in a way this reader does not know are asked of
-    /// the kernel, one by one.
+    /// Reads the extents of every file of the tree. For files with unsupported mappings, asks the kernel.
     pub fn walk(&self, root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
         let order = tree.by_inode();
         let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
@@ -150,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads the nodes below an inode, in order. Returns whether all of them were sound.
+    /// Reads the nodes below an inode, in order. Returns whether all of them were valid.
     fn nodes(&mut self, nodes: Vec<u64>, depth: u16) -> io::Result<bool> {
         let mut stack: Vec<(u64, u16)> = nodes.into_iter().rev().map(|node| (node, depth)).collect();
         while let Some((at, depth)) = stack.pop() {

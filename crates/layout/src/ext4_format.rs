@@ -1,6 +1,6 @@
-//! The parts of ext4 on disk that tell where files lie (kernel documentation, filesystems/ext4/: "Super Block", "Block Group
-//! Descriptors", "Index Nodes", "The Contents of inode.i_block"). All numbers are little-endian. Nothing here does I/O, and
-//! nothing trusts what it reads.
+//! On-disk structures of ext4 that locate file data (kernel documentation, filesystems/ext4/: "Super Block", "Block Group
+//! Descriptors", "Index Nodes", "The Contents of inode.i_block"). All numbers are little-endian. No I/O, and no trust in the
+//! input.
 
 use crate::extent::{Extent, ExtentKind};
 
@@ -9,7 +9,7 @@ pub const SUPERBLOCK_BYTES: usize = 1024;
 
 const MAGIC: u16 = 0xEF53;
 const INCOMPAT_64BIT: u32 = 0x80;
-/// Features that change nothing of what is read here: filetype, recover, extents, 64bit, mmp, flex_bg, ea_inode, csum_seed,
+/// Features that do not affect the structures read here: filetype, recover, extents, 64bit, mmp, flex_bg, ea_inode, csum_seed,
 /// largedir, inline_data, encrypt, casefold. Others (meta_bg, journal devices, new ones) do or may.
 const INCOMPAT_KNOWN: u32 =
     0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x2000 | 0x4000 | 0x8000 | 0x10000 | 0x20000;
@@ -22,7 +22,7 @@ const FLAG_INLINE_DATA: u32 = 0x1000_0000;
 
 const EXTENT_MAGIC: u16 = 0xF30A;
 const EXTENT_BYTES: usize = 12;
-/// Longest written extent; a longer count means an unwritten extent of so many blocks less.
+/// Maximum length of a written extent; a larger count is an unwritten extent of the excess length.
 const WRITTEN_LIMIT: u32 = 32768;
 /// EXT4_MAX_EXTENT_DEPTH.
 const MAX_DEPTH: u16 = 5;
@@ -52,7 +52,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// From the superblock; `None` if it is not one of ext4, or uses features that are not understood here.
+    /// `None` for other file systems and unsupported features.
     pub fn parse(superblock: &[u8]) -> Option<Self> {
         let word = |at| u32_at(superblock, at).map(u64::from);
         if u16_at(superblock, 0x38)? != MAGIC {
@@ -68,8 +68,8 @@ impl Geometry {
             inodes_per_group: word(0x28)?,
             inode_size: if revision == 0 { 128 } else { u64::from(u16_at(superblock, 0x58)?) },
             inodes: word(0x0)?,
-            // In the block behind the superblock's (fs/ext4/super.c, descriptor_loc). s_first_data_block does not tell which
-            // that is: with bigalloc it is 0 for blocks of 1 KiB too.
+            // In the block after the superblock's (fs/ext4/super.c, descriptor_loc). s_first_data_block does not help: with
+            // bigalloc it is 0 for blocks of 1 KiB too.
             descriptors_offset: (SUPERBLOCK_OFFSET / block_size + 1) * block_size,
             descriptor_size: if wide { u64::from(u16_at(superblock, 0xFE)?) } else { 32 },
         };
@@ -85,7 +85,7 @@ impl Geometry {
         self.inodes.div_ceil(self.inodes_per_group)
     }
 
-    /// Byte offset of the inode table that a group descriptor names; `None` if it lies outside.
+    /// Byte offset of the inode table in a group descriptor; `None` if it is outside.
     pub fn inode_table(&self, descriptor: &[u8]) -> Option<u64> {
         let low = u64::from(u32_at(descriptor, 0x8)?);
         let high = if self.descriptor_size >= 64 { u64::from(u32_at(descriptor, 0x28)?) } else { 0 };
@@ -94,20 +94,20 @@ impl Geometry {
     }
 }
 
-/// What the superblock says of how space is given out.
+/// Allocation features in the superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     pub blocks: u64,
     /// Blocks per cluster: 1 without bigalloc.
     pub cluster_blocks: u64,
     pub extents: bool,
-    /// Whether small files lie in their inodes.
+    /// Whether inodes hold the data of small files.
     pub inline_data: bool,
     pub dir_index: bool,
-    /// Whether that index may have a third level.
+    /// Whether the directory index may have a third level.
     pub large_dir: bool,
     pub metadata_checksums: bool,
-    /// Whether names of new directories are hashed uniformly, which the hash `legacy` does not.
+    /// Whether names of new directories are hashed uniformly; the hash `legacy` does not do so.
     pub uniform_hash: bool,
 }
 
@@ -119,7 +119,7 @@ const RO_COMPAT_BIGALLOC: u32 = 0x200;
 const RO_COMPAT_METADATA_CSUM: u32 = 0x400;
 
 impl Features {
-    /// From the superblock; `None` if it is not one of ext4.
+    /// `None` for other file systems.
     pub fn parse(superblock: &[u8]) -> Option<Self> {
         if u16_at(superblock, 0x38)? != MAGIC {
             return None;
@@ -142,19 +142,19 @@ impl Features {
     }
 }
 
-/// What an inode says of its file's data.
+/// Content of a file according to its inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// It is not (or no longer) a regular file.
+    /// Not a regular file (any more).
     Gone,
     Mapped,
-    /// The mappings are in these blocks too: byte offsets of extent tree nodes, in order, and how deep they may be.
+    /// Further mappings are in these extent tree nodes: byte offsets in order, and maximum depth.
     Nodes(Vec<u64>, u16),
-    /// It is mapped in a way that is not understood here (indirect blocks, damage).
+    /// The mapping is unsupported (indirect blocks) or damaged.
     Unknown,
 }
 
-/// Reads an inode. Mappings that it holds itself are appended to `extents`.
+/// Reads an inode. Appends mappings in the inode itself to `extents`.
 pub fn inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> Content {
     parse_inode(geometry, inode, extents).unwrap_or(Content::Unknown)
 }
@@ -182,8 +182,7 @@ fn parse_inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> 
     Some(content)
 }
 
-/// Reads a node of an extent tree: mappings from a leaf, offsets of further nodes from an inner node. `depth` is the most
-/// it may have.
+/// Reads a node of an extent tree: mappings from a leaf, offsets of further nodes from an inner node. `depth` is the maximum.
 pub fn node(geometry: &Geometry, node: &[u8], depth: u16, extents: &mut Vec<Extent>) -> Content {
     parse_node(geometry, node, depth, extents).unwrap_or(Content::Unknown)
 }
@@ -220,7 +219,7 @@ fn leaf_entry(geometry: &Geometry, entry: &[u8]) -> Option<Extent> {
     inside.then(|| Extent::plain(logical * size, start * size, u64::from(blocks) * size).marked(kind))
 }
 
-/// Runs every reader over the same bytes; the entry point of the fuzzer.
+/// Runs every reader on the same bytes; for the fuzzer.
 pub fn exercise(bytes: &[u8]) {
     const SMALL: Geometry = Geometry {
         block_size: 1024,
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corpus_is_read() {
+    fn corpus_is_parsed() {
         let [whole_inode, superblock, truncated] = &corpus()[..3] else { panic!("three files") };
         let geometry = Geometry::parse(superblock).unwrap();
         assert_eq!((geometry.block_size, geometry.blocks, geometry.inode_size), (1024, 8192, 256));
@@ -287,9 +286,9 @@ mod tests {
         corpus().iter().for_each(|bytes| exercise(bytes));
     }
 
-    /// mke2fs -b 1024 -O bigalloc writes 0 there, and the descriptors lie behind the superblock all the same.
+    /// mke2fs -b 1024 -O bigalloc writes 0 there, but the descriptors follow the superblock.
     #[test]
-    fn descriptors_lie_behind_the_superblock_whatever_the_first_data_block_is() {
+    fn descriptors_follow_the_superblock_for_any_first_data_block() {
         let mut superblock = corpus()[1].clone();
         for first_data_block in [1u32, 0] {
             superblock[0x14..0x18].copy_from_slice(&first_data_block.to_le_bytes());
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_gives_its_mappings() {
+    fn leaf_contains_mappings() {
         let mut extents = Vec::new();
         let content = node(&GEOMETRY, &leaf(&[(0, 2, 100), (5, 32768 + 3, 200)]), 5, &mut extents);
         assert_eq!(content, Content::Mapped);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_the_file_system_is_not_believed() {
+    fn addresses_outside_the_file_system_are_rejected() {
         for entries in [[(0, 2, 999)], [(0, 0, 5)], [(0, 1, 0)]] {
             assert_eq!(node(&GEOMETRY, &leaf(&entries), 5, &mut Vec::new()), Content::Unknown);
         }
@@ -320,12 +319,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_disturb_the_readers(bytes in proptest::collection::vec(any::<u8>(), 0..1100)) {
+        fn arbitrary_bytes_do_not_crash_the_readers(bytes in proptest::collection::vec(any::<u8>(), 0..1100)) {
             exercise(&bytes);
         }
 
         #[test]
-        fn no_change_of_a_sound_structure_disturbs_the_readers(at in 0usize..1024, value: u8, which in 0usize..3) {
+        fn changed_structures_do_not_crash_the_readers(at in 0usize..1024, value: u8, which in 0usize..3) {
             let mut bytes = corpus()[which].clone();
             let at = at % bytes.len();
             bytes[at] = value;

@@ -1,4 +1,4 @@
-//! Extents by FIEMAP (linux/fiemap.h), file by file: works on every file system with extents and needs no root.
+//! Extents by FIEMAP (linux/fiemap.h), file by file: works on every file system with extents, without root.
 
 use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
@@ -19,12 +19,12 @@ const BATCH: usize = 512;
 /// `FIEMAP_EXTENT_MERGED` (linux/fiemap.h): the file is mapped block by block.
 const MERGED: u32 = 0x1000;
 
-/// A buffer for calls, reused from file to file.
+/// A reusable buffer.
 #[derive(Default)]
 pub struct Fiemap(ExtentMap);
 
 impl Fiemap {
-    /// Appends the mappings of an open file to `extents`, in the order of the file.
+    /// Appends the mappings of an open file to `extents`, in file order.
     pub fn read(&mut self, file: impl AsFd, extents: &mut Vec<Extent>) -> io::Result<()> {
         let mut start = 0;
         loop {
@@ -54,14 +54,13 @@ fn extent(mapped: &Mapped) -> Extent {
     marked.fold(plain, |extent, (_, kind)| extent.marked(*kind))
 }
 
-/// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
-/// inodes lie in tables (ext4, xfs), that is the order on the device.
+/// Reads every file of the tree. Processes directories by their lowest inode number, and the files of each by inode number, which
+/// is device order for file systems with inode tables (ext4, xfs).
 pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
     let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))
 }
 
-/// Reads some files of the tree.
 pub fn read_files(
     root: BorrowedFd<'_>,
     shown: &Path,
@@ -86,22 +85,22 @@ pub fn read_files(
     })
 }
 
-/// A descriptor table of this thread alone: threads that open and close files in a shared one wait for its lock.
+/// A descriptor table for this thread only: threads that open and close files in a shared table contend for its lock.
 struct OwnDescriptors {
     owned: bool,
 }
 
-/// close_range(2) by its number: not every C library has it.
+/// close_range(2) as a system call, because not every C library has it.
 ///
 /// # Safety
 /// No other part of the thread uses the descriptors from `from` to `to`.
 unsafe fn close_range(from: u32, to: u32, flags: libc::c_uint) -> libc::c_long {
-    // SAFETY: the call takes three numbers; what it closes is the caller's.
+    // SAFETY: the call takes three numbers; the caller owns the closed descriptors.
     unsafe { libc::syscall(libc::SYS_close_range, from, to, flags) }
 }
 
 impl OwnDescriptors {
-    /// A table with the standard streams and `kept`. Other descriptors are not copied, as that would keep their files open.
+    /// A table with the standard streams and `kept`. Other descriptors are not copied, because that would keep their files open.
     fn keeping(kept: BorrowedFd<'_>) -> Self {
         let kept = kept.as_raw_fd().max(2) as u32;
         // SAFETY: the table is unshared before anything in it is closed, and this thread uses no other descriptor.
@@ -111,8 +110,8 @@ impl OwnDescriptors {
 }
 
 impl Drop for OwnDescriptors {
-    /// Closes the copy at once; the kernel would close them only after the thread is seen to have ended, and a mount
-    /// point would still be busy then.
+    /// Closes the copy now. The kernel would close it only after the end of the thread is visible, and a mount point would still
+    /// be busy.
     fn drop(&mut self) {
         if self.owned {
             // SAFETY: the table is this thread's own and the thread ends here.
@@ -186,7 +185,7 @@ fn read_batch(
     Ok(())
 }
 
-/// Opens a regular file; `None` if it has gone or has become something else.
+/// Opens a regular file; `None` if it was deleted or replaced by another type.
 fn open_file(directory: &OwnedFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     match rustix::fs::openat(directory, name, flags, Mode::empty()) {

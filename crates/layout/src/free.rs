@@ -9,9 +9,9 @@ use std::path::Path;
 /// Free extents of one power-of-two size range.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Least size.
+    /// Minimum size.
     pub from_bytes: u64,
-    /// First size above the range.
+    /// Exclusive maximum size.
     pub to_bytes: u64,
     /// Free extents in the range.
     pub extents: u64,
@@ -36,7 +36,7 @@ pub struct FreeSpace {
     pub avg_bytes: f64,
     /// Largest free extent, bytes.
     pub max_bytes: u64,
-    /// From small to large; empty ranges are left out.
+    /// Ascending by size, without empty ranges.
     pub buckets: Vec<Bucket>,
 }
 
@@ -50,13 +50,13 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram of a file system with blocks of `block_size` bytes (at least 1).
+    /// `block_size`: bytes per block, at least 1.
     pub fn new(block_size: u64) -> Self {
         Self { block_size: block_size.max(1), counts: [(0, 0); 64], min: u64::MAX, max: 0 }
     }
 
-    /// Adds a free extent. Bucket k holds extents of at least 2^k and less than 2^(k+1) blocks (e2fsprogs,
-    /// misc/e2freefrag.c, update_chunk_stats).
+    /// Adds a free extent. Bucket k holds extents of at least 2^k and less than 2^(k+1) blocks (e2fsprogs, misc/e2freefrag.c,
+    /// update_chunk_stats).
     pub fn add(&mut self, bytes: u64) {
         let blocks = bytes / self.block_size;
         if blocks == 0 {
@@ -68,7 +68,7 @@ impl Histogram {
         self.max = self.max.max(blocks * self.block_size);
     }
 
-    /// Adds what another thread has found.
+    /// Adds the result of another thread.
     pub fn merge(mut self, other: &Histogram) -> Self {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
@@ -100,7 +100,6 @@ impl Histogram {
     }
 }
 
-/// Free space by GETFSMAP.
 pub fn by_fsmap(root: BorrowedFd<'_>, shown: &Path, device: u32, block_size: u64) -> Result<FreeSpace, LayoutError> {
     let mut histogram = Histogram::new(block_size);
     fsmap::query(root, device, 0..u64::MAX, |record| {
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_those_of_e2freefrag() {
+    fn buckets_match_e2freefrag() {
         let mut histogram = Histogram::new(4096);
         for blocks in [1, 1, 2, 3, 4, 1000] {
             histogram.add(blocks * 4096);

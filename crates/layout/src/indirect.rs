@@ -1,12 +1,12 @@
-//! The map of a file without extents (ext2, ext3): 12 blocks are named in its inode, the others by blocks of pointers in up to three
+//! The block map of a file without extents (ext2, ext3): 12 blocks are in its inode, the others in pointer blocks of up to three
 //! levels (kernel documentation, filesystems/ext4/: "Direct/Indirect Block Addressing").
 
-/// Blocks that an inode names itself.
+/// Direct pointers in an inode.
 const DIRECT: u64 = 12;
 /// Bytes of a pointer.
 const POINTER: u64 = 4;
 
-/// Blocks of the map of a file with so many blocks of data and no hole.
+/// Map blocks of a file with `data` blocks and no hole.
 pub fn map_blocks(block_size: u64, data: u64) -> u64 {
     let pointers = (block_size / POINTER).max(1);
     let (mut left, mut all, mut reach) = (data.saturating_sub(DIRECT), 0, pointers);
@@ -19,7 +19,7 @@ pub fn map_blocks(block_size: u64, data: u64) -> u64 {
     all
 }
 
-/// Blocks of the map that a file begins with the block of this number: what a writer that goes on and on lays before it.
+/// Map blocks that a sequential writer allocates before the data block with this number.
 pub(crate) fn map_blocks_before(block_size: u64, block: u64) -> u64 {
     map_blocks(block_size, block.saturating_add(1)) - map_blocks(block_size, block)
 }
@@ -28,9 +28,9 @@ pub(crate) fn map_blocks_before(block_size: u64, block: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// As `stat` counts them on ext3 with blocks of 1 and 4 KiB, data not included.
+    /// Values from `stat` on ext3 with blocks of 1 and 4 KiB, without data.
     #[test]
-    fn a_map_has_a_block_for_what_its_blocks_hold() {
+    fn map_blocks_match_measured_values() {
         let of = |data: u64| map_blocks(4096, data);
         assert_eq!([1, 12, 13, 12 + 1024].map(of), [0, 0, 1, 1]);
         assert_eq!([12 + 1025, 12 + 2048, 12 + 2049].map(of), [3, 3, 4]);

@@ -1,4 +1,4 @@
-//! From a target to its layout.
+//! Examines the layout of a target.
 
 use crate::btrfs::{self, ExtentTree};
 use crate::collect::{Collected, Keep};
@@ -23,17 +23,17 @@ use std::time::Instant;
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Threads; 0: as many as there are processors.
+    /// Number of threads; 0: as many as processors.
     pub threads: usize,
-    /// How to read extents; `None`: the fastest that the file system offers.
+    /// Method of reading extents; `None`: the fastest that the file system supports.
     pub method: Option<Method>,
     pub per_file: bool,
     pub map: bool,
-    /// Keep every mapping in the order of the files.
+    /// Keep every mapping, in file order.
     pub extents: bool,
-    /// Keep where each file's data lie, in the order of reading.
+    /// Keep the location of each file's data, in reading order.
     pub runs: bool,
-    /// Go on where a directory or file may not be opened, and count it, instead of giving up.
+    /// Count directories and files that may not be opened, and continue.
     pub skip_denied: bool,
 }
 
@@ -45,24 +45,23 @@ impl Options {
 
 /// The layout of a target.
 ///
-/// Memory: 32 bytes per file and the bytes of its name, and per million extents 64 MB with [`Method::ReverseMap`], nothing
-/// with the other methods; with `map` 32 MB more per million extents.
+/// Memory: 32 bytes per file plus its name, and per million extents 64 MB with [`Method::ReverseMap`], none with other methods;
+/// 32 MB more per million extents with `map`.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// Counts, scores and free space.
     pub summary: LayoutSummary,
-    /// Every file in `find` order, if asked for.
+    /// Every file in `find` order, if requested.
     pub files: Vec<FileLayout>,
-    /// Where the files lie, if asked for.
+    /// If requested.
     pub map: Option<LayoutMap>,
-    /// Where each file's data lie, if asked for.
+    /// If requested.
     pub runs: Option<FileRuns>,
-    /// Mappings of all files in `find` order, those of a file in its own order, if asked for.
+    /// Mappings of all files in `find` order, each file's in file order, if requested.
     pub extents: Vec<MapExtent>,
 }
 
 impl Layout {
-    /// Counts, scores and free space of a mounted directory, an image or a block device.
+    /// Examines a mounted directory, an image or a block device.
     pub fn of(target: &Path) -> Result<LayoutSummary, LayoutError> {
         Ok(Self::examine(target, &Options::default())?.summary)
     }
@@ -85,14 +84,13 @@ impl Layout {
     }
 }
 
-/// Those of a file stay in the order in which its walker met them, which is the file's own.
+/// Mappings of a file keep the order of its walker, which is file order.
 fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
     let mut extents = collected.to_vec();
     extents.sort_by_key(|extent| extent.file);
     extents
 }
 
-/// An open directory whose files are examined.
 struct Examination<'a> {
     shown: &'a Path,
     place: &'a ShownDirectory,
@@ -104,7 +102,7 @@ struct Examination<'a> {
     threads: usize,
 }
 
-/// How extents are read, with what must be read before.
+/// Source of extents, with data read in advance.
 enum Source {
     Fiemap,
     InodeTables(InodeTables),
@@ -124,7 +122,7 @@ impl<'a> Examination<'a> {
         if let Mounted::Without(_) = file_system {
             return Err(LayoutError::NoExtents { path: target.into(), filesystem: file_system.name() });
         }
-        // What is not on the device yet has no place there: write it back first, as `filefrag -s` does.
+        // Flushes first, because data in memory do not have a location yet, like `filefrag -s`.
         rustix::fs::syncfs(&root).map_err(|errno| LayoutError::io("write back", target, errno))?;
         Ok(Self {
             shown: target,
@@ -198,7 +196,7 @@ impl<'a> Examination<'a> {
                 let told = !extents.has_shared_tree_blocks;
                 if !told && options.method.is_some() {
                     return Err(
-                        self.unfit(Method::TreeSearch, "with snapshots only FIEMAP tells which extents are shared")
+                        self.unfit(Method::TreeSearch, "with snapshots only FIEMAP reports which extents are shared")
                     );
                 }
                 let walk = || match told {
@@ -258,10 +256,9 @@ impl<'a> Examination<'a> {
             (ExtentsBy::InodeTables, None | Some(Method::InodeTables)) => match InodeTables::open(self.device_number) {
                 Some(tables) => Ok(Source::InodeTables(tables)),
                 None if wanted.is_none() => Ok(Source::Fiemap),
-                None => Err(self.unfit(
-                    Method::InodeTables,
-                    "its device cannot be read, or it uses features that are not known here",
-                )),
+                None => {
+                    Err(self.unfit(Method::InodeTables, "its device cannot be read, or it uses unsupported features"))
+                }
             },
             (ExtentsBy::ReverseMap, None | Some(Method::ReverseMap)) => {
                 let geometry = Geometry::read(self.root(), self.shown)?;
@@ -276,11 +273,11 @@ impl<'a> Examination<'a> {
             }
             (ExtentsBy::TreeSearch, None | Some(Method::TreeSearch)) if is_root() => Ok(Source::TreeSearch),
             (_, None) => Ok(Source::Fiemap),
-            (_, Some(method)) => Err(self.unfit(method, "the file system is of another kind, or you are not root")),
+            (_, Some(method)) => Err(self.unfit(method, "the file system is of another type, or root is required")),
         }
     }
 
-    /// Free space where the file system tells it; otherwise the words that say why not.
+    /// Free space if the file system reports it; otherwise the reason.
     fn free_space(&self) -> Result<Result<FreeSpace, String>, LayoutError> {
         match self.file_system.free_space() {
             FreeSpaceBy::Fsmap => match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {

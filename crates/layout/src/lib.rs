@@ -1,4 +1,4 @@
-//! Where files lie: extents, layout scores, free space and layout maps of a file system. Reads only.
+//! Location of files: extents, layout scores, free space and layout maps of a file system. Never writes.
 
 pub mod analysis;
 mod btrfs;

@@ -1,18 +1,17 @@
-//! The layout map: the address space as cells, each file a colour.
+//! The layout map: the address space as cells, one colour per file.
 
 use crate::extent::{Extent, SCORE_BLOCK};
 use senesce_core::{Better, Figure, FigureKind, analysis::CellRow};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Most cells of one state; a smaller address range is drawn block by block, a larger one by shading.
+/// Maximum cells of one state; smaller address ranges are drawn block by block, larger ones shaded.
 pub const CELLS: u64 = 8192;
-/// Most files with a colour and a legend entry of their own.
+/// Maximum number of files with their own colour and legend entry.
 const NAMED_FILES: usize = 24;
-/// Colours of a small tree with more files than that: the colour follows from the path, so that a file keeps it from state
-/// to state.
+/// Colours of a small tree with more files: the colour depends on the path, so that a file keeps it across states.
 const COLOURS: u32 = 12;
-/// Upper ends of the mixing classes of a shaded cell: files that have blocks in it.
+/// Upper bounds of the mixing classes of a shaded cell, by number of files with blocks in it.
 const MIXING: [(usize, &str); 6] =
     [(1, "1 file"), (2, "2 files"), (4, "3-4 files"), (8, "5-8 files"), (16, "9-16 files"), (usize::MAX, "17 or more")];
 
@@ -28,7 +27,7 @@ pub struct MapExtent {
 }
 
 impl MapExtent {
-    /// The blocks an extent touches, in as many pieces as u32 counts need (one for less than 16 TiB).
+    /// The blocks that an extent touches, in as many pieces as u32 counts need (one below 16 TiB).
     pub fn pieces(file: u32, extent: &Extent) -> impl Iterator<Item = MapExtent> {
         let end = extent.physical_end().div_ceil(SCORE_BLOCK);
         let start = extent.physical / SCORE_BLOCK;
@@ -44,18 +43,17 @@ impl MapExtent {
     }
 }
 
-/// Where the files of a tree lie.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LayoutMap {
     extents: Vec<MapExtent>,
-    /// Paths, where there are few files.
+    /// Paths, if there are few files.
     names: Vec<String>,
     /// Hash of each file's path.
     hashes: Vec<u32>,
 }
 
 impl LayoutMap {
-    /// Of these extents; `paths` gives the files' paths in `find` order.
+    /// `paths`: the files' paths in `find` order.
     pub fn new(mut extents: Vec<MapExtent>, paths: impl Iterator<Item = String>) -> Self {
         extents.sort_unstable();
         let (mut names, mut hashes) = (Vec::new(), Vec::new());
@@ -78,22 +76,22 @@ impl LayoutMap {
     }
 }
 
-/// Draws one map, or several states of the same address space side by side on one scale.
+/// Draws one map, or several states of the same address space next to each other on one scale.
 pub fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)]) -> Figure {
     let spans = states.iter().map(|(_, map)| map.span()).filter(|span| !span.is_empty());
     let span = spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end)).unwrap_or(0..0);
     let per_cell = (span.end - span.start).div_ceil(CELLS).max(1).next_power_of_two();
-    // Cells begin at multiples of their size, so that the same cell means the same addresses in every figure.
+    // Cells begin at multiples of their size, so that a cell covers the same addresses in every figure.
     let span = span.start / per_cell * per_cell..span.end;
     let (rows, legend) = if per_cell == 1 { by_block(states, &span) } else { by_shade(states, &span, per_cell) };
     let unit = if per_cell == 1 { "one 4 KiB block".into() } else { format!("{} of address space", size(per_cell)) };
     let range = format!("{} to {} of the address space", size(span.start), size(span.end));
     let caption = match per_cell {
         1 => format!(
-            "{range}, each cell one 4 KiB block, each colour one file. A file in one piece is one unbroken run of its colour."
+            "{range}, each cell one 4 KiB block, each colour one file. A contiguous file is one unbroken run of its colour."
         ),
         _ => format!(
-            "{range}, each cell {} of it, filled by the share that holds file data. The colour tells how many files have \
+            "{range}, each cell {} of it, filled by the share that holds file data. The colour shows how many files have \
              blocks in the cell: the more, the more mixed.",
             size(per_cell)
         ),
@@ -127,7 +125,7 @@ fn by_block(states: &[(String, LayoutMap)], span: &Range<u64>) -> (Vec<CellRow>,
     (rows.collect(), legend)
 }
 
-/// The paths in all states, where they are few enough to name them.
+/// The paths in all states, if there are few enough.
 fn names_of_all(states: &[(String, LayoutMap)]) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for (_, map) in states {
@@ -143,7 +141,7 @@ fn names_of_all(states: &[(String, LayoutMap)]) -> Option<Vec<String>> {
     (all.len() <= NAMED_FILES).then_some(all)
 }
 
-/// The hash FNV-1a, 32 bits (Fowler, Noll, Vo): the same on every machine.
+/// FNV-1a hash, 32 bits (Fowler, Noll, Vo): equal on every machine.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
@@ -166,7 +164,7 @@ fn shade(extents: &[MapExtent], start: u64, per_cell: u64, count: usize) -> (Vec
         for cell in (extent.start - start) / per_cell..(extent.end() - start).div_ceil(per_cell) {
             let begin = (start + cell * per_cell).max(extent.start);
             let end = (start + (cell + 1) * per_cell).min(extent.end());
-            // Shared blocks are occupied once.
+            // Shared blocks count once.
             occupied[cell as usize] += end.saturating_sub(begin.max(covered_to));
             let present = &mut files[cell as usize];
             if present.last() != Some(&extent.file) && present.len() < 64 && !present.contains(&extent.file) {

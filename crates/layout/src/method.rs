@@ -1,4 +1,4 @@
-//! The ways to read extents, and which one fits a file system.
+//! Methods of reading extents, and their selection by file system.
 
 use senesce_volume::FileSystem;
 use senesce_volume::file_system::{ExtentsBy, FreeSpaceBy};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How extents are read.
+/// Method of reading extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -14,14 +14,14 @@ pub enum Method {
     Fiemap,
     /// The inode tables of ext4, from its device.
     InodeTables,
-    /// The owners in xfs' reverse map, by GETFSMAP.
+    /// The reverse map of xfs, by GETFSMAP.
     ReverseMap,
-    /// The trees of btrfs, by its tree search.
+    /// The trees of btrfs, by tree search.
     TreeSearch,
 }
 
 impl Method {
-    /// Its name on the command line and in JSON.
+    /// Name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fiemap => "fiemap",
@@ -45,11 +45,11 @@ impl FromStr for Method {
         [Self::Fiemap, Self::InodeTables, Self::ReverseMap, Self::TreeSearch]
             .into_iter()
             .find(|method| method.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a method: fiemap, inode-tables, reverse-map or tree-search"))
+            .ok_or_else(|| format!("unknown method '{text}': use fiemap, inode-tables, reverse-map or tree-search"))
     }
 }
 
-/// What was found mounted, by the magic number that statfs(2) gives (linux/magic.h).
+/// Mounted file system, by the magic number from statfs(2) (linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mounted {
     Known(FileSystem),
@@ -58,11 +58,11 @@ pub enum Mounted {
 }
 
 impl Mounted {
-    /// By magic number; `has_device` tells whether the files' device number is that of a block device.
+    /// `has_device`: the device number of the files is that of a block device.
     pub fn new(magic: u64, has_device: bool) -> Self {
         match (FileSystem::by_statfs_magic(magic), magic) {
             (Some(known), _) => Self::Known(known),
-            // bcachefs has an anonymous device number, as btrfs has.
+            // bcachefs has an anonymous device number, like btrfs.
             (None, 0xCA45_1A4E) => Self::Other(magic),
             (None, other) if has_device => Self::Other(other),
             (None, other) => Self::Without(other),

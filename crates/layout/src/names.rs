@@ -1,4 +1,4 @@
-//! Names of files as text, so that none is mistaken for another: a name may hold every byte but `/` and 0.
+//! Unambiguous text of file names, which may contain every byte but `/` and 0.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 const QUOTE: &str = "$'";
 
-/// A path as text. One that is not UTF-8 becomes the word `$'...'`, of which bash and zsh make its bytes; so does one that begins as
-/// such a word does, and every other text is the path itself.
+/// A path as text. Paths that are not UTF-8 are quoted as `$'...'` for bash and zsh, and so are paths that begin like such a
+/// word. Others are unchanged.
 pub fn shown(path: &Path) -> String {
     match path.to_str() {
         Some(text) if !text.starts_with(QUOTE) => text.into(),
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_would_be_mistaken_is_quoted() {
+    fn only_ambiguous_names_are_quoted() {
         assert_eq!(shown(path("a b/ü$'".as_bytes())), "a b/ü$'");
         assert_eq!(shown(path(b"d\xff/it's \\ 1\n")), r"$'d\377/it\'s \\ 1\012'");
         assert_eq!(shown(path(b"$'a\\377'")), r"$'$\'a\\377\''");
@@ -64,7 +64,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn a_shell_takes_the_words_as_the_names(names in prop::collection::vec(prop::collection::vec(1u8..=255, 1..12), 1..9)) {
+        fn quoted_names_round_trip_through_a_shell(names in prop::collection::vec(prop::collection::vec(1u8..=255, 1..12), 1..9)) {
             let words = names.iter().map(|name| quoted(name)).collect::<Vec<_>>();
             let texts = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>();
             let joined = |all: Vec<&[u8]>| all.into_iter().flat_map(|one| [one, b"\0"].concat()).collect::<Vec<u8>>();

@@ -1,5 +1,5 @@
-//! Where a target's files can be seen: a directory as it is, an image or device where it is mounted already, or through a
-//! read-only loop device and a mount that replays no journal.
+//! Makes a target's files accessible: a directory as it is, an image or device where it is mounted, or through a read-only loop
+//! device and a mount without journal replay.
 
 use crate::error::LayoutError;
 use crate::method::Mounted;
@@ -11,21 +11,21 @@ use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A directory that shows the files of a target. What was mounted for it is unmounted when it is dropped.
+/// A directory with the files of a target. Temporary mounts are unmounted on drop.
 pub enum ShownDirectory {
     Directory(PathBuf),
-    /// Only a part of it is mounted: a directory or subvolume.
+    /// Only a directory or subvolume of it is mounted.
     Part {
         directory: PathBuf,
         /// Path of the part in the file system.
         root: String,
     },
-    /// Mounted by us.
+    /// Temporarily mounted.
     Visited(Box<MountedTarget<VisitedDirectory>>),
 }
 
 impl ShownDirectory {
-    /// Finds or makes it.
+    /// Finds or creates it.
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };
         let found = target.metadata().map_err(|source| LayoutError::io("cannot open", target, source))?;
@@ -43,7 +43,7 @@ impl ShownDirectory {
                 )));
             }
         };
-        // A second mount could not see what the first has not written yet.
+        // A second mount would miss changes that the first has not written yet.
         if let Some(line) = seen_mounts(target, &devices).map_err(failed)?.into_iter().next() {
             return Ok(match line.root.as_str() {
                 "/" => Self::Directory(line.mount_point),
@@ -53,18 +53,18 @@ impl ShownDirectory {
         Ok(Self::Visited(Box::new(visit(&spec, &OpenOptions::inspect()).map_err(failed)?)))
     }
 
-    /// How the files are seen, in words.
+    /// Description of how the files are viewed.
     pub fn view(&self) -> String {
         match self {
             Self::Directory(_) => "as mounted".into(),
             Self::Part { directory, root } => {
-                format!("as mounted at {}, where only {root} of the file system shows", directory.display())
+                format!("as mounted at {}, which only shows {root} of the file system", directory.display())
             }
-            Self::Visited(_) => "mounted read-only for this, without replaying the journal".into(),
+            Self::Visited(_) => "mounted read-only for the examination, without replaying the journal".into(),
         }
     }
 
-    /// The mount that shows the directory, as the kernel lists it.
+    /// The mount of the directory, as the kernel lists it.
     pub fn mount_line(&self) -> Option<MountLine> {
         let path = self.directory().canonicalize().ok()?;
         let found = DirectoryDevice::at(&path)?;
@@ -76,7 +76,7 @@ impl ShownDirectory {
         over.max_by_key(|line| line.mount_point.components().count())
     }
 
-    /// Errors that the kernel reported about what was mounted for this.
+    /// Kernel errors about the temporary mount.
     pub fn complaints(&self) -> Vec<String> {
         let Self::Visited(target) = self else { return Vec::new() };
         let is_error = |line: &String| ["error", "orrupt"].iter().any(|word| line.contains(word));
@@ -88,7 +88,7 @@ impl ShownDirectory {
             .collect()
     }
 
-    /// Its block device; of btrfs one of them.
+    /// Its block device; for btrfs one of them.
     pub fn device(&self) -> Option<PathBuf> {
         if let Self::Visited(target) = self {
             return target.block_device().map(Path::to_path_buf);
@@ -108,8 +108,7 @@ impl ShownDirectory {
     }
 }
 
-/// The mounts of a target that lies on one of these devices through which its files can be seen, those that show all of it
-/// first. None where it is not mounted.
+/// Mounts of a target on one of these devices that show its files, whole ones first. Empty if it is not mounted.
 pub fn seen_mounts(target: &Path, devices: &[PathBuf]) -> Result<Vec<MountLine>, TargetError> {
     let numbers: Vec<_> = devices.iter().filter_map(|device| BlockDevice::number_of(device)).collect();
     let is_it = |line: &MountLine| {
@@ -125,7 +124,7 @@ struct DirectoryDevice {
 }
 
 impl DirectoryDevice {
-    /// None for what is no directory: single files can be mounted too.
+    /// `None` for files other than directories, because single files can be mounted too.
     fn at(path: &Path) -> Option<Self> {
         let number = path.metadata().ok().filter(|found| found.is_dir())?.dev();
         let magic = rustix::fs::statfs(path).ok()?.f_type as u64 & 0xFFFF_FFFF;
@@ -155,11 +154,11 @@ fn seen(
         Some(line) if found.is_empty() => Err(TargetError::refused(
             target.display(),
             format!(
-                "it is mounted at {}, and its files do not show there: something else is mounted over that place, or it may not \
-                 be looked at",
+                "it is mounted at {}, but its files are not visible there: something else is mounted over it, or it is not \
+                 accessible",
                 line.mount_point.display()
             ),
-            "unmount what hides it, or unmount it, or run as root",
+            "unmount the mount that hides it, or unmount it, or run as root",
         )),
         _ => {
             found.sort_by_key(|line| line.root != "/");
@@ -168,9 +167,8 @@ fn seen(
     }
 }
 
-/// Whether the place of a mount shows it: neither a later mount at the same place nor one of a directory above hides it. The
-/// device number of the place tells, but for btrfs, which gives every subvolume one of its own (fs/btrfs/inode.c, btrfs_getattr)
-/// that stands in no line.
+/// Whether the mount is visible at its mount point: not hidden by a later mount there or above. Compares device numbers, except
+/// for btrfs, where every subvolume has its own (fs/btrfs/inode.c, btrfs_getattr), which mountinfo does not list.
 fn shows(line: &MountLine, later: &[MountLine], found: Option<DirectoryDevice>) -> bool {
     let is_btrfs = line.file_system == "btrfs";
     let hides = |other: &MountLine| other.mount_point == line.mount_point && (is_btrfs || other.device == line.device);
@@ -193,14 +191,14 @@ mod tests {
         }
     }
 
-    /// Where the mounts with this device number can be seen, if a look at a place finds what `at` says.
+    /// Visible mount points with this device number; `at` inspects a path.
     fn points(all: &[MountLine], number: (u32, u32), at: fn(&Path) -> Option<DirectoryDevice>) -> Option<Vec<String>> {
         let found = seen(Path::new("image"), all, |line| line.device == number, at).ok()?;
         Some(found.into_iter().map(|line| format!("{}:{}", line.mount_point.display(), line.root)).collect())
     }
 
     #[test]
-    fn a_mount_is_seen_where_nothing_hides_it_and_as_a_whole_first() {
+    fn visible_and_whole_mounts_are_preferred() {
         let ext4 = line((7, 0), "/", "/a", "ext4");
         let over = line((0, 50), "/", "/a", "tmpfs");
         let part = line((7, 0), "/sub", "/b", "ext4");
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn subvolumes_of_btrfs_are_seen_though_their_device_numbers_differ() {
+    fn btrfs_subvolumes_are_found_despite_their_device_numbers() {
         let at = |_: &Path| Some(DirectoryDevice { device: (0, 99), is_btrfs: true });
         let all = [line((0, 40), "/@", "/", "btrfs"), line((0, 40), "/", "/top", "btrfs")];
         assert_eq!(points(&all, (0, 40), at).unwrap(), ["/top:/", "/:/@"]);

@@ -1,4 +1,4 @@
-//! Where each file's data lie, in the order of reading: what a model of a device needs.
+//! Location of each file's data in reading order, the input of device models.
 
 use crate::extent::{Extent, ExtentKind};
 use crate::indirect::map_blocks_before;
@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 pub struct Run {
     /// First byte.
     pub start: u64,
-    /// Bytes.
     pub length: u64,
 }
 
 impl Run {
-    /// First byte behind it.
+    /// First byte after it.
     pub const fn end(&self) -> u64 {
         self.start.saturating_add(self.length)
     }
@@ -35,19 +34,19 @@ struct Span {
 pub struct Runs {
     runs: Vec<Run>,
     spans: Vec<(u32, Span)>,
-    /// Bytes of a block where blocks of a file's map may lie between its data.
+    /// Block size if blocks of a file's map may lie between its data.
     mapped_between: Option<u64>,
 }
 
 impl Runs {
-    /// No runs. Where `mapped_between` gives the bytes of a block, data that only the blocks of the file's own map part are one run:
-    /// the kernel reads these on its way.
+    /// `mapped_between`: block size. Data separated only by blocks of the file's own map are one run, because the kernel reads
+    /// these too.
     pub fn new(mapped_between: Option<u64>) -> Self {
         Self { mapped_between, ..Self::default() }
     }
 
-    /// Adds a file's mappings, which are in the order of the file. What a read does not fetch from the device (holes, unwritten
-    /// and inline data, data without a place) is left out.
+    /// Adds a file's mappings in file order, without data that a read does not fetch from the device (holes, unwritten and inline
+    /// data, unallocated data).
     pub fn add(&mut self, file: u32, extents: &[Extent]) {
         let first = self.runs.len();
         let mut marks = ExtentKind::PLAIN;
@@ -69,13 +68,13 @@ impl Runs {
         self.spans.push((file, span));
     }
 
-    /// Bytes of the map that come before an extent where all of it lies in one sequence.
+    /// Bytes of the map before an extent in a sequential layout.
     fn map_before(&self, extent: &Extent) -> u64 {
         let block = self.mapped_between.filter(|block| *block > 0 && extent.kind.has(ExtentKind::BY_BLOCKS));
         block.map_or(0, |block| map_blocks_before(block, extent.logical / block) * block)
     }
 
-    /// Adds what another thread has found.
+    /// Adds the result of another thread.
     pub fn append(&mut self, other: Runs) {
         let shift = self.runs.len() as u32;
         self.runs.extend(other.runs);
@@ -90,12 +89,12 @@ pub struct FileRuns {
     tree: Tree,
     runs: Vec<Run>,
     spans: Vec<Span>,
-    /// Files of which nothing is known, ascending.
+    /// Files that were not examined, ascending.
     unknown: Vec<u32>,
 }
 
 impl FileRuns {
-    /// `unknown` are files that have gone or may not be opened, ascending.
+    /// `unknown`: files that were deleted or may not be opened, ascending.
     pub(crate) fn new(tree: Tree, found: Runs, unknown: Vec<u32>) -> Self {
         let mut spans = vec![Span::default(); tree.files.len()];
         for (file, span) in found.spans {
@@ -104,7 +103,7 @@ impl FileRuns {
         Self { tree, runs: found.runs, spans, unknown }
     }
 
-    /// Whether the file was seen: it had not gone and could be opened.
+    /// Whether the file was examined.
     pub fn is_known(&self, file: usize) -> bool {
         self.unknown.binary_search(&(file as u32)).is_err()
     }
@@ -126,12 +125,12 @@ impl FileRuns {
         self.spans[file].marks
     }
 
-    /// A file's path below the target.
+    /// Relative to the target.
     pub fn path(&self, file: usize) -> PathBuf {
         self.tree.path(&self.tree.files[file])
     }
 
-    /// Files by directory, then by name, as a program reads that sorts what it lists.
+    /// Files by directory, then by name, as read by a program that sorts its listing.
     pub fn by_path(&self) -> Vec<u32> {
         use rayon::prelude::*;
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_join_what_is_contiguous_and_leave_out_what_is_not_read() {
+    fn runs_join_contiguous_data_and_omit_unread_data() {
         let mut runs = Runs::default();
         let unwritten = Extent::plain(12288, 12288, 4096).marked(ExtentKind::UNWRITTEN);
         let shared = Extent::plain(16384, 65536, 4096).marked(ExtentKind::SHARED);
@@ -173,9 +172,9 @@ mod tests {
         assert!(files.marks(1).has(ExtentKind::SHARED) && !files.marks(0).has(ExtentKind::SHARED));
     }
 
-    /// A file of 1 MiB as mke2fs -d lays it on ext3: the block of its map lies behind the first twelve.
+    /// A file of 1 MiB as created by mke2fs -d on ext3: the block of its map follows the first twelve.
     #[test]
-    fn the_blocks_of_a_map_between_data_do_not_part_them() {
+    fn map_blocks_between_data_do_not_split_runs() {
         const B: u64 = 4096;
         let blocks = |logical: u64, physical: u64, count: u64| Extent::plain(logical * B, physical * B, count * B);
         let runs = |kind: ExtentKind, mapped_between: Option<u64>, second: u64| {

@@ -1,10 +1,9 @@
 //! Scores and counts: pure functions of extents.
 //!
-//! * Static layout score (Smith and Seltzer, "File System Aging", SIGMETRICS 1997): the share of a file's 4 KiB blocks
-//!   after its first that lie directly behind their predecessor; files of one block have none; a set of files is pooled
-//!   over its blocks.
-//! * Tree layout score: all files in the order `find` lists them are read as one sequence of blocks; the score is
-//!   1 - discontinuities / blocks, as the dynamic layout score is for the requests of a trace (Conway et al., FAST 2017).
+//! * Static layout score (Smith and Seltzer, "File System Aging", SIGMETRICS 1997): the share of a file's 4 KiB blocks after its
+//!   first that directly follow their predecessor. Files of one block have none. A set of files is pooled over its blocks.
+//! * Tree layout score: all files in `find` order are read as one sequence of blocks. The score is 1 - discontinuities / blocks,
+//!   like the dynamic layout score for the requests of a trace (Conway et al., FAST 2017).
 //!
 //! Holes have no blocks, so the blocks on both sides of a hole are neighbours in the sequence.
 
@@ -14,26 +13,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileShape {
     pub first: u64,
-    /// First address behind the last block.
+    /// First address after the last block.
     pub end: u64,
     /// Number of 4 KiB blocks; each contiguous run is rounded up to whole blocks.
     pub blocks: u64,
-    /// How often a block does not lie directly behind its predecessor.
+    /// Number of blocks that do not directly follow their predecessor.
     pub breaks: u32,
-    /// Extents as `filefrag` counts them; see [`count_extents`].
+    /// Extents as counted by `filefrag`; see [`count_extents`].
     pub extents: u32,
 }
 
 impl FileShape {
-    /// Blocks that lie directly behind their predecessor, and blocks that could. `None` for files of less than two blocks.
+    /// Blocks that directly follow their predecessor, and blocks that could. `None` for files of less than two blocks.
     pub fn static_parts(&self) -> Option<(u64, u64)> {
         (self.blocks >= 2).then(|| (self.blocks - 1 - u64::from(self.breaks), self.blocks - 1))
     }
 }
 
-/// Counts extents by `filefrag`'s rule (e2fsprogs, misc/filefrag.c): a mapping continues the extent before it when it
-/// begins where that one ended, or when file and device advance by the same distance (a file laid out with space for its
-/// holes). Inline data count as one extent.
+/// Counts extents by `filefrag`'s rule (e2fsprogs, misc/filefrag.c): a mapping continues the previous extent if it begins at its
+/// end, or if file and device advance by the same distance (a file with space reserved for its holes). Inline data count as one
+/// extent.
 pub fn count_extents(extents: &[Extent]) -> u32 {
     let continues = |before: &Extent, next: &Extent| {
         let dense = before.physical_end();
@@ -44,17 +43,17 @@ pub fn count_extents(extents: &[Extent]) -> u32 {
     u32::try_from(breaks).unwrap_or(u32::MAX).saturating_add(u32::from(!extents.is_empty()))
 }
 
-/// How many jumps there are and how long they are.
+/// Number and lengths of jumps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Discontinuities {
     /// Number of jumps.
     pub count: u64,
-    /// `log2_blocks[k]` jumps are at least 2^k and less than 2^(k+1) 4 KiB blocks long; shorter ones are in the first.
+    /// `log2_blocks[k]`: jumps of at least 2^k and less than 2^(k+1) 4 KiB blocks; shorter ones are in the first.
     pub log2_blocks: Vec<u64>,
 }
 
 impl Discontinuities {
-    /// Adds a jump from the end of one block to the beginning of the next.
+    /// Adds a jump from the end of one block to the start of the next.
     pub fn add(&mut self, from: u64, to: u64) {
         let bucket = (from.abs_diff(to) / SCORE_BLOCK).max(1).ilog2() as usize;
         if self.log2_blocks.len() <= bucket {
@@ -64,7 +63,6 @@ impl Discontinuities {
         self.count += 1;
     }
 
-    /// Adds all jumps of `other`.
     pub fn merge(&mut self, other: &Discontinuities) {
         if self.log2_blocks.len() < other.log2_blocks.len() {
             self.log2_blocks.resize(other.log2_blocks.len(), 0);
@@ -97,7 +95,7 @@ impl Tally {
     }
 }
 
-/// What accumulates over files in any order.
+/// Totals over files in any order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     pub inside: Discontinuities,
@@ -110,7 +108,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the mappings of one file, which must be in the order of the file, and gives the file's shape.
+    /// Adds the mappings of one file in file order; returns the file's shape.
     pub fn file(&mut self, extents: &[Extent]) -> FileShape {
         let mut shape = FileShape { extents: count_extents(extents), ..FileShape::default() };
         let mut run_start = 0;
@@ -151,7 +149,7 @@ impl Totals {
         }
     }
 
-    /// Adds what another thread has found.
+    /// Adds the result of another thread.
     pub fn merge(&mut self, other: &Totals) {
         self.inside.merge(&other.inside);
         self.unwritten.merge(&other.unwritten);
@@ -165,9 +163,9 @@ impl Totals {
 /// Files of one size class, by the blocks they have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SizeClass {
-    /// Least size, bytes of allocated blocks.
+    /// Minimum size, bytes of allocated blocks.
     pub from_bytes: u64,
-    /// First size above the class.
+    /// Exclusive maximum size.
     pub to_bytes: u64,
     /// Files in the class.
     pub files: u64,
@@ -177,16 +175,16 @@ pub struct SizeClass {
     pub static_layout_score: Option<f64>,
 }
 
-/// How many files have how many extents.
+/// Number of files by number of extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtentCount {
     /// Extents per file.
     pub extents: u32,
-    /// Files with so many.
+    /// Files with this number.
     pub files: u64,
 }
 
-/// The scores of a sequence of files in `find` order.
+/// Scores of a sequence of files in `find` order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TreeScores {
     pub extents: u64,
@@ -199,12 +197,12 @@ pub struct TreeScores {
     pub tree_layout_score: Option<f64>,
     /// Jumps of the sequence: inside files and from file to file.
     pub discontinuities: Discontinuities,
-    /// Per size class, ascending, empty ones left out.
+    /// Per size class, ascending, without empty ones.
     pub size_classes: Vec<SizeClass>,
     pub extents_per_file: Vec<ExtentCount>,
 }
 
-/// Folds the shapes, which must be in `find` order; `inside` holds the jumps inside the files.
+/// `shapes` must be in `find` order; `inside` holds the jumps inside the files.
 pub fn tree_scores(shapes: &[FileShape], inside: &Discontinuities) -> TreeScores {
     let mut scores = TreeScores { discontinuities: inside.clone(), ..TreeScores::default() };
     let mut per_count = std::collections::BTreeMap::<u32, u64>::new();
@@ -250,7 +248,7 @@ fn size_classes(classes: &[(u64, u64, u64, u64)]) -> Vec<SizeClass> {
         .collect()
 }
 
-/// `part / whole`; none for an empty whole.
+/// `part / whole`; `None` for an empty whole.
 pub fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

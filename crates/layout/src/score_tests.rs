@@ -35,7 +35,7 @@ fn adjacent_mappings_are_one_extent_and_holes_have_no_blocks() {
 }
 
 #[test]
-fn a_hole_with_space_for_it_is_one_extent_for_filefrag_and_a_jump_for_the_score() {
+fn hole_with_reserved_space_is_one_extent_but_a_jump() {
     let mut totals = Totals::default();
     let shape = totals.file(&[extent(0, 100, 1), extent(4, 104, 1)]);
     assert_eq!((shape.extents, shape.breaks), (1, 1));
@@ -53,7 +53,7 @@ fn inline_data_are_an_extent_without_blocks() {
 }
 
 #[test]
-fn files_of_one_block_do_not_enter_the_static_score() {
+fn single_block_files_are_excluded_from_the_static_score() {
     let mut totals = Totals::default();
     let shapes = [totals.file(&[extent(0, 9, 1)]), totals.file(&[extent(0, 20, 3)])];
     let scores = tree_scores(&shapes, &totals.inside);
@@ -63,7 +63,7 @@ fn files_of_one_block_do_not_enter_the_static_score() {
     assert_eq!(classes, vec![(B, None), (2 * B, Some(1.0))]);
 }
 
-/// The definitions, block by block.
+/// Block-by-block implementation of the definitions.
 fn reference(files: &[Vec<Extent>]) -> (Option<f64>, Option<f64>) {
     let blocks = |file: &Vec<Extent>| -> Vec<u64> {
         file.iter().flat_map(|extent| (0..extent.length / B).map(|block| extent.physical / B + block)).collect()
@@ -96,7 +96,7 @@ fn file() -> impl Strategy<Value = Vec<Extent>> {
 
 proptest! {
     #[test]
-    fn scores_are_those_of_the_definition(files in proptest::collection::vec(file(), 0..12)) {
+    fn scores_match_the_definition(files in proptest::collection::vec(file(), 0..12)) {
         let mut totals = Totals::default();
         let shapes: Vec<_> = files.iter().map(|file| totals.file(file)).collect();
         let scores = tree_scores(&shapes, &totals.inside);

@@ -1,5 +1,4 @@
-//! What a file system still has to offer: what statfs(2) says, every free extent, and what each kind of file system tells
-//! beside. Reads only.
+//! Remaining space of a file system: statfs(2), every free extent, and details by type. Never writes.
 
 mod btrfs;
 mod xfs_groups;
@@ -19,10 +18,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What there is.
+/// Remaining space of a file system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FileSystemSpace {
-    /// Its name.
+    /// File system type.
     pub file_system: String,
     /// Bytes per block.
     pub block_size: u64,
@@ -30,35 +29,33 @@ pub struct FileSystemSpace {
     pub blocks: u64,
     /// Free blocks.
     pub free_blocks: u64,
-    /// Those of them that an ordinary user may take.
+    /// Free blocks available to ordinary users.
     pub user_blocks: u64,
-    /// Inodes; 0 where they are made as needed without a limit.
+    /// Inodes; 0 if they are created on demand without a limit.
     pub inodes: u64,
     /// Free inodes.
     pub free_inodes: u64,
-    /// Whether it is mounted read-only here, so that the kernel has set nothing aside.
+    /// Whether it is mounted read-only here, so that the kernel has reserved nothing.
     pub read_only: bool,
-    /// Free extents, ascending; none where they are not told.
+    /// Free extents, ascending; `None` if not reported.
     #[serde(skip)]
     pub free: Option<Vec<FreeExtent>>,
-    /// What the kind of file system tells beside.
+    /// Details by file system type.
     pub kind: Particulars,
 }
 
-/// A free extent, in blocks.
+/// In blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct FreeExtent {
-    /// First block.
     pub start: u64,
-    /// Number of blocks.
     pub blocks: u64,
 }
 
-/// What the kinds tell.
+/// Details by file system type.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Particulars {
-    /// ext4 and its ancestors.
+    /// ext4, ext3 and ext2.
     Ext(Ext),
     /// xfs.
     Xfs(Xfs),
@@ -73,15 +70,15 @@ pub enum Particulars {
 pub struct Ext {
     /// Whether files are mapped by extents.
     pub extents: bool,
-    /// Whether small files lie in their inodes.
+    /// Whether inodes hold the data of small files.
     pub inline_data: bool,
     /// Blocks per cluster, the unit of allocation.
     pub cluster_blocks: u64,
-    /// Blocks that the kernel holds back for itself.
+    /// Blocks reserved by the kernel for itself.
     pub held_back_blocks: u64,
     /// Whether directories have an index.
     pub dir_index: bool,
-    /// Whether that index may have a third level.
+    /// Whether the directory index may have a third level.
     pub large_dir: bool,
     /// Whether blocks of directories end in a checksum.
     pub metadata_checksums: bool,
@@ -100,42 +97,42 @@ pub struct Xfs {
     pub inode_size: u64,
     /// Whether a chunk of inodes may be partly filled.
     pub sparse_inodes: bool,
-    /// Inodes that have been made.
+    /// Inodes that exist.
     pub made_inodes: u64,
-    /// Those of them that are free.
+    /// Free inodes among them.
     pub free_made_inodes: u64,
     /// Bytes of a block of a directory.
     pub directory_block: u64,
     /// Whether it has a realtime device.
     pub realtime: bool,
-    /// Most percent of the space that inodes may take; 0: no limit.
+    /// Maximum share of the space for inodes, in percent; 0: no limit.
     pub inode_percent: u64,
-    /// Blocks that a mount for writing sets aside and this one has not.
+    /// Blocks that a read-write mount reserves and this one has not.
     pub to_set_aside: u64,
-    /// Blocks that the list of free blocks of each group lacks. Empty if they are not known.
+    /// Blocks missing in the list of free blocks of each group. Empty if unknown.
     #[serde(skip)]
     pub list_lacks: Vec<u64>,
 }
 
-/// Space of one use.
+/// Space by use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Chunks {
-    /// Bytes of its chunks, copies not counted.
+    /// Bytes of its chunks, without copies.
     pub total: u64,
     /// Bytes used in them.
     pub used: u64,
-    /// How new chunks are laid on devices.
+    /// Placement of new chunks on devices.
     pub profile: Profile,
 }
 
 /// A row of btrfs_raid_array (fs/btrfs/volumes.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Profile {
-    /// Devices that a chunk needs.
+    /// Minimum number of devices for a chunk.
     pub least_devices: u64,
-    /// Devices that a chunk takes at most; 0: all.
+    /// Maximum number of devices for a chunk; 0: all.
     pub most_devices: u64,
-    /// A chunk takes a multiple of so many devices.
+    /// A chunk uses a multiple of this number of devices.
     pub multiple: u64,
     /// Stripes on one device.
     pub on_device: u64,
@@ -154,12 +151,12 @@ pub struct Btrfs {
     pub metadata: Chunks,
     /// Whether data and metadata share their chunks.
     pub mixed: bool,
-    /// Bytes that the kernel holds back for its own metadata.
+    /// Bytes that the kernel reserves for its own metadata.
     pub global_reserve: u64,
-    /// Bytes of the devices in no chunk.
+    /// Bytes of the devices without chunk.
     pub unallocated: u64,
-    /// Bytes of each of the ranges that make it up, by device and address; one of all of a device without root. A stripe of a chunk lies
-    /// within one.
+    /// Bytes of each of these ranges, by device and address; without root, one range per device. A stripe of a chunk is within
+    /// one range.
     pub holes: Vec<Vec<u64>>,
     /// Bytes of all devices.
     pub device: u64,
@@ -172,7 +169,7 @@ pub struct Btrfs {
 }
 
 impl FileSystemSpace {
-    /// What the file system has on which `directory` lies.
+    /// Remaining space of the file system of `directory`.
     pub fn of(directory: &Path) -> Result<Self, LayoutError> {
         let failed = |errno| LayoutError::io("cannot open", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -209,13 +206,13 @@ impl FileSystemSpace {
     }
 }
 
-/// Blocks that are free now of the file system on which `directory` lies.
+/// Currently free blocks of the file system of `directory`.
 pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
     let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("cannot open", directory, errno))?;
     Ok(found.f_bfree)
 }
 
-/// Writes back what is not on the device yet, so that it is counted where it will lie.
+/// Flushes, so that pending data are counted at their final location.
 pub fn write_back(directory: &Path) -> Result<(), LayoutError> {
     let failed = |errno| LayoutError::io("write back", directory, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -233,7 +230,7 @@ fn free_extents(root: BorrowedFd<'_>, device: u64, block_size: u64) -> io::Resul
     Ok(free)
 }
 
-/// fs/ext4/super.c, ext4_set_resv_clusters: 2 % of the clusters, at most 4096, where there are extents.
+/// fs/ext4/super.c, ext4_set_resv_clusters: 2 % of the clusters, at most 4096, if there are extents.
 fn ext(device: u64, blocks: u64) -> Ext {
     let held_back = |all: u64, extents: bool| if extents { (all / 50).min(4096) } else { 0 };
     let unknown = Ext {
@@ -281,7 +278,7 @@ fn xfs(root: BorrowedFd<'_>, shown: &Path, (device, read_only): (u64, bool)) -> 
         realtime: geometry.has_realtime,
         inode_percent: u64::from(geometry.inode_percent),
         to_set_aside: if read_only { xfs_groups::set_aside(&geometry) } else { 0 },
-        // What is on the device is what is in memory only if nothing is written.
+        // Device and memory are only consistent if nothing is written.
         list_lacks: if read_only { xfs_groups::list_lacks(device, &geometry).unwrap_or_default() } else { Vec::new() },
     })
 }
@@ -291,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_is_what_statvfs_says() {
+    fn space_matches_statvfs() {
         let here = tempfile::tempdir().unwrap();
         let space = FileSystemSpace::of(here.path()).unwrap();
         let said = rustix::fs::statvfs(here.path()).unwrap();

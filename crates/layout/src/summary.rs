@@ -1,4 +1,4 @@
-//! What there is to say about a layout, in the shape that `--json` prints.
+//! Summary of a layout, in the form of `--json`.
 
 use crate::collect::Collected;
 use crate::condition::Condition;
@@ -11,64 +11,64 @@ use serde::{Deserialize, Serialize};
 /// The layout of the files below a directory, and the free space of their file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayoutSummary {
-    /// What was looked at.
+    /// Examined path.
     pub target: String,
-    /// Its file system.
+    /// File system type.
     pub file_system: String,
-    /// How it was seen: as mounted, or mounted read-only for the examination.
+    /// How the files were viewed: as mounted, or mounted read-only for the examination.
     pub view: String,
-    /// Its journal and damage. None in records that do not tell.
+    /// Journal and damage; none in older records.
     #[serde(flatten)]
     pub condition: Option<Condition>,
-    /// How the extents were read.
+    /// Method of reading extents.
     pub method: Method,
-    /// Regular files; of several hard links one.
+    /// Regular files; hard links count once.
     pub files: u64,
     /// Their extents, as `filefrag` counts them.
     pub extents: u64,
     /// Files with more than one extent.
     pub fragmented_files: u64,
-    /// Share of blocks after a file's first that lie behind their predecessor (0..=1); none without a file of two blocks.
+    /// Share of blocks after a file's first that directly follow their predecessor (0..=1); none without a file of two blocks.
     pub static_layout_score: Option<f64>,
-    /// 1 - discontinuities / blocks, all files in `find` order read as one sequence; none without a block.
+    /// 1 - discontinuities / blocks, with all files in `find` order read as one sequence; none without a block.
     pub tree_layout_score: Option<f64>,
     /// Jumps in that sequence.
     pub discontinuities: Discontinuities,
-    /// Free extents; none where the file system does not tell, and then `free_space_note` says so.
+    /// Free extents; none if the file system does not report them, with the reason in `free_space_note`.
     pub free_space: Option<FreeSpace>,
-    /// Why there is no free space, empty otherwise.
+    /// Reason for missing free space, otherwise empty.
     pub free_space_note: String,
     /// Seconds the examination took.
     pub elapsed_seconds: f64,
-    /// Most memory the process has used so far, bytes.
+    /// Peak memory of the process so far, bytes.
     pub peak_rss_bytes: u64,
     /// 4 KiB blocks of file data on the device.
     pub blocks: u64,
     /// Jumps inside files.
     pub discontinuities_inside_files: Discontinuities,
-    /// Static layout score per size of file.
+    /// Static layout score by file size.
     pub size_classes: Vec<SizeClass>,
-    /// How many files have how many extents.
+    /// Number of files by number of extents.
     pub extents_per_file: Vec<ExtentCount>,
-    /// Allocated and not written.
+    /// Allocated but unwritten.
     pub unwritten: Tally,
-    /// Used by more than one file or place.
+    /// Used by more than one file or offset.
     pub shared: Tally,
     /// Compressed or encrypted.
     pub encoded: Tally,
     /// Stored inside metadata; these count as extents and have no blocks.
     pub inline: Tally,
-    /// Not allocated yet; these have no blocks.
+    /// Not allocated yet; these do not have blocks.
     pub delayed: Tally,
     /// Hard links beyond the first of each file.
     pub extra_links: u64,
-    /// Files and directories that were deleted during the examination; they are not counted as files.
+    /// Files and directories deleted during the examination; they are not counted as files.
     pub vanished: u64,
-    /// Mount points and subvolumes inside the target, which were not entered.
+    /// Mount points and subvolumes inside the target, which are skipped.
     pub other_file_systems: u64,
-    /// Directories that were read, the target included.
+    /// Directories read, including the target.
     pub directories: u64,
-    /// Directories and files that may not be opened; none unless the examination was told to go on there.
+    /// Directories and files that may not be opened; none unless the examination continues there.
     pub denied: u64,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Circumstances {
 }
 
 impl LayoutSummary {
-    /// Why its numbers are not those of the file system: changes that only the journal holds, damaged metadata.
+    /// Reasons why numbers may not match the file system: unreplayed journal, damaged metadata.
     pub fn reservations(&self) -> Vec<String> {
         self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
     }
@@ -144,13 +144,13 @@ impl LayoutSummary {
 }
 
 impl LayoutSummary {
-    /// What in it contradicts itself, in words. A summary that was read back may have been altered.
+    /// First contradiction in the summary, which may come from an altered file.
     pub fn contradiction(&self) -> Option<String> {
         let sum = |parts: &mut dyn Iterator<Item = (u64, u64)>| {
             parts.map(|(one, other)| u128::from(one) * u128::from(other)).sum::<u128>()
         };
         let of = |name: &str, stated: u64, sum: u128| {
-            (u128::from(stated) != sum).then(|| format!("{name} is {stated}, and {sum} follows from its parts"))
+            (u128::from(stated) != sum).then(|| format!("{name} is {stated}, but its parts give {sum}"))
         };
         let counts = || self.extents_per_file.iter();
         let jumps = |name: &str, jumps: &Discontinuities| {
@@ -172,15 +172,14 @@ impl LayoutSummary {
 /// One file, for `--per-file`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileLayout {
-    /// Path below the target, as [`crate::names::shown`] has it.
+    /// Path below the target, quoted as by [`crate::names::shown`].
     pub path: String,
-    /// Inode number.
     pub inode: u64,
-    /// Extents, as `filefrag` counts them.
+    /// As counted by `filefrag`.
     pub extents: u32,
     /// 4 KiB blocks on the device.
     pub blocks: u64,
-    /// Its own static layout score; none for less than two blocks.
+    /// Static layout score; none for less than two blocks.
     pub static_layout_score: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
-//! The directory tree: which files there are, in the order `find` lists them.
+//! The directory tree: regular files in the order of `find`.
 //!
-//! Order: depth first, entries as the kernel gives them, a directory's content at the directory's place. Names come from
-//! getdents64 alone; no file is opened or examined here.
+//! Order: depth first, entries as returned by the kernel, with the content of a directory at its position. Uses only getdents64;
+//! opens no file.
 
 use crate::error::LayoutError;
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Longest path that is opened in one call; PATH_MAX is 4096 with the final zero.
+/// Maximum path length per open call; PATH_MAX is 4096 including the final zero.
 const PATH_PIECE: usize = 4000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct File {
 
 #[derive(Debug, Clone, Default)]
 struct Directory {
-    /// Path below the root, without a slash at either end.
+    /// Path below the root, without leading or trailing slash.
     path: Vec<u8>,
     entries: Vec<TreeItem>,
     names: Vec<u8>,
@@ -44,13 +44,13 @@ enum TreeItem {
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     directories: Vec<Directory>,
-    /// The files. Of several hard links the first in `find` order stands here.
+    /// The first hard link in `find` order represents its file.
     pub files: Vec<File>,
     /// Links beyond the first of each file.
     pub extra_links: u64,
-    /// Mount points and subvolumes that were not entered.
+    /// Skipped mount points and subvolumes.
     pub other_file_systems: u64,
-    /// Directories that disappeared during the walk.
+    /// Directories deleted during the walk.
     pub vanished_directories: u64,
     pub denied_directories: u64,
 }
@@ -62,7 +62,7 @@ struct Listing {
     outcome: Outcome,
 }
 
-/// Where the walk ends: at other file systems and subvolumes, and at mount points of the same one (bind mounts).
+/// Boundaries of the walk: other file systems and subvolumes, and mount points of the same one (bind mounts).
 struct Bounds {
     device: u64,
     mount_id: Option<u64>,
@@ -95,8 +95,8 @@ enum Outcome {
 }
 
 impl Tree {
-    /// Reads the tree below `root`, staying on its file system. `shown` names the root in errors. With `skip_denied`, directories
-    /// that may not be read are counted and left out.
+    /// Reads the tree below `root` within its file system. `shown` names the root in errors. With `skip_denied`, unreadable
+    /// directories are counted and skipped.
     pub fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
         let bounds = Bounds::of(root).map_err(|errno| LayoutError::io("stat", shown, errno))?;
         let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
@@ -135,7 +135,7 @@ impl Tree {
         self.directories[index as usize] = listing.directory;
     }
 
-    /// Puts the files of all directories in `find` order. Keeps its own stack: trees may be deeper than the thread's.
+    /// Puts the files of all directories in `find` order. Uses an explicit stack, because trees may be deep.
     fn flatten(&mut self) -> Vec<File> {
         let mut files = Vec::with_capacity(self.directories.iter().map(|directory| directory.entries.len()).sum());
         let mut stack = vec![std::mem::take(&mut self.directories[0].entries).into_iter()];
@@ -170,7 +170,7 @@ impl Tree {
         self.files = files;
     }
 
-    /// Indices of the files, ascending by inode number.
+    /// Ascending by inode number.
     pub fn by_inode(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.files.len() as u32).collect();
         order.par_sort_unstable_by_key(|index| self.files[*index as usize].inode);
@@ -182,23 +182,22 @@ impl Tree {
         &self.directories[file.directory as usize].names[start..start + file.name_length as usize]
     }
 
-    /// A directory's path below the root; empty for the root.
+    /// Below the root; empty for the root.
     pub fn directory_path(&self, directory: u32) -> &[u8] {
         &self.directories[directory as usize].path
     }
 
-    /// Number of directories, the root included.
+    /// Including the root.
     pub fn directories(&self) -> u64 {
         self.directories.len() as u64
     }
 
-    /// A file's path below the root.
     pub fn path(&self, file: &File) -> PathBuf {
         Path::new(OsStr::from_bytes(self.directory_path(file.directory))).join(OsStr::from_bytes(self.name(file)))
     }
 }
 
-/// Opens a directory below `root`, in pieces where its path is longer than the kernel takes at once.
+/// Opens a directory below `root`, in several steps if its path exceeds the kernel's limit.
 pub fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     let open = |from: BorrowedFd<'_>, piece: &[u8]| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_what_find_lists_in_its_order() {
+    fn order_matches_find() {
         let temporary = tempfile::tempdir().unwrap();
         for directory in ["b/deep/deeper", "a", "c"] {
             fs::create_dir_all(temporary.path().join(directory)).unwrap();

@@ -1,4 +1,4 @@
-//! xfs made with rmapbt=1: the reverse map tells the owner of every extent, so that no file needs to be opened.
+//! xfs with rmapbt=1: the reverse map contains the owner of every extent, so no file needs to be opened.
 
 use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
@@ -13,31 +13,27 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
-    /// Bytes per block.
     pub block_size: u32,
     group_bytes: u64,
     groups: u64,
     pub has_realtime: bool,
     rmapbt: bool,
-    /// Bytes per inode.
     pub inode_size: u32,
-    /// Bytes of a block of a directory.
     pub directory_block: u32,
-    /// Most percent of the space that inodes may take; 0: no limit.
+    /// Maximum share of the space for inodes, in percent; 0: no limit.
     pub inode_percent: u32,
     /// Whether a chunk of inodes may be partly filled (sparse inodes).
     pub sparse_inodes: bool,
     /// Whether it has a reference count tree.
     pub reflink: bool,
     pub free_inode_tree: bool,
-    /// Blocks of the data device, the log included.
+    /// Blocks of the data device, including the log.
     pub data_blocks: u64,
-    /// Blocks of the log in it; 0 where the log is elsewhere.
+    /// Blocks of an internal log, otherwise 0.
     pub log_blocks: u64,
 }
 
 impl Geometry {
-    /// Asks the kernel.
     pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let found =
             kernel::geometry(root).map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
@@ -72,13 +68,13 @@ impl Geometry {
         self.rmapbt
     }
 
-    /// Whether GETFSMAP gives the owner of every extent of every file.
+    /// Whether GETFSMAP reports the owner of every file extent.
     pub fn tells_owners(&self) -> bool {
         self.rmapbt && !self.has_realtime
     }
 }
 
-/// A mapping with its owner: 32 bytes, the lowest bits of the length hold the kind.
+/// A mapping with its owner: 32 bytes, with the kind in the lowest bits of the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Owned {
     inode: u64,
@@ -122,7 +118,7 @@ pub struct ReverseMap {
 }
 
 impl ReverseMap {
-    /// Reads all records, allocation groups in parallel: no record reaches from one group into the next.
+    /// Reads all records, allocation groups in parallel: records never cross groups.
     pub fn read(
         root: BorrowedFd<'_>,
         shown: &Path,
@@ -149,7 +145,7 @@ impl ReverseMap {
         Ok(Self { owned, free: histogram.finish() })
     }
 
-    /// Gives every file of the tree its mappings.
+    /// Assigns mappings to every file of the tree.
     pub fn assign(&self, tree: &Tree, keep: Keep) -> Collected {
         let mut collector = Collector::new(keep);
         let mut groups = self.owned.chunk_by(|one, next| one.inode == next.inode).peekable();
@@ -178,7 +174,7 @@ fn read_groups(
     let start = range.start;
     fsmap::query(root, device, range, |record| {
         if record.physical < start {
-            // Belongs to the group before.
+            // Belongs to the previous group.
         } else if record.is_free() {
             histogram.add(record.length);
         } else if record.is_file_data() {
@@ -188,7 +184,7 @@ fn read_groups(
     Ok((histogram, owned))
 }
 
-/// The kernel marks a whole record shared when any block of it is. Cuts such records so that the mark is exact.
+/// Splits records, because the kernel marks a whole record as shared if any block of it is.
 fn split_at_shared_ranges(owned: &mut Vec<Owned>) {
     let is_marked = |record: &Owned| record.length_and_kind & SHARED != 0;
     let (mut marked, plain): (Vec<Owned>, Vec<Owned>) = owned.iter().copied().partition(is_marked);

@@ -1,4 +1,4 @@
-//! Writes a report with every kind of figure, to look at: `cargo run -p senesce-report --example gallery -- DIR`.
+//! Writes a report with every kind of figure for inspection: `cargo run -p senesce-report --example gallery -- DIR`.
 
 #[path = "../tests/integration/common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Everything that an artifact evaluator needs, in one archive with fixed times and order.
+//! A zip archive for artifact evaluators, with fixed times and order.
 
 use crate::{csv, data, render_html, render_pdf, render_svg};
 use senesce_core::Bytes;
@@ -16,20 +16,20 @@ use zip::write::SimpleFileOptions;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
-    /// The run directory holds more than an archive is made of in memory.
-    #[error("{path} holds more than {MOST_BYTES}, the limit of a bundle; move what is no part of the run out of it")]
+    /// The run directory is too large for an archive built in memory.
+    #[error(
+        "{path} holds more than {MOST_BYTES}, the limit of a bundle; move files that do not belong to the run out of it"
+    )]
     TooLarge { path: PathBuf },
-    /// A file of the run directory has a name that an archive must not hold.
+    /// A file of the run directory has a name that is not portable.
     #[error(
         "{path:?} has a control character, a backslash, a colon or no text in its name; rename it or move it out of the run directory"
     )]
     Name { path: PathBuf },
-    /// A figure could not be drawn.
     #[error(transparent)]
     Pdf(#[from] crate::pdf::PdfError),
 }
@@ -40,13 +40,13 @@ impl Classify for BundleError {
     }
 }
 
-/// What the files of a run directory may hold together.
+/// Maximum total size of the files of a run directory.
 pub const MOST_BYTES: Bytes = Bytes::gib(2);
 
-/// Files of a run directory that belong to this machine alone, or are made anew.
+/// Files of a run directory that are local to this machine, or are created again.
 const LEFT_OUT: [&str; 2] = ["lock", "report.html"];
 
-/// Writes the bundle as a zip archive: record, report, figures, tables, the command, and checksums of all.
+/// Writes the bundle: record, report, figures, tables, the command, and checksums of all.
 pub fn write(
     record: &Record,
     analysis: &Analysis,
@@ -111,7 +111,7 @@ fn readme(record: &Record, analysis: &Analysis) -> String {
     let state = if record.is_partial() { "The run did not complete: this is its partial record.\n" } else { "" };
     let caveats: String = analysis.caveats.iter().map(|caveat| format!("  * {caveat}\n")).collect();
     format!(
-        "{}\n\n{}\n{state}{}\nreport.html        what came out, for any browser, without network\nrun/               the record: plan.toml, env.json, events.jsonl, histograms, summary.json\nmeasurements.csv   every measured value\ntables/, figures/  the same tables and figures as files\nrepeat.sh          the command which repeats the run (senesce {})\nSHA256SUMS         check with: sha256sum -c SHA256SUMS\n\nThe report can be rebuilt from the record alone: senesce report run\n",
+        "{}\n\n{}\n{state}{}\nreport.html        the results, for any browser, without network\nrun/               the record: plan.toml, env.json, events.jsonl, histograms, summary.json\nmeasurements.csv   every measured value\ntables/, figures/  the same tables and figures as files\nrepeat.sh          the command which repeats the run (senesce {})\nSHA256SUMS         check with: sha256sum -c SHA256SUMS\n\nThe report can be rebuilt from the record alone: senesce report run\n",
         analysis.title,
         analysis.summary,
         if caveats.is_empty() { String::new() } else { format!("Read with care:\n{caveats}") },
@@ -119,7 +119,7 @@ fn readme(record: &Record, analysis: &Analysis) -> String {
     )
 }
 
-/// A name that is one and the same file wherever the archive is unpacked, and one line of SHA256SUMS.
+/// Whether a name is portable and fits one line of SHA256SUMS.
 fn is_plain(name: &str) -> bool {
     !name.contains(['\\', '\u{fffd}', ':']) && !name.chars().any(char::is_control)
 }
@@ -129,8 +129,8 @@ fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> B
     move |source| BundleError::Io(IoFailure::new(operation, path, source))
 }
 
-/// Regular files of the folder at `path`, `left` bytes in all; links are not followed, also where one takes the place of a file or
-/// folder meanwhile.
+/// Regular files of the folder at `path`, at most `left` bytes in total. Links are not followed, even if one replaces a file or
+/// folder concurrently.
 fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
     for (entry, kind) in folder.entries().map_err(io_error("list", path))? {
         let (path, inner) = (path.join(&entry), name.join(&entry));
@@ -149,7 +149,7 @@ fn collect(folder: &Within, path: &Path, name: &Path, files: &mut Files, left: &
     Ok(())
 }
 
-/// What a file holds, if that is at most `left`, of which it is taken away.
+/// Content of a file of at most `left` bytes, which is reduced by its size.
 fn read(file: File, path: &Path, left: &mut u64) -> Result<Vec<u8>, BundleError> {
     let too_large = || BundleError::TooLarge { path: path.parent().unwrap_or(path).into() };
     if file.metadata().map_err(io_error("look at", path))?.len() > *left {

@@ -3,7 +3,7 @@
 use senesce_core::analysis::Table;
 use serde_json::Value;
 
-/// A table with its column heads; numbers keep all their digits.
+/// Numbers keep all their digits.
 pub fn table(table: &Table) -> String {
     let mut text = line(table.columns.iter().map(|column| field(column)));
     for row in &table.rows {
@@ -12,7 +12,7 @@ pub fn table(table: &Table) -> String {
     text
 }
 
-/// A table as one JSON object a line, a member for each column.
+/// A table as one JSON object per line, with a member for each column.
 pub fn json_lines(table: &Table) -> String {
     let object = |row: &Vec<Value>| {
         let members = table.columns.iter().cloned().zip(row.iter().cloned());
@@ -25,7 +25,7 @@ fn line(fields: impl Iterator<Item = String>) -> String {
     fields.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// One cell: text quoted where needed, `null` as nothing.
+/// One cell: text quoted if necessary, `null` as empty.
 pub fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -34,7 +34,7 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
-/// Text, quoted where it holds a comma, a quote or a line end.
+/// Text, quoted if it contains a comma, a quote or a line end.
 pub fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_are_read_back(words in prop::collection::vec("[a-z ,\"]{0,12}", 1..6)) {
+        fn fields_round_trip(words in prop::collection::vec("[a-z ,\"]{0,12}", 1..6)) {
             let line: Vec<String> = words.iter().map(|word| field(word)).collect();
             prop_assert_eq!(senesce_core::published::split(&line.join(",")), words);
         }

@@ -1,9 +1,9 @@
-//! JUnit XML, the form in which continuous integration systems read verdicts.
+//! JUnit XML, read by continuous integration systems.
 
 use crate::svg::escape;
 use std::fmt::Write;
 
-/// How one check came out.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     Passed,
@@ -13,9 +13,9 @@ pub enum Status {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// What is checked: the metric.
+    /// Metric.
     pub class: String,
-    /// Where: the condition.
+    /// Condition.
     pub name: String,
     pub status: Status,
     pub details: String,

@@ -1,9 +1,9 @@
-//! KTAP version 1, the form in which kernel test harnesses read results (Documentation/dev-tools/ktap.rst).
+//! KTAP version 1, read by kernel test harnesses (Documentation/dev-tools/ktap.rst).
 
 use crate::junit::{Case, Status};
 use std::fmt::Write;
 
-/// One plan of tests; diagnostic lines come before the result that they belong to.
+/// One plan of tests; diagnostic lines precede their result.
 pub fn render(cases: &[Case]) -> String {
     let mut text = format!("KTAP version 1\n1..{}\n", cases.len());
     for (number, case) in (1..).zip(cases) {
@@ -21,7 +21,7 @@ pub fn render(cases: &[Case]) -> String {
     text
 }
 
-/// One line without a hash, which would begin a directive.
+/// One line without a hash, which would start a directive.
 fn description(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('#', "")
 }

@@ -1,7 +1,7 @@
-//! Figures and the HTML report, from analyses and records alone.
+//! Figures and the HTML report, from analyses and records only.
 //!
-//! A report is one file: inline styles and SVG, no network, the same bytes for the same record on every machine. Its one script is
-//! ours, named by its hash, and the page is whole without it.
+//! A report is one file: inline styles and SVG, no network access, the same bytes for the same record on every machine. Its only
+//! script is allowed by its hash, and the page is complete without it.
 
 pub mod bundle;
 pub mod csv;

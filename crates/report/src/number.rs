@@ -1,9 +1,9 @@
-//! Numbers and sizes as a reader wants them.
+//! Formats numbers and sizes for readers.
 
 const THIN_SPACE: char = '\u{2009}';
 
-/// A value with up to four significant digits, digits grouped by thin spaces; very large and very small values as
-/// `1.234×10⁵`. Integers below 10^15 keep all their digits.
+/// A value with up to four significant digits, digits grouped by thin spaces; very large and very small values as `1.234×10⁵`.
+/// Integers below 10^15 keep all their digits.
 pub fn value(number: f64) -> String {
     if !number.is_finite() {
         return "n/a".into();
@@ -23,7 +23,7 @@ pub fn value(number: f64) -> String {
     grouped(if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
 }
 
-/// A value on an axis in bytes (`1.5 MiB`) or a plain one.
+/// A value on an axis, in bytes (`1.5 MiB`) or plain.
 pub fn axis_value(number: f64, bytes: bool) -> String {
     if bytes { size(number) } else { value(number) }
 }
@@ -60,7 +60,7 @@ pub fn superscript(exponent: i32) -> String {
         .collect()
 }
 
-/// Groups the digits before the point by three when there are five or more.
+/// Groups the integer digits by three if there are five or more.
 fn grouped(text: &str) -> String {
     let (sign, rest) = text.strip_prefix('-').map_or(("", text), |rest| ("\u{2212}", rest));
     let (whole, fraction) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_short_and_exact_where_they_can_be() {
+    fn values_are_short_and_exact_if_possible() {
         let plain = |number| value(number).replace(THIN_SPACE, " ");
         for (number, text) in [
             (0.0, "0"),

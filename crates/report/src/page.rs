@@ -1,4 +1,4 @@
-//! The report page: an analysis and the facts of its record, laid out.
+//! The report page: an analysis and the facts of its record.
 
 use crate::data;
 use crate::number;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// Rows of a data table that the page shows; the others are in the CSV files.
+/// Maximum rows of a data table on the page; the others are in the CSV files.
 const SHOWN_ROWS: usize = 400;
 
 pub const SCRIPT: &str = include_str!("../templates/script.js");
@@ -21,7 +21,7 @@ pub fn render_html(analysis: &Analysis, record: &Record) -> String {
     render_record(analysis, record, false)
 }
 
-/// The same as a page of a site: it leads back to the site's index.
+/// The same as a page of a site, with a link to the site's index.
 pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) -> String {
     let page = RecordPage {
         frame: PageFrame::new(back),
@@ -43,7 +43,7 @@ pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) ->
     laid_out(&page)
 }
 
-/// An analysis of several runs as one HTML file. Its tables can be searched.
+/// An analysis of several runs as one HTML file with searchable tables.
 pub fn render_page(analysis: &Analysis) -> String {
     laid_out(&SeveralPage {
         frame: PageFrame::new(false),
@@ -56,7 +56,7 @@ pub fn render_page(analysis: &Analysis) -> String {
     })
 }
 
-/// The text of a page. What escapes for HTML leaves control characters as they are, so they are written out here.
+/// The text of a page. HTML escaping leaves control characters, so they are escaped here.
 pub(crate) fn laid_out(page: &impl Template) -> String {
     let text = page.render().unwrap_or_else(|error| {
         format!("<!doctype html><title>senesce</title><p>The report could not be laid out: {error}")
@@ -72,7 +72,7 @@ fn tables<'a>(analysis: &'a Analysis, classes: &str) -> Vec<TableView<'a>> {
     analysis.tables.iter().enumerate().map(|(index, table)| TableView::of(index, table, classes)).collect()
 }
 
-/// What all pages share: style, script and the hash by which a browser lets this script run and no other.
+/// Common parts of all pages: style, script, and the hash that allows only this script.
 pub(crate) struct PageFrame {
     pub style: String,
     pub script: &'static str,
@@ -137,7 +137,7 @@ struct RecordPage<'a> {
     written: String,
 }
 
-/// The specification of the run, text without its quotes.
+/// Specification of the run, with strings unquoted.
 fn settings(plan: &Plan) -> Vec<(String, String)> {
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     plan.spec.iter().map(|(name, value)| (name.clone(), text(value))).collect()
@@ -252,7 +252,7 @@ fn facts(record: &Record) -> Vec<(String, String)> {
     facts
 }
 
-/// Facts by the first part of their name.
+/// Facts grouped by the first part of their name.
 fn environment(record: &Record) -> Vec<(String, Vec<(String, String)>)> {
     let mut groups: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for (name, value) in &record.environment.0 {
@@ -266,7 +266,7 @@ fn environment(record: &Record) -> Vec<(String, Vec<(String, String)>)> {
     groups
 }
 
-/// Steps that repeat in immediate succession are shown once.
+/// Consecutive equal steps are shown once.
 fn grouped_steps(plan: &Plan) -> Vec<StepView> {
     let mut steps: Vec<StepView> = Vec::new();
     for step in &plan.steps {
@@ -278,7 +278,7 @@ fn grouped_steps(plan: &Plan) -> Vec<StepView> {
     steps
 }
 
-/// A value as text without JSON's quotes.
+/// A value as text, with strings unquoted.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -287,7 +287,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A table's markup; columns of numbers are aligned to the right.
+/// Columns of numbers are right-aligned.
 fn table_markup(table: &Table, classes: &str) -> String {
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"num\"" } else { "" };
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_that_of_the_rfc() {
+    fn base64_matches_the_rfc() {
         // RFC 4648, section 10.
         for (text, letters) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
             assert_eq!(base64(text.as_bytes()), letters);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_ends_nowhere_but_at_its_end() {
+    fn script_contains_no_closing_tag() {
         assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && visible(SCRIPT) == SCRIPT);
     }
 }

@@ -1,7 +1,7 @@
-//! A figure as PDF at column width, with its font embedded.
+//! A figure as PDF at column width, with an embedded font.
 //!
-//! The font is part of the program (a subset of DejaVu Sans Condensed), so that the same figure is the same file on a
-//! machine without fonts.
+//! The font is part of the program (a subset of DejaVu Sans Condensed), so that a figure gives the same file on a machine without
+//! fonts.
 
 mod font;
 mod outline;
@@ -16,18 +16,17 @@ use senesce_core::analysis::Figure;
 use senesce_core::failure::{Classify, ExitCode};
 use std::collections::BTreeSet;
 
-/// Names of objects in the file.
+/// Object numbers.
 const CATALOG: Ref = Ref::new(1);
 const PAGES: Ref = Ref::new(2);
 const PAGE: Ref = Ref::new(3);
 const CONTENT: Ref = Ref::new(4);
-/// The font takes this number and the four after it.
+/// The font uses this number and the next four.
 const FONT: Ref = Ref::new(5);
 const FONT_NAME: Name<'_> = Name(b"F");
 
-/// A figure could not be turned into PDF.
 #[derive(Debug, thiserror::Error)]
-#[error("draw figure '{figure}' as PDF: {problem}; its SVG form is not affected")]
+#[error("cannot draw figure '{figure}' as PDF: {problem}; its SVG form is not affected")]
 pub struct PdfError {
     figure: String,
     problem: String,
@@ -39,7 +38,7 @@ impl Classify for PdfError {
     }
 }
 
-/// The figure, [`Format::COLUMN`] wide, as a one-page PDF.
+/// A one-page PDF of width [`Format::COLUMN`].
 pub fn render_pdf(figure: &Figure) -> Result<Vec<u8>, PdfError> {
     let error = |problem: String| PdfError { figure: figure.id.clone(), problem };
     let canvas = svg::compose(figure, Format::COLUMN);
@@ -57,7 +56,7 @@ struct Page {
 impl Page {
     fn draw(items: &[Item], height: f64, font: Font) -> Result<Self, String> {
         let mut page = Self { content: Content::new(), font, opacities: BTreeSet::new() };
-        // The drawing's y grows downwards, that of a page upwards.
+        // The drawing's y axis points downwards, that of a page upwards.
         page.content.transform([1.0, 0.0, 0.0, -1.0, 0.0, height as f32]);
         for item in items {
             match item {
@@ -122,7 +121,7 @@ impl Page {
         let encoded: Vec<u8> = glyphs.iter().flat_map(|glyph| glyph.to_be_bytes()).collect();
         self.content.set_fill_rgb(red, green, blue);
         self.content.begin_text().set_font(FONT_NAME, size as f32);
-        // Letters stand upright although y grows downwards.
+        // Letters are upright although y points downwards.
         self.content.set_text_matrix([cos as f32, sin as f32, sin as f32, -cos as f32, x as f32, y as f32]);
         self.content.show(Str(&encoded)).end_text();
     }

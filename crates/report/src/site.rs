@@ -1,4 +1,4 @@
-//! A static site of many runs: an index that can be searched, and a page for each run. Without script the index is a plain list.
+//! A static site of many runs: a searchable index, and a page for each run. Without script the index is a plain list.
 
 use crate::bundle::file_name;
 use crate::page::{PageFrame, laid_out, render_record};
@@ -7,17 +7,17 @@ use senesce_core::analysis::Analysis;
 use senesce_core::record::Record;
 use std::collections::BTreeSet;
 
-/// One line of the index. What is not known is empty.
+/// One line of the index; unknown fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
     pub name: String,
-    /// File of its page; empty: it has none.
+    /// File of its page; empty if it has none.
     pub page: String,
     pub date: String,
     pub kind: String,
     pub label: String,
     pub host: String,
-    /// What it found, or why it has no page.
+    /// Main finding, or why it has no page.
     pub verdict: String,
 }
 
@@ -31,23 +31,23 @@ struct Index<'a> {
     runs: &'a [Listed],
 }
 
-/// The index, `index.html`.
+/// Content of `index.html`.
 pub fn index(title: &str, runs: &[Listed]) -> String {
     let summary = format!("{} run{}.", runs.len(), if runs.len() == 1 { "" } else { "s" });
     laid_out(&Index { frame: PageFrame::new(false), title, version: env!("CARGO_PKG_VERSION"), summary, runs })
 }
 
-/// The page of a run, with a way back to the index.
+/// Page of a run, with a link to the index.
 pub fn page(analysis: &Analysis, record: &Record) -> String {
     render_record(analysis, record, true)
 }
 
-/// Names of pages: plain, and no two alike.
+/// Unique, plain names of pages.
 #[derive(Debug, Default)]
 pub struct PageNames(BTreeSet<String>);
 
 impl PageNames {
-    /// The file of the page of a run with this name.
+    /// File name of the page of a run.
     pub fn next(&mut self, run: &str) -> String {
         let stem = match file_name(run) {
             empty if empty.is_empty() || empty == "index" => "run".to_string(),

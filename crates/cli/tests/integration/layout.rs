@@ -175,7 +175,7 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
     let directory = crate::common::temporary_directory();
     std::fs::write(directory.path().join("foreign"), [0x5au8; 1000]).expect("write");
     for (words, code, said) in [
-        (vec!["layout", "/proc"], 4, "does not tell where its data lie"),
+        (vec!["layout", "/proc"], 4, "does not report the location of data"),
         (vec!["layout", "/nowhere"], 2, "No such file or directory"),
         (vec!["runs", "import", "blktrace", "foreign", "--out", "made"], 2, "not a blktrace file"),
         (vec!["runs", "import", "blkparse", "foreign", "--out", "made"], 2, "foreign"),

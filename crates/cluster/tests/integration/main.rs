@@ -1,3 +1,3 @@
-//! Tests of the crate over its whole surface, in one binary.
+//! Integration tests of the cluster.
 
 mod ranks;

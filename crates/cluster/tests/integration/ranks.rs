@@ -15,7 +15,7 @@ const QUICK: Timing = Timing {
     nap: Duration::from_millis(2),
 };
 
-/// Simulated ranks on hosts of their own, so that no process is looked for.
+/// Simulated ranks on separate hosts, so that processes are not checked.
 fn hello(rank: u32) -> Hello {
     Hello { version: "1".into(), arguments: "age".into(), host: format!("node{rank}"), process: 1 }
 }
@@ -39,7 +39,7 @@ fn all<T>(threads: Vec<JoinHandle<T>>) -> Vec<T> {
 }
 
 #[test]
-fn values_go_from_all_to_one_and_from_one_to_all() {
+fn values_are_gathered_and_broadcast() {
     for size in [1, 2, 7, 33] {
         let sums = all(start(simulated(size), hello, &[], |cluster| {
             let cluster = cluster.unwrap();
@@ -70,7 +70,7 @@ fn long_values_arrive_whole() {
 }
 
 #[test]
-fn other_programs_and_arguments_are_refused_everywhere() {
+fn different_programs_and_arguments_are_refused_everywhere() {
     for (change, message) in [(0, "is senesce 1, rank 2"), (1, "'age', rank 2 on node2 has 'age2'")] {
         fn version(rank: u32) -> Hello {
             let version = if rank == 2 { "2" } else { "1" };
@@ -108,7 +108,7 @@ impl Positions {
         *self.reached.lock().unwrap().iter().min().unwrap()
     }
 
-    /// Waits until all ranks, but for `except`, have reached a position.
+    /// Waits until all ranks except `except` have reached a position.
     fn wait_for_all(&self, position: u64, except: Option<u32>) {
         let missing = |reached: &mut Vec<u64>| {
             (0..).zip(reached).any(|(rank, reached)| Some(rank) != except && *reached < position)
@@ -117,7 +117,7 @@ impl Positions {
     }
 }
 
-/// Plays rounds of `half` operations until `end`; where it stopped and why.
+/// Runs rounds of `half` operations until `end`; returns where and why it stopped.
 fn play(cluster: &Cluster, half: u64, end: u64) -> (u64, Option<Halt>) {
     let mut at = 0;
     cluster.begin_operations(0, 2 * half);
@@ -141,9 +141,9 @@ fn no_rank_is_more_than_a_window_ahead_of_another() {
         cluster.begin_operations(0, 200);
         while at < 20_000 {
             cluster.permit(at + 100).unwrap();
-            // What is done in this round lies below its end; the slowest has done everything below its own position.
+            // This round's operations end below its end; the slowest rank has done everything below its position.
             worst = worst.max(at + 100 - positions.slowest());
-            // In every other round one rank lets the others go as far as the window.
+            // In every other round one rank lets the others run as far as the window.
             if at.is_multiple_of(200) && (at / 200) % 5 == u64::from(rank) {
                 positions.wait_for_all(at + 200, Some(rank));
             }
@@ -184,7 +184,7 @@ fn a_signal_on_any_rank_stops_all_at_the_same_operation() {
 }
 
 #[test]
-fn a_stop_wanted_by_the_run_is_one_for_all() {
+fn stop_requested_by_the_run_stops_all() {
     let ends = all(start(simulated(3), hello, &[], |cluster| {
         let cluster = cluster.unwrap();
         if cluster.is_first() {
@@ -201,7 +201,7 @@ struct Death {
     words: Vec<String>,
 }
 
-/// One of four ranks falls silent in the middle.
+/// One of four ranks becomes silent in the middle.
 fn one_dies(rank: usize) -> Death {
     let ranks = simulated(4);
     let (dead, aborted) = (ranks[rank].dead(), ranks[0].aborted());
@@ -231,7 +231,7 @@ fn one_dies(rank: usize) -> Death {
             cluster.reached(at);
         }
     });
-    // The dead one cannot be joined before the others are through.
+    // The dead one cannot be joined before the others have ended.
     let mut threads: Vec<Option<JoinHandle<_>>> = threads.into_iter().map(Some).collect();
     let rest: Vec<JoinHandle<_>> =
         (0..4).filter(|other| *other != rank).filter_map(|other| threads[other].take()).collect();
@@ -241,7 +241,7 @@ fn one_dies(rank: usize) -> Death {
 }
 
 #[test]
-fn a_rank_that_falls_silent_ends_all_with_its_name() {
+fn silent_rank_ends_all_and_is_named() {
     let death = one_dies(2);
     assert!(death.ends.iter().all(|(_, halt)| *halt == Some(Halt::Ended)), "{:?}", death.ends);
     assert_eq!(death.aborted.load(Ordering::SeqCst), ExitCode::RunFailed as i32);

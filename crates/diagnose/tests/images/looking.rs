@@ -141,6 +141,6 @@ fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
             assert!(found.notes.iter().any(|note| note.contains("may not be opened")), "{:?}", found.notes);
         }
         // A temporary directory in memory has no extents.
-        Err(error) => assert!(error.to_string().contains("does not tell"), "{error}"),
+        Err(error) => assert!(error.to_string().contains("does not report"), "{error}"),
     }
 }

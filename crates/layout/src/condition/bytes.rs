@@ -1,4 +1,4 @@
-//! Numbers at an offset, and reads that need no more than the device has.
+//! Numbers at an offset, and reads limited to the device's size.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ pub(super) fn read(device: &File, offset: u64, length: usize) -> io::Result<Vec<
 macro_rules! numbers {
     ($($name:ident: $type:ty = $from:ident;)*) => {
         $(
-            /// The number at an offset; 0 behind the end.
+            /// The number at an offset; 0 past the end.
             pub(super) fn $name(data: &[u8], at: usize) -> $type {
                 let bytes = data.get(at..at + size_of::<$type>());
                 bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, <$type>::$from)
@@ -31,7 +31,7 @@ numbers! {
     be64: u64 = from_be_bytes;
 }
 
-/// CRC-32C as the kernel continues it: without inversions.
+/// CRC-32C as used by the kernel: without inversions.
 pub(super) fn crc32c(seed: u32, data: &[u8]) -> u32 {
     !::crc32c::crc32c_append(!seed, data)
 }

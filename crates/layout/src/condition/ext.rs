@@ -1,6 +1,6 @@
-//! ext2, ext3 and ext4: the journal, and the bitmaps against their checksums and group descriptors. The kernel recounts the free blocks
-//! of the superblock at every mount (kernel
-//! documentation, filesystems/ext4/: "Super Block", "Block Group Descriptors", "Checksums").
+//! ext2, ext3 and ext4: checks the journal, and the bitmaps against their checksums and group descriptors. The free block count
+//! of the superblock is not checked, because the kernel recounts it at every mount (kernel documentation, filesystems/ext4/:
+//! "Super Block", "Block Group Descriptors", "Checksums").
 
 use super::bytes::{be32, crc32c, le16, le32, read};
 use super::listed;
@@ -21,14 +21,15 @@ const STATE_UNMOUNTED: u16 = 0x1;
 const STATE_ERRORS: u16 = 0x2;
 const INODES_UNUSED: u16 = 0x1;
 const BLOCKS_UNUSED: u16 = 0x2;
-/// Readings of a mounted file system that must agree on what is wrong: the kernel changes bitmap and descriptor one after the other.
+/// Number of readings of a mounted file system that must find the same error, because the kernel does not change bitmap and
+/// descriptor atomically.
 const READINGS: usize = 4;
 
 fn superblock(device: &File) -> io::Result<Vec<u8>> {
     read(device, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)
 }
 
-/// What the next mount would change, in words.
+/// Changes that the next mount would apply.
 pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let data = superblock(device)?;
     let is_dirty = le32(&data, 0x5C) & COMPAT_HAS_JOURNAL != 0
@@ -40,10 +41,9 @@ pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
             "{name} of ext4 was not replayed: changes that are only there are missing, and free blocks are not exact"
         )));
     }
-    // A frozen file system has an empty journal and files that were deleted while they were open.
+    // A frozen file system has an empty journal but may have files deleted while open.
     let orphans = le32(&data, 0xE8) != 0 || le32(&data, 0x64) & RO_COMPAT_ORPHAN_PRESENT != 0;
-    Ok(orphans
-        .then(|| "files that were deleted while they were open still take space: the next mount releases it".into()))
+    Ok(orphans.then(|| "files deleted while open still occupy space, which the next mount frees".into()))
 }
 
 /// Whether data are journalled by default: the mount option in the superblock (`tune2fs -o` and `-E mount_opts`).
@@ -57,10 +57,10 @@ pub(super) fn journals_data(device: &File) -> bool {
     option.map_or(le32(&data, 0x100) & MODE == JOURNAL, |mode| mode == "journal")
 }
 
-/// Whether the journal's superblock says that nothing is in it; none where it cannot be found.
+/// Whether the journal is empty according to its superblock; `None` if it is not found.
 fn journal_is_empty(device: &File, superblock: &[u8]) -> Option<bool> {
     const MAGIC: u32 = 0xC03B_3998;
-    /// `s_start`: the first block of the log, 0 of an empty one. Fast commits lie behind it and are not counted there.
+    /// `s_start`: the first block of the log, 0 if empty. Does not cover fast commits, which follow it.
     const START: usize = 0x1C;
     if le32(superblock, 0x5C) & COMPAT_FAST_COMMIT != 0 {
         return Some(false);
@@ -106,7 +106,7 @@ pub(super) fn damage(device: &File, live: bool) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Where the bitmaps are, and what they must say.
+/// Location of the bitmaps, and their expected content.
 struct Groups {
     geometry: Geometry,
     count: u64,
@@ -114,7 +114,7 @@ struct Groups {
     group_blocks: u64,
     /// Blocks per cluster, as a power of two.
     cluster_shift: u32,
-    /// Where CRC-32C begins; none without checksums of metadata.
+    /// Start value of CRC-32C; `None` without metadata checksums.
     seed: Option<u32>,
     /// The older checksum of descriptors: CRC-16 over this and the descriptor.
     descriptor_seed: Option<[u8; 16]>,
@@ -124,7 +124,7 @@ struct Bitmap {
     name: &'static str,
     unit: &'static str,
     block: u64,
-    /// Bits that mean something, and those under the checksum.
+    /// Number of valid bits, and of bits covered by the checksum.
     bits: u64,
     summed_bits: u64,
     free: u64,
@@ -133,7 +133,7 @@ struct Bitmap {
 }
 
 impl Groups {
-    /// None where the descriptors lie where this reader does not know.
+    /// `None` if the location of the descriptors is not supported.
     fn of(superblock: &[u8]) -> Option<Self> {
         let geometry = Geometry::parse(superblock)?;
         let (incompat, ro_compat) = (le32(superblock, 0x60), le32(superblock, 0x64));
@@ -161,13 +161,13 @@ impl Groups {
         read(device, self.geometry.descriptors_offset + group * bytes, bytes as usize)
     }
 
-    /// A number of a descriptor: its low half, and its high half in long descriptors.
+    /// A number in a descriptor: low half, and high half in long descriptors.
     fn number(&self, descriptor: &[u8], low: usize, high: usize, bytes: usize) -> u64 {
         let part = |at| if bytes == 4 { u64::from(le32(descriptor, at)) } else { u64::from(le16(descriptor, at)) };
         part(low) | if self.geometry.descriptor_size >= 64 { part(high) << (8 * bytes) } else { 0 }
     }
 
-    /// Groups with something wrong, with the first thing that is.
+    /// Groups with errors, and the first error of each.
     fn wrong(&self, device: &File, groups: impl Iterator<Item = u64>) -> io::Result<Vec<(u64, String)>> {
         let mut found = Vec::new();
         for group in groups {
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crc16_is_that_of_arc() {
+    fn crc16_matches_arc() {
         assert_eq!(crc16(0, b"123456789"), 0xBB3D);
     }
 }

@@ -1,10 +1,10 @@
-//! btrfs, F2FS and NILFS2: what was made durable after the last complete state, and is applied by the next mount.
+//! btrfs, F2FS and NILFS2: changes after the last complete state that the next mount applies.
 
 use super::bytes::{le16, le32, le64, read};
 use std::fs::File;
 use std::io;
 
-/// btrfs: files that were synchronised since the last transaction (fs/btrfs/tree-log.c); `log_root` of the superblock.
+/// btrfs: files synchronised since the last transaction (fs/btrfs/tree-log.c); `log_root` of the superblock.
 pub(super) fn btrfs(device: &File) -> io::Result<Option<String>> {
     const SUPERBLOCK: u64 = 64 << 10;
     const LOG_ROOT: usize = 0x60;
@@ -13,7 +13,7 @@ pub(super) fn btrfs(device: &File) -> io::Result<Option<String>> {
         .then(|| "the log tree of btrfs was not replayed: files synchronised after the last commit are missing".into()))
 }
 
-/// F2FS (include/linux/f2fs_fs.h): the newer of two checkpoints says whether it was written by an unmount.
+/// F2FS (include/linux/f2fs_fs.h): the newer of two checkpoints shows whether it was unmounted.
 pub(super) fn f2fs(device: &File) -> io::Result<Option<String>> {
     const SUPERBLOCK: u64 = 1024;
     const BLOCK: u64 = 4096;
@@ -31,7 +31,7 @@ pub(super) fn f2fs(device: &File) -> io::Result<Option<String>> {
     }))
 }
 
-/// NILFS2 (include/uapi/linux/nilfs2_ondisk.h): `s_state` says whether it was unmounted.
+/// NILFS2 (include/uapi/linux/nilfs2_ondisk.h): `s_state` shows whether it was unmounted.
 pub(super) fn nilfs2(device: &File) -> io::Result<Option<String>> {
     const SUPERBLOCK: u64 = 1024;
     const STATE: usize = 116;
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_checkpoint_of_f2fs_says_whether_it_was_unmounted() {
+    fn newer_checkpoint_of_f2fs_shows_the_unmount() {
         const FIRST: u64 = 512 * 4096;
         let of = |versions: [u64; 2], flags: [u32; 2]| {
             let second = FIRST + 512 * 4096;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn btrfs_and_nilfs2_say_whether_something_waits() {
+    fn btrfs_and_nilfs2_show_pending_changes() {
         assert!(btrfs(&device(&[])).unwrap().is_none());
         assert!(btrfs(&device(&[((64 << 10) + 0x60, &[1])])).unwrap().is_some());
         assert!(nilfs2(&device(&[])).unwrap().is_some());

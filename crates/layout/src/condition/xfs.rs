@@ -1,5 +1,6 @@
-//! The headers of the allocation groups of XFS against their checksums, their free space trees and the superblock (Documentation:
-//! XFS Algorithms & Data Structures, "Allocation Groups"; fs/xfs/libxfs/xfs_format.h). Numbers are big-endian, checksums are not.
+//! Checks the headers of XFS allocation groups against their checksums, free space trees and the superblock (Documentation: XFS
+//! Algorithms & Data Structures, "Allocation Groups"; fs/xfs/libxfs/xfs_format.h). Numbers are big-endian, checksums
+//! little-endian.
 
 use super::bytes::{be16, be32, be64, crc32c, le32, read};
 use super::listed;
@@ -19,14 +20,13 @@ pub(super) struct Superblock {
     log_blocks: u64,
     /// Version 5: metadata have checksums.
     checksums: bool,
-    /// The counters below are made exact by an unmount (lazy counters).
+    /// An unmount makes the following counters exact (lazy counters).
     inodes: u64,
     free_inodes: u64,
     free_blocks: u64,
 }
 
 impl Superblock {
-    /// Reads it.
     pub(super) fn read(device: &File) -> io::Result<Self> {
         let data = read(device, 0, 512)?;
         let found = Self {
@@ -49,7 +49,7 @@ impl Superblock {
         sound.then_some(found).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the superblock is damaged"))
     }
 
-    /// Byte offset of the log; none where it lies elsewhere.
+    /// Byte offset of the log; `None` if it is on another device.
     pub(super) fn log_start(&self) -> Option<u64> {
         let (group, block) = (self.log_start >> self.group_shift, self.log_start & ((1 << self.group_shift) - 1));
         (self.log_start != 0).then(|| self.at(group, block))
@@ -64,7 +64,7 @@ impl Superblock {
     }
 }
 
-/// Sums over the headers of groups.
+/// Sums over group headers.
 #[derive(Default)]
 struct Sums {
     free_blocks: u64,
@@ -72,7 +72,7 @@ struct Sums {
     free_inodes: u64,
 }
 
-/// What is damaged, a sentence each. The log must be clean and nothing may write to the device.
+/// Damage, one sentence each. The log must be clean, and the device not in use for writing.
 pub(super) fn damage(device: &File) -> io::Result<Vec<String>> {
     let superblock = Superblock::read(device)?;
     let (mut found, mut sums) = (Vec::new(), Sums::default());
@@ -89,7 +89,7 @@ pub(super) fn damage(device: &File) -> io::Result<Vec<String>> {
         ];
         let wrong = compared.into_iter().filter(|(_, said, sum)| said != sum);
         found.extend(wrong.map(|(what, said, sum)| {
-            format!("the superblock counts {said} {what}, and the allocation groups count {sum}")
+            format!("the superblock counts {said} {what}, but the allocation groups count {sum}")
         }));
     }
     Ok(listed(found))
@@ -102,7 +102,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// A header of the group, and whether it is sound by itself.
+    /// A group header, if it is valid by itself.
     fn header(&self, sector: u64, magic: u32, checksum_at: usize) -> io::Result<Option<Vec<u8>>> {
         let (start, bytes) = (self.superblock.at(self.group, 0), self.superblock.sector_size);
         let data = read(self.device, start + sector * bytes, bytes as usize)?;
@@ -112,7 +112,7 @@ impl Group<'_> {
         Ok(sound.then_some(data))
     }
 
-    /// The free space header (AGF) against its two trees.
+    /// Checks the free space header (AGF) against its two trees.
     fn free_space(&self, sums: &mut Sums) -> io::Result<Option<String>> {
         let group = self.group;
         let Some(header) = self.header(1, AGF, 216)? else {
@@ -126,8 +126,8 @@ impl Group<'_> {
                 None => return Ok(Some(format!("the free space tree {name} of allocation group {group} is damaged"))),
                 Some(sum) if sum != free => {
                     return Ok(Some(format!(
-                        "the free space header (AGF) of allocation group {group} counts {free} free blocks, and its tree {name} \
-                         holds {sum}"
+                        "the free space header (AGF) of allocation group {group} counts {free} free blocks, but its tree {name} \
+                     holds {sum}"
                     )));
                 }
                 Some(_) => {}
@@ -136,7 +136,6 @@ impl Group<'_> {
         Ok(None)
     }
 
-    /// The inode header (AGI).
     fn inodes(&self, sums: &mut Sums) -> io::Result<Option<String>> {
         let Some(header) = self.header(2, AGI, 312)? else {
             return Ok(Some(format!("the inode header (AGI) of allocation group {} is damaged", self.group)));
@@ -146,10 +145,10 @@ impl Group<'_> {
         Ok(None)
     }
 
-    /// Blocks in the records of a free space tree; none where it is damaged.
+    /// Blocks in the records of a free space tree; `None` if it is damaged.
     fn tree_blocks(&self, root: u64, levels: u32) -> io::Result<Option<u64>> {
         const NO_BLOCK: u64 = 0xFFFF_FFFF;
-        /// Bytes of a record, and of the key of a child.
+        /// Bytes of a record, and of a child's key.
         const RECORD: usize = 8;
         let header: usize = if self.superblock.checksums { 56 } else { 16 };
         let most = (self.superblock.block_size as usize - header) / (RECORD + 4);
@@ -168,7 +167,7 @@ impl Group<'_> {
                 return Ok(None);
             }
             if level > 1 {
-                // The first child, from the pointers behind the keys.
+                // The first child, from the pointers after the keys.
                 (at, level) = (u64::from(be32(&block, header + most * RECORD)), level - 1);
                 continue;
             }

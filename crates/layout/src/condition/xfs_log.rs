@@ -1,5 +1,5 @@
-//! Whether the log of XFS holds changes that were not applied: the head is found as the kernel does (fs/xfs/xfs_log_recover.c,
-//! xlog_find_head and xlog_check_unmount_rec), and a clean log ends there with an unmount record.
+//! Detects unapplied changes in the log of XFS. Finds the head as the kernel does (fs/xfs/xfs_log_recover.c, xlog_find_head and
+//! xlog_check_unmount_rec); a clean log ends there with an unmount record.
 
 use super::bytes::{be32, be64, read};
 use super::xfs::Superblock;
@@ -10,12 +10,12 @@ use std::io;
 const BASIC: u64 = 512;
 /// `XLOG_HEADER_MAGIC_NUM`.
 const RECORD: u32 = 0xFEED_BABE;
-/// Most basic blocks of a record: 256 KiB and its headers, and a stripe unit.
+/// Maximum basic blocks of a record: 256 KiB, its headers, and a stripe unit.
 const LONGEST: u64 = 2048;
 /// `XLOG_UNMOUNT_TRANS`.
 const UNMOUNT: u8 = 0x20;
 
-/// Changes in the log, in words; none where it is clean.
+/// Description of changes in the log; `None` if it is clean.
 pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let superblock = Superblock::read(device)?;
     let Some(start) = superblock.log_start() else {
@@ -77,7 +77,7 @@ impl Log<'_> {
         Ok(false)
     }
 
-    /// Whether the record at `at`, this far before the head, is that of an unmount and the last one.
+    /// Whether the record at `at`, at this distance before the head, is the last one and an unmount record.
     fn ends_with_unmount(&self, at: u64, header: &[u8], distance: u64) -> io::Result<bool> {
         const VERSION: usize = 8;
         const LENGTH: usize = 12;
@@ -106,7 +106,7 @@ mod tests {
 
     const BLOCKS: u64 = 64;
 
-    /// A record of one block behind its header, in cycle `cycle`.
+    /// A record of one block after its header, in cycle `cycle`.
     fn record(file: &File, at: u64, cycle: u32, version: u32, operations: u32, flags: u8) {
         let mut header = [0; 512];
         let words = [(0, RECORD), (4, cycle), (8, version), (12, 512), (16, cycle), (40, operations), (320, 32 << 10)];
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_clean_when_an_unmount_record_ends_at_its_head() {
+    fn log_is_clean_if_an_unmount_record_ends_at_its_head() {
         for version in [1, 2] {
             assert!(is_clean(&[]), "never written");
             assert!(is_clean(&[(0, 1, version, 1, UNMOUNT)]));

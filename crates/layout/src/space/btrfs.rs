@@ -1,4 +1,4 @@
-//! What btrfs tells of its chunks, and of its devices where they hold none.
+//! Chunks of btrfs, and device ranges without chunk.
 
 use super::{Btrfs, Chunks, Profile};
 use crate::btrfs_search::{kind, node_size, search, tree};
@@ -41,7 +41,7 @@ impl Default for Profile {
 }
 
 impl Chunks {
-    /// With those of another profile. New ones are made with the profile that keeps most (fs/btrfs/block-group.c,
+    /// Adds space of another profile. New chunks use the profile with the most copies (fs/btrfs/block-group.c,
     /// btrfs_reduce_alloc_profile).
     fn with(self, space: &Space) -> Self {
         let Self { total, used, profile } = self;
@@ -53,7 +53,6 @@ impl Chunks {
     }
 }
 
-/// What a mounted btrfs tells.
 pub(super) fn read(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     let mut found = Btrfs {
         data: Chunks::default(),
@@ -84,14 +83,14 @@ pub(super) fn read(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     Ok(found)
 }
 
-/// The first MiB of a device is never given to a chunk (BTRFS_DEVICE_RANGE_RESERVED).
+/// Chunks never use the first MiB of a device (BTRFS_DEVICE_RANGE_RESERVED).
 const NEVER_GIVEN: u64 = 1 << 20;
 
-/// Sizes of the devices and what chunks take of them.
+/// Sizes of the devices, and their bytes in chunks.
 fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
     let all = btrfs_calls::file_system(root)?;
     for number in 1..=all.max_device.min(1024) {
-        // Numbers of devices that were removed are not used again.
+        // Numbers of removed devices are not reused.
         let Ok(device) = btrfs_calls::device(root, number) else { continue };
         found.device += device.total;
         let unallocated = device.total.saturating_sub(device.used).saturating_sub(NEVER_GIVEN);
@@ -102,7 +101,7 @@ fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
     Ok(())
 }
 
-/// The ranges of a device between its chunks.
+/// Ranges of a device without chunk.
 fn holes(root: BorrowedFd<'_>, number: u64, bytes: u64) -> io::Result<Vec<u64>> {
     /// Offset in struct btrfs_dev_extent (linux/btrfs_tree.h).
     const LENGTH: usize = 24;
@@ -115,7 +114,7 @@ fn holes(root: BorrowedFd<'_>, number: u64, bytes: u64) -> io::Result<Vec<u64>> 
     Ok(between(&taken, bytes))
 }
 
-/// What lies between ranges, which are ascending, and behind them.
+/// Gaps between ascending ranges, and after them.
 fn between(taken: &[(u64, u64)], bytes: u64) -> Vec<u64> {
     let mut end = NEVER_GIVEN;
     let mut found = Vec::new();
@@ -131,9 +130,9 @@ fn between(taken: &[(u64, u64)], bytes: u64) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// As mkfs.btrfs leaves it: its first chunks were given back, and the last ones end before the device does.
+    /// As after mkfs.btrfs, which frees its first chunks, and whose last ones end before the device does.
     #[test]
-    fn holes_lie_between_chunks_and_behind_them() {
+    fn holes_are_between_and_after_chunks() {
         const MIB: u64 = 1 << 20;
         let taken = [(13 * MIB, 8 * MIB), (21 * MIB, 8 * MIB), (40 * MIB, 60 * MIB)];
         assert_eq!(between(&taken, 128 * MIB), [12 * MIB, 11 * MIB, 28 * MIB]);
@@ -141,9 +140,9 @@ mod tests {
         assert_eq!(between(&[], 10 * MIB), [9 * MIB]);
     }
 
-    /// A balance that was stopped leaves chunks of two profiles.
+    /// A cancelled balance leaves chunks of two profiles.
     #[test]
-    fn chunks_of_two_profiles_grow_with_the_most_copies() {
+    fn mixed_profiles_grow_with_the_most_copies() {
         let space = |flags, total| Space { flags, total, used: 1 };
         let (single, dup) = (space(Space::DATA, 8), space(Space::DATA | 1 << 5, 16));
         let none = Chunks::default();
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_of_btrfs_keeps_its_copies() {
+    fn btrfs_profiles_have_their_number_of_copies() {
         let profiles =
             [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
         for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {

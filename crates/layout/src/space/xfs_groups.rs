@@ -1,19 +1,19 @@
-//! What XFS keeps of its allocation groups for itself.
+//! Space that XFS reserves in its allocation groups.
 
 use crate::xfs::Geometry;
 use senesce_volume::BlockDevice;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// What a mount for writing takes from the free blocks: the reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most
-/// 8192 blocks) and what the trees of each group may grow to (xfs_ag_resv_init, with xfs_refcountbt_calc_reserves,
-/// xfs_finobt_calc_reserves and xfs_rmapbt_calc_reserves), as if they had no more than their roots now.
+/// Blocks that a read-write mount reserves: the reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most 8192 blocks)
+/// and the maximum growth of each group's trees (xfs_ag_resv_init, with xfs_refcountbt_calc_reserves, xfs_finobt_calc_reserves
+/// and xfs_rmapbt_calc_reserves), assuming that only their roots exist.
 pub(super) fn set_aside(geometry: &Geometry) -> u64 {
     let in_group = geometry.group_blocks();
     let groups: u64 = (0..geometry.groups())
         .map(|group| {
             let all = in_group.min(geometry.data_blocks.saturating_sub(group * in_group));
-            // The log lies in the middle one (xfsprogs, mkfs/xfs_mkfs.c), and its blocks are never shared or inodes.
+            // The log is in the middle group (xfsprogs, mkfs/xfs_mkfs.c), and its blocks are never shared or inodes.
             let log = if group == geometry.groups() / 2 { geometry.log_blocks } else { 0 };
             trees(geometry, all, all.saturating_sub(log))
         })
@@ -21,10 +21,10 @@ pub(super) fn set_aside(geometry: &Geometry) -> u64 {
     (geometry.data_blocks / 20).min(8192) + groups
 }
 
-/// What the trees of a group of so many blocks may grow to; `usable` are those that are not the log's.
+/// Maximum growth of the trees of a group with `blocks` blocks, of which `usable` are outside of the log.
 fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
     let block = u64::from(geometry.block_size);
-    // Least records of a leaf and of a node: half of what fits behind the header of 56 bytes.
+    // Minimum records of a leaf and of a node: half of those that fit after the header of 56 bytes.
     let least = |record: u64, entry: u64| ((block - 56) / record / 2, (block - 56) / entry / 2);
     let beyond_root = |wanted: bool, tree: u64| if wanted { tree.saturating_sub(1) } else { 0 };
     let chunks = usable * block / u64::from(geometry.inode_size) / 64;
@@ -33,7 +33,7 @@ fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
         + beyond_root(geometry.reverse_map(), tree_blocks(blocks, least(24, 44)).max(blocks / 100))
 }
 
-/// Blocks of a tree that holds so many records in nodes of the least fill (xfs_btree_calc_size).
+/// Blocks of a tree with this number of records at minimum fill (xfs_btree_calc_size).
 fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     let mut level = records.div_ceil(leaf);
     let mut all = level;
@@ -44,10 +44,10 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     all
 }
 
-/// Blocks that the list of free blocks of each group lacks before the group's trees may grow (struct xfs_agf in
-/// fs/xfs/libxfs/xfs_format.h; xfs_alloc_min_freelist). The next allocation in the group takes them. None if a header cannot be read.
+/// Blocks missing in each group's list of free blocks before its trees may grow (struct xfs_agf in fs/xfs/libxfs/xfs_format.h;
+/// xfs_alloc_min_freelist). The next allocation in the group takes them. `None` if a header is unreadable.
 pub(super) fn list_lacks(device: u64, geometry: &Geometry) -> Option<Vec<u64>> {
-    /// Offsets in the superblock and in the header of a group, which lies a sector behind the group's beginning.
+    /// Offsets in the superblock and in the group header, which is one sector after the start of the group.
     const SECTOR_BYTES: u64 = 102;
     const LEVELS: [usize; 3] = [28, 32, 36];
     const COUNT: usize = 48;
@@ -64,7 +64,7 @@ pub(super) fn list_lacks(device: u64, geometry: &Geometry) -> Option<Vec<u64>> {
     (0..geometry.groups()).map(of).collect()
 }
 
-/// Each tree of free space, and the reverse map, may grow by a level and then split below its root again.
+/// Each free space tree, and the reverse map, may grow by a level and then split below its root.
 fn lacks(header: &[u8; 64], levels: [usize; 3], count: usize, reverse_map: bool) -> Option<u64> {
     let word = |at: usize| header.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_be_bytes);
     if header.get(..4)? != b"XAGF" {
@@ -81,15 +81,15 @@ mod tests {
 
     /// 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
     #[test]
-    fn a_tree_of_least_fill_counts_every_level() {
+    fn tree_of_minimum_fill_counts_every_level() {
         assert_eq!(tree_blocks(300, (100, 2)), 6);
         assert_eq!(tree_blocks(100, (100, 2)), 1);
         assert_eq!(tree_blocks(0, (100, 2)), 0);
     }
 
-    /// Trees of two levels want four blocks each.
+    /// Trees of two levels need four blocks each.
     #[test]
-    fn list_lacks_what_trees_may_take() {
+    fn missing_blocks_match_the_growth_of_trees() {
         let mut header = [0; 64];
         header[..4].copy_from_slice(b"XAGF");
         for (at, value) in [(28, 2u32), (32, 2), (36, 1), (48, 3)] {

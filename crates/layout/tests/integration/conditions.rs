@@ -1,4 +1,4 @@
-//! What a layout reports of journals that were not replayed and of damaged metadata.
+//! Reports of unreplayed journals and damaged metadata.
 
 use crate::common::{Image, grow_tree, run};
 use senesce_layout::{Condition, Layout, LayoutError};
@@ -11,7 +11,7 @@ fn condition(target: &Path) -> Condition {
     Layout::of(target).unwrap().condition.unwrap()
 }
 
-/// What is damaged, whether the examination could end or not.
+/// Reported damage, whether or not the examination succeeded.
 fn damage(target: &Path) -> Vec<String> {
     match Layout::of(target) {
         Ok(found) => found.condition.unwrap().damage,
@@ -20,7 +20,7 @@ fn damage(target: &Path) -> Vec<String> {
     }
 }
 
-/// Files that are durable only by the journal, and a copy of the image while they are.
+/// Files that are durable only in the journal, and a copy of the image at that time.
 fn copy_with_pending_changes(image: &Image) -> PathBuf {
     grow_tree(&image.mount_point(), 40);
     run(&format!("sync -f {}", image.mount_point().display()));
@@ -50,7 +50,7 @@ fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
 
 #[test]
 #[ignore = "needs loop devices, XFS, Btrfs"]
-fn a_journal_that_was_not_replayed_is_reported() {
+fn unreplayed_journal_is_reported() {
     for (mkfs, mib) in [
         ("mkfs.ext4 -qF", 64),
         ("mkfs.ext4 -qF -O fast_commit", 64),
@@ -62,7 +62,7 @@ fn a_journal_that_was_not_replayed_is_reported() {
         let mut image = Image::new(mkfs, mib);
         let pending = copy_with_pending_changes(&image);
         assert_eq!(condition(&image.mount_point()).journal.replayed, Some(true), "{mkfs}: mounted");
-        // btrfs mounts no copy of what is mounted.
+        // btrfs refuses to mount a copy of a mounted file system.
         image.unmount();
         let journal = condition(&pending).journal;
         assert!(journal.replayed == Some(false) && !journal.note.is_empty(), "{mkfs}: {journal:?}");
@@ -73,7 +73,7 @@ fn a_journal_that_was_not_replayed_is_reported() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_copy_of_a_mounted_file_system_without_a_journal_is_reported() {
+fn copy_of_a_mounted_file_system_without_journal_is_reported() {
     let mut image = Image::new("mkfs.ext2 -qF", 64);
     let copied = copy_with_pending_changes(&image);
     assert!(condition(&image.mount_point()).damage.is_empty());
@@ -84,7 +84,7 @@ fn a_copy_of_a_mounted_file_system_without_a_journal_is_reported() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_mount_that_skips_the_journal_is_reported() {
+fn mount_without_journal_replay_is_reported() {
     let mut image = Image::new("mkfs.ext4 -qF", 64);
     let pending = copy_with_pending_changes(&image);
     image.unmount();
@@ -99,7 +99,7 @@ fn a_mount_that_skips_the_journal_is_reported() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_external_journal_is_reported_and_a_frozen_copy_has_an_empty_one() {
+fn external_journal_is_reported_and_a_frozen_copy_is_clean() {
     let journal = tempfile::NamedTempFile::new().unwrap();
     journal.as_file().set_len(16 << 20).unwrap();
     run(&format!("mke2fs -qF -b 4096 -O journal_dev {}", journal.path().display()));
@@ -116,10 +116,10 @@ fn an_external_journal_is_reported_and_a_frozen_copy_has_an_empty_one() {
     run(&format!("losetup -d {}", device.trim()));
 }
 
-/// Files that are deleted and open are not in the journal of a frozen copy, and take space there.
+/// Files deleted while open are not in the journal of a frozen copy, but take space there.
 #[test]
 #[ignore = "needs loop devices"]
-fn deleted_files_that_are_open_are_reported_in_a_frozen_copy() {
+fn deleted_open_files_are_reported_in_a_frozen_copy() {
     for features in ["orphan_file", "^orphan_file"] {
         let image = Image::new(&format!("mkfs.ext4 -qF -O {features}"), 64);
         let point = image.mount_point();
@@ -192,7 +192,7 @@ fn wrong_counts_of_xfs_groups_are_reported() {
     image.unmount();
     run(&format!("xfs_db -x -c 'agf 1' -c 'write -d freeblks 5' {}", image.path().display()));
     let found = Layout::of(&image.path());
-    // Kernels differ in what they check of the header when they mount it.
+    // Kernels differ in the header checks at mount.
     assert!(found.as_ref().map_or(true, |found| found.condition.as_ref().unwrap().damage.len() == 1), "{found:?}");
 }
 
@@ -202,7 +202,7 @@ fn blocks_of_btrfs_with_a_wrong_checksum_are_reported() {
     let mut image = Image::new("mkfs.btrfs -qf -m dup", 160);
     grow_tree(&image.mount_point(), 2000);
     image.unmount();
-    // The second copy of the file tree stays sound: the kernel reads it without an error.
+    // The second copy of the file tree stays valid: the kernel reads it without an error.
     let leaf = run(&format!(
         "btrfs inspect-internal dump-tree -t 5 {} | awk '/^leaf/ {{print $2; exit}}'",
         image.path().display()

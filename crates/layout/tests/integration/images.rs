@@ -1,4 +1,4 @@
-//! Images are looked at and never altered; bad input is told.
+//! Images are never altered; invalid input is reported.
 
 use crate::common::{Image, grow_tree, run};
 use senesce_core::failure::{Classify, ExitCode};
@@ -11,7 +11,7 @@ fn content(image: &Image) -> String {
 
 #[test]
 #[ignore = "needs loop devices, XFS, Btrfs"]
-fn an_image_with_a_dirty_journal_is_not_altered() {
+fn image_with_a_dirty_journal_is_not_altered() {
     for mkfs in ["mkfs.ext4 -qF", "mkfs.xfs -qf -m rmapbt=1", "mkfs.btrfs -qf"] {
         let mut image = Image::new(mkfs, 320);
         grow_tree(&image.mount_point(), 300);
@@ -38,7 +38,7 @@ fn an_image_with_a_dirty_journal_is_not_altered() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_mounted_image_is_seen_where_it_is_mounted() {
+fn mounted_image_is_examined_at_its_mount_point() {
     let image = Image::new("mkfs.ext4 -qF", 64);
     std::fs::write(image.mount_point().join("file"), "not on the device yet").unwrap();
     let by_image = Layout::of(&image.path()).unwrap();
@@ -49,7 +49,7 @@ fn a_mounted_image_is_seen_where_it_is_mounted() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_mounted_image_that_is_hidden_is_refused_and_a_part_of_it_is_named() {
+fn hidden_mount_is_refused_and_partial_mount_is_reported() {
     let image = Image::new("mkfs.ext4 -qF", 64);
     let point = image.mount_point();
     std::fs::create_dir(point.join("sub")).unwrap();
@@ -66,7 +66,7 @@ fn a_mounted_image_that_is_hidden_is_refused_and_a_part_of_it_is_named() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn holes_inline_data_unwritten_and_links_are_told_apart() {
+fn holes_inline_data_unwritten_and_links_are_distinguished() {
     let image = Image::new("mkfs.ext4 -qF -O inline_data -I 256", 64);
     let root = image.mount_point();
     run(&format!(
@@ -90,7 +90,7 @@ fn holes_inline_data_unwritten_and_links_are_told_apart() {
 
 #[test]
 #[ignore = "needs loop devices, XFS"]
-fn files_that_are_deleted_during_the_walk_do_not_disturb_it() {
+fn files_deleted_during_the_walk_are_counted_as_vanished() {
     for (mkfs, method) in [
         ("mkfs.ext4 -qF", Method::Fiemap),
         ("mkfs.ext4 -qF", Method::InodeTables),
@@ -125,7 +125,7 @@ fn paths_without_extents_are_refused_with_the_name_of_their_file_system() {
 }
 
 #[test]
-fn a_file_that_is_no_image_is_an_error_in_words() {
+fn file_that_is_not_an_image_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("poem.txt");
     std::fs::write(&path, "no file system in here\n".repeat(100)).unwrap();
@@ -135,7 +135,7 @@ fn a_file_that_is_no_image_is_an_error_in_words() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_method_that_does_not_fit_is_a_usage_error() {
+fn unsupported_method_is_a_usage_error() {
     let image = Image::new("mkfs.ext4 -qF", 64);
     let options = Options { method: Some(Method::TreeSearch), ..Options::default() };
     let error = Layout::examine(&image.mount_point(), &options).unwrap_err();

@@ -1,4 +1,4 @@
-//! What layout must do, tried from outside.
+//! Integration tests of layout.
 
 mod common;
 mod conditions;

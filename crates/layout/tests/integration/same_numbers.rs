@@ -1,4 +1,4 @@
-//! The same numbers as others' tools on the same image.
+//! Compares results with other tools on the same image.
 
 use crate::common::{Image, grow_tree, run};
 use senesce_layout::{FreeSpace, Layout, Method, Options};
@@ -11,7 +11,7 @@ fn examine(image: &Image, method: Option<Method>) -> Layout {
     Layout::examine(&image.mount_point(), &options).unwrap()
 }
 
-/// Every file's extents as filefrag counts them.
+/// Every file's extents as counted by filefrag.
 fn filefrag(image: &Image) -> BTreeMap<String, u32> {
     let listing = run(&format!("cd {} && find . -type f -print0 | xargs -0 filefrag", image.mount_point().display()));
     let parse = |line: &str| {
@@ -30,7 +30,7 @@ fn compare_with_filefrag(image: &Image, layout: &Layout) {
     assert_eq!(layout.summary.extents, layout.files.iter().map(|file| u64::from(file.extents)).sum::<u64>());
 }
 
-/// Two ways to read extents see the same files and scores.
+/// Two methods of reading extents give the same files and scores.
 fn compare_methods(one: &Layout, other: &Layout) {
     assert_eq!(one.files.len(), other.files.len());
     let different: Vec<_> = one.files.iter().zip(&other.files).filter(|(one, other)| one != other).collect();
@@ -45,7 +45,7 @@ fn compare_methods(one: &Layout, other: &Layout) {
     assert!(score > 0.5 && score < 1.0, "the tree is aged a little: {score}");
 }
 
-/// (least blocks, extents, blocks) of each bucket.
+/// (minimum blocks, extents, blocks) of each bucket.
 fn buckets(free: &FreeSpace) -> Vec<(u64, u64, u64)> {
     free.buckets.iter().map(|bucket| (bucket.from_bytes / free.block_size, bucket.extents, bucket.blocks)).collect()
 }
@@ -69,7 +69,7 @@ fn ext4_equals_filefrag_and_e2freefrag() {
         assert_eq!(layout.summary.method, method, "{mkfs}");
         compare_with_filefrag(&image, &layout);
         compare_methods(&layout, &examine(&image, Some(Method::Fiemap)));
-        // What the mounted file system holds back for growing files goes with the mount: look again without it.
+        // Unmounting releases preallocated space of growing files; examine again without it.
         image.unmount();
         image.mount("ro,noload");
         let free = examine(&image, None).summary.free_space.unwrap();
@@ -105,7 +105,7 @@ fn compare_xfs(mkfs: &str, method: Method) {
         "cd {} && cp --reflink=always d1/e1/f1 copy && dd if=/dev/zero of=copy bs=4096 seek=1 count=1 conv=notrunc status=none && sync -f .",
         image.mount_point().display()
     ));
-    // xfs gives back what it allocated ahead of a growing file at some time after its last close: have it done now.
+    // xfs frees speculative preallocation some time after the last close: an unmount forces it.
     image.unmount();
     image.mount("rw");
     let layout = examine(&image, None);
@@ -113,13 +113,13 @@ fn compare_xfs(mkfs: &str, method: Method) {
     assert!(layout.summary.shared.extents >= 2, "{:?}", layout.summary.shared);
     compare_with_filefrag(&image, &layout);
     compare_methods(&layout, &examine(&image, Some(Method::Fiemap)));
-    // What the mounted file system holds back goes with the mount: look again without it.
+    // Unmounting releases preallocated space; examine again without it.
     image.unmount();
     image.mount("ro,norecovery");
     let free = examine(&image, None).summary.free_space.unwrap();
     image.unmount();
     let theirs = run(&format!("xfs_db -r -c 'freesp -s' {}", image.path().display()));
-    // xfs_db counts the blocks of the groups' free lists as free extents of one block; they are not free to files.
+    // xfs_db counts the blocks of the groups' free lists as free extents of one block; they are not available to files.
     let lists =
         run(&format!("for ag in 0 1 2 3; do xfs_db -r -c \"agf $ag\" -c 'p flcount' {}; done", image.path().display()));
     let listed: u64 = numbers(&lists).iter().sum();
@@ -153,8 +153,8 @@ fn btrfs_equals_filefrag_and_its_free_space_tree() {
     assert_eq!((free.extents, freed), (extents, bytes));
 }
 
-/// Free extents and bytes by btrfs' own book-keeping: per data block group from the free-space tree and the block group
-/// item, and the one range of the device that belongs to no chunk.
+/// Free extents and bytes by btrfs' own bookkeeping: per data block group from the free-space tree and the block group item, and
+/// the device range without chunk.
 fn btrfs_free(image: &Image) -> (u64, u64) {
     let dump = |tree: &str| run(&format!("btrfs inspect-internal dump-tree -t {tree} {}", image.path().display()));
     // "item 1 key (13631488 BLOCK_GROUP_ITEM 8388608) itemoff ..." and on the next line "block group used 0 ... flags DATA".
@@ -177,7 +177,7 @@ fn btrfs_free(image: &Image) -> (u64, u64) {
     let extents: u64 = of_data.map(|(_, _, line)| numbers(line)[0]).sum();
     let devices = items("chunk", " DEV_ITEM ");
     let total = numbers(devices[0].2.split("total_bytes").nth(1).unwrap())[0];
-    // What device extents leave of the device behind its first MiB, which is reserved.
+    // Gaps between device extents after the first MiB, which is reserved.
     let mut gaps = Vec::new();
     let mut at = 1 << 20;
     let devices = dump("dev");

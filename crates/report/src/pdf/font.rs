@@ -1,4 +1,4 @@
-//! The one font of the PDF files: a TrueType font whose codes are its glyphs.
+//! The font of the PDF files: a TrueType font whose codes are its glyphs.
 
 use super::compress;
 use pdf_writer::types::{CidFontType, FontFlags, SystemInfo, UnicodeCmap};
@@ -10,7 +10,7 @@ const DATA: &[u8] = include_bytes!("../../fonts/DejaVuSansCondensed-subset.ttf")
 const NAME: Name<'_> = Name(b"DejaVuSansCondensed");
 const SYSTEM: SystemInfo<'_> = SystemInfo { registry: Str(b"Adobe"), ordering: Str(b"Identity"), supplement: 0 };
 
-/// The font, and which of its glyphs a page uses for which character.
+/// The font, and the glyphs that a page uses with their characters.
 pub struct Font {
     face: Face<'static>,
     used: BTreeMap<u16, char>,
@@ -22,7 +22,7 @@ impl Font {
         Ok(Self { face, used: BTreeMap::new() })
     }
 
-    /// The glyphs of a text; a character that the font lacks has glyph 0, an empty box.
+    /// Glyphs of a text; missing characters have glyph 0, an empty box.
     pub fn glyphs(&mut self, text: &str) -> Vec<u16> {
         let glyph = |character: char| {
             let glyph = self.face.glyph_index(character).unwrap_or(GlyphId(0)).0;
@@ -32,7 +32,7 @@ impl Font {
         text.chars().map(glyph).collect()
     }
 
-    /// How wide glyphs are, in the unit of the font size.
+    /// Width of glyphs, in the unit of the font size.
     pub fn width(&self, glyphs: &[u16], size: f64) -> f64 {
         let units: f64 = glyphs.iter().map(|glyph| self.advance(*glyph)).sum();
         units * size / f64::from(self.face.units_per_em())
@@ -46,7 +46,7 @@ impl Font {
         (units * 1000.0 / f64::from(self.face.units_per_em())) as f32
     }
 
-    /// Writes the font as object `first` and the four after it.
+    /// Writes the font as object `first` and the next four.
     pub fn write(&self, pdf: &mut Pdf, first: Ref) {
         let [font, cid, descriptor, unicode, data] = [0, 1, 2, 3, 4].map(|offset| Ref::new(first.get() + offset));
         pdf.type0_font(font)

@@ -1,12 +1,11 @@
-//! The paths of drawings, in SVG's path language, as operators of PDF: the commands that drawings use, and no others.
+//! Converts SVG paths to PDF operators; supports only the commands that drawings use.
 
 use pdf_writer::Content;
 
-/// How far a control point of a quarter circle of radius 1 lies from its end, for a Bezier curve
-/// (Goldapp, Approximation of circular arcs by cubic polynomials, CAGD 1991: 4/3 tan(pi/8)).
+/// Distance of a Bezier control point from the end of a quarter circle of radius 1 (Goldapp, Approximation of circular arcs by
+/// cubic polynomials, CAGD 1991: 4/3 tan(pi/8)).
 const QUARTER: f64 = 0.552_284_749_830_793_6;
 
-/// Writes a path.
 pub fn trace(path: &str, content: &mut Content) -> Result<(), String> {
     let mut rest = Tokens(path);
     let (mut x, mut y, mut start, mut command) = (0.0, 0.0, (0.0, 0.0), 'M');
@@ -14,7 +13,7 @@ pub fn trace(path: &str, content: &mut Content) -> Result<(), String> {
         command = match rest.command() {
             Some(letter) => letter,
             None if rest.is_empty() => return Ok(()),
-            // Numbers without a command repeat the last; after a beginning they are lines.
+            // Numbers without a command repeat the last one; after a moveto they are lines.
             None if command == 'M' => 'L',
             None => command,
         };
@@ -47,7 +46,7 @@ pub fn trace(path: &str, content: &mut Content) -> Result<(), String> {
     }
 }
 
-/// From a point to that at `dx` beside it, below on the way right and above on the way left.
+/// Half circle from a point to one at distance `dx`, below when going right and above when going left.
 fn half_circle(content: &mut Content, (x, y): (f64, f64), dx: f64) {
     let radius = dx / 2.0;
     let (middle, far, control) = (x + radius, y + radius, radius * QUARTER);
@@ -94,10 +93,10 @@ impl Tokens<'_> {
     fn half_circle(&mut self) -> Result<(f64, f64), String> {
         let (radii, [_, _, sweep]) = (self.pair()?, [self.number()?, self.number()?, self.number()?]);
         let (dx, dy) = self.pair()?;
-        // The radius is rounded apart from the diameter.
+        // Radius and diameter are rounded separately.
         match dy == 0.0 && sweep == 0.0 && (dx.abs() - 2.0 * radii.0).abs() <= 0.2 && radii.0 == radii.1 {
             true => Ok((dx, dy)),
-            false => Err("an arc of a path that is no half circle".into()),
+            false => Err("an arc of a path that is not a half circle".into()),
         }
     }
 }
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_drawing_has_is_refused() {
+    fn unsupported_commands_are_refused() {
         for path in ["M1", "Q1 2 3 4", "M0 0a1 2 0 1 0 2 0", "M0 0Lx"] {
             assert!(operators(path).is_err(), "{path}");
         }

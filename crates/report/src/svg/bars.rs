@@ -7,7 +7,7 @@ use super::{Anchor, Canvas, lines, text};
 use crate::number;
 use senesce_core::analysis::{Axis, Figure, Scale, Series};
 
-/// So many values behind a bar are drawn one by one.
+/// Maximum number of values behind a bar that are drawn individually.
 const SINGLE: usize = 12;
 
 struct Bar<'a> {
@@ -58,7 +58,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     }
 }
 
-/// Bars on a numeric axis stand at its distinct values.
+/// On a numeric axis, bars stand at its distinct values.
 fn with_categories(x: &Axis, series: &[Series]) -> Axis {
     let mut x = x.clone();
     if x.categories.is_empty() {
@@ -143,7 +143,7 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
     let inset = (bar.width * 0.06).min(em * 0.15);
     let text = frame::hover(bar.series, bar.index, axes);
     let mut above = top;
-    // Where a logarithmic axis begins is a choice, and with it the length of a bar: there a value is a mark.
+    // The start of a logarithmic axis, and so the length of a bar, is arbitrary: values are drawn as marks.
     if axes.1.scale == Scale::Linear {
         let area = (bar.left + inset, top, bar.width - 2.0 * inset, (bottom - top).max(0.5));
         frame::fill(canvas, bar.look, area, &text);
@@ -184,7 +184,7 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
     true
 }
 
-/// The values behind a bar as dots beside its middle, where they are few; the height of the highest.
+/// Draws the values behind a bar as dots next to its middle, if there are few; returns the height of the highest.
 fn single_values(canvas: &mut Canvas, frame: &Frame, bar: &Bar<'_>) -> Option<f64> {
     let values = bar.series.values.get(bar.index).filter(|values| (2..=SINGLE).contains(&values.len()))?;
     let places: Vec<f64> = values.iter().filter_map(|value| frame.at_y(*value)).collect();

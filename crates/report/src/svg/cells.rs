@@ -6,7 +6,7 @@ use super::paint::{self, COLOURS, Look};
 use super::{Anchor, Canvas, n, text};
 use senesce_core::analysis::CellRow;
 
-/// Cells are never drawn wider than this many font sizes, nor narrower than a pixel.
+/// Maximum cell width in font sizes; the minimum is a pixel.
 const WIDEST: f64 = 1.3;
 
 pub(super) fn draw(
@@ -30,7 +30,7 @@ pub(super) fn draw(
     if unit.is_empty() { Vec::new() } else { vec![format!("One cell is {unit}.")] }
 }
 
-/// Heads of parts that stand side by side, over their first cells.
+/// Headings of adjacent parts, above their first cells.
 fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
     let em = canvas.em();
     for (cell, text) in heads {
@@ -46,7 +46,7 @@ fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
     canvas.height += if heads.is_empty() { 0.0 } else { em * 1.4 };
 }
 
-/// Neighbours in the legend differ in hatching too; with more entries than colours, colours repeat with another one.
+/// Adjacent legend entries also differ in hatching; with more entries than colours, colours repeat with another hatching.
 fn look(index: usize) -> Look {
     Look {
         class: format!("s{}", index % COLOURS),
@@ -58,7 +58,7 @@ fn look(index: usize) -> Look {
     }
 }
 
-/// Size and order of the cells: one size for all strips, so that lengths compare.
+/// Size and order of the cells: one size for all strips, so that lengths are comparable.
 struct Grid {
     left: f64,
     side: f64,
@@ -115,7 +115,7 @@ fn strip(canvas: &mut Canvas, row: &CellRow, grid: &Grid, legend: &[String], uni
     canvas.height += em * 0.25;
 }
 
-/// One line of cells: runs of equal cells are one rectangle when cells are small, single cells when they are large.
+/// One line of cells: small cells are merged into runs, large ones are drawn separately.
 fn draw_line(
     canvas: &mut Canvas,
     row: &CellRow,

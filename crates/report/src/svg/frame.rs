@@ -1,4 +1,4 @@
-//! What all figures with two axes share: labels, legend, margins, grid, ticks.
+//! Common parts of figures with two axes: labels, legend, margins, grid, ticks.
 
 use super::item::Paint;
 use super::paint::{self, Look};
@@ -6,7 +6,7 @@ use super::scale::AxisScale;
 use super::{Anchor, Canvas, better_mark, n, text};
 use senesce_core::analysis::{Axis, Figure, Series};
 
-/// The plotting area in the drawing's coordinates.
+/// The plotting area in drawing coordinates.
 pub struct Frame {
     pub left: f64,
     pub top: f64,
@@ -14,7 +14,7 @@ pub struct Frame {
     pub height: f64,
     pub x: AxisScale,
     pub y: AxisScale,
-    /// Space kept free above the highest value.
+    /// Space above the highest value.
     pub headroom: f64,
 }
 
@@ -23,17 +23,17 @@ impl Frame {
         self.x.place(value).map(|share| self.left + share * self.width)
     }
 
-    /// Horizontal place, kept inside the frame.
+    /// Horizontal position, clamped to the frame.
     pub fn at_x_clamped(&self, value: f64) -> f64 {
         self.left + self.x.place_clamped(value) * self.width
     }
 
-    /// Vertical place of a value, kept inside the frame.
+    /// Vertical position of a value, clamped to the frame.
     pub fn at_y(&self, value: f64) -> Option<f64> {
         self.y.place(value).map(|share| self.level(share.clamp(-0.02, 1.02)))
     }
 
-    /// Vertical place where bars begin.
+    /// Vertical position of the base of bars.
     pub fn base(&self) -> f64 {
         self.level(self.y.base())
     }
@@ -47,7 +47,7 @@ impl Frame {
     }
 }
 
-/// How series are shown in the legend.
+/// Legend sample of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
     Line,
@@ -56,15 +56,15 @@ pub enum Sample {
     Fill,
 }
 
-/// Space that a figure wants beside and inside its plotting area.
+/// Additional space next to and inside the plotting area.
 pub struct ExtraSpace {
-    /// Right of it, for labels at the lines' ends.
+    /// To the right, for labels at the ends of lines.
     pub right: f64,
     /// Above the highest value.
     pub headroom: f64,
 }
 
-/// Puts label, legend, grid and ticks, and gives the plotting area.
+/// Draws label, legend, grid and ticks; returns the plotting area.
 pub fn frame(
     canvas: &mut Canvas,
     figure: &Figure,
@@ -143,7 +143,7 @@ fn bottom_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
     canvas.height += em * 0.5;
 }
 
-/// Labels of a numeric axis; one which would touch its neighbour is left out.
+/// Labels of a numeric axis, without those that would touch their neighbour.
 fn numeric_labels(canvas: &mut Canvas, frame: &Frame) {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let mut free_from = f64::NEG_INFINITY;
@@ -160,7 +160,7 @@ fn numeric_labels(canvas: &mut Canvas, frame: &Frame) {
     canvas.height += em * 1.7;
 }
 
-/// Names under their places: level and wrapped where they fit, else slanted.
+/// Category names: level and wrapped if they fit, otherwise slanted.
 fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let slot = frame.width / frame.x.ticks.len().max(1) as f64;
@@ -191,7 +191,7 @@ fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     canvas.height += em * 1.2 + longest * 0.72;
 }
 
-/// Space on the left for the slanted name of the first category, which reaches out of its slot.
+/// Space on the left for the slanted name of the first category.
 fn slant_space(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let slot = canvas.format.width * 0.9 / x.ticks.len().max(1) as f64;
@@ -209,7 +209,7 @@ fn lies_level(ticks: &[super::scale::Tick], size: f64, space: f64) -> bool {
     })
 }
 
-/// The name of a series with its provenance, unless the name says it.
+/// Name of a series with its provenance, unless the name contains it.
 pub fn legend_name(series: &Series, look: &Look) -> String {
     let said = |word: &str| series.name.to_lowercase().contains(word);
     if look.provenance.is_empty()
@@ -226,7 +226,7 @@ pub fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
     series.len() > 1 || looks.iter().any(|look| !look.provenance.is_empty())
 }
 
-/// A legend over the plotting area, wrapped.
+/// A wrapped legend above the plotting area.
 pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
     let em = canvas.em();
     let key = if matches!(sample, Sample::Line | Sample::Plain) { em * 2.0 } else { em };
@@ -267,7 +267,6 @@ pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: 
     }
 }
 
-/// Stroke width and dashes of a series.
 pub fn line_paint(canvas: &Canvas, look: &Look) -> Paint {
     let dashes = look.dash.iter().map(|tenths| f64::from(*tenths) * canvas.em() / 10.0).collect();
     Paint { dashes, ..canvas.stroke(1.4) }
@@ -280,7 +279,7 @@ pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, 
     canvas.path(&class, &stroke, &paint::mark_path(look.mark, x, y, radius), hover);
 }
 
-/// A filled rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
+/// A rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
 pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
     let em = canvas.em();
     let shape = format!("M{} {}h{}v{}h-{}z", n(x), n(y), n(width), n(height), n(width));
@@ -293,7 +292,7 @@ pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, 
     canvas.path("hatch", &stroke, &paint::hatch_path(look.hatch, x, y, width, height, em * 0.42), hover);
 }
 
-/// Words for hovering over one point.
+/// Tooltip of one point.
 pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
     let (x, y) = series.points[index];
     let place = match axes.0.categories.get(x.round().max(0.0) as usize) {
@@ -318,7 +317,7 @@ pub fn interval(series: &Series, index: usize) -> Option<(f64, f64)> {
     series.intervals.get(index).copied().filter(|(low, high)| low.is_finite() && high.is_finite())
 }
 
-/// What had to be left out, in words.
+/// Note about omitted values.
 pub fn omitted_note(count: usize) -> Vec<String> {
     match count {
         0 => Vec::new(),

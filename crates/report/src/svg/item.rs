@@ -1,18 +1,18 @@
-//! What a drawing is made of, before it is written as SVG or PDF.
+//! Elements of a drawing, before they are written as SVG or PDF.
 
 use super::{Anchor, escape, n};
 use std::fmt::Write;
 
-/// How a path is painted beside what its class says.
+/// Painting of a path in addition to its class.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Paint {
-    /// It has no outline, whatever the class says.
+    /// No outline, whatever the class defines.
     pub no_stroke: bool,
-    /// Opacity of the filling, 0 to 1; none: 1.
+    /// Opacity of the fill, 0 to 1; `None`: 1.
     pub fill_opacity: Option<f64>,
-    /// Width of the outline; none: 1.
+    /// Width of the outline; `None`: 1.
     pub width: Option<f64>,
-    /// Lengths of dashes and gaps in turns; empty: a solid line.
+    /// Lengths of dashes and gaps; empty: a solid line.
     pub dashes: Vec<f64>,
 }
 
@@ -40,14 +40,14 @@ impl Paint {
     }
 }
 
-/// One thing that is drawn; lengths in the unit of the drawing, y downwards.
+/// One element; lengths in drawing units, y downwards.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     Text {
         x: f64,
         y: f64,
         anchor: Anchor,
-        /// Turned clockwise around the anchor by so much; none: level.
+        /// Clockwise rotation around the anchor; `None`: level.
         degrees: Option<f64>,
         /// Class of its colour; empty: ink.
         class: &'static str,
@@ -58,7 +58,7 @@ pub enum Item {
         class: String,
         paint: Paint,
         path: String,
-        /// What appears on hovering; empty: nothing.
+        /// Tooltip; may be empty.
         hover: String,
     },
 }

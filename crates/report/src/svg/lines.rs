@@ -7,11 +7,11 @@ use super::scale::AxisScale;
 use super::{Anchor, Canvas, n, text};
 use senesce_core::analysis::{Axis, Figure, Series};
 
-/// Points of one series which get their own mark in a line figure; denser lines get marks now and then.
+/// Maximum points of a series with individual marks in a line figure; denser lines get occasional marks.
 const MARKED: usize = 32;
-/// Points which get words for hovering.
+/// Maximum points with tooltips.
 const HOVERED: usize = 160;
-/// Points of one series drawn as single marks in a scatter figure.
+/// Maximum points of a series drawn as individual marks in a scatter figure.
 const SINGLE: usize = 400;
 
 pub(super) fn draw(
@@ -69,7 +69,7 @@ pub(super) fn scales(canvas: &Canvas, x: &Axis, y: &Axis, series: &[Series]) -> 
     (AxisScale::fit(&x, xs, false, target), AxisScale::fit(y, ys, false, 5))
 }
 
-/// A horizontal linear axis ends with its data instead of at the next round number.
+/// A horizontal linear axis ends with its data instead of the next round number.
 fn tighten(axis: &mut Axis, series: &[Series]) {
     let xs = || series.iter().flat_map(|one| one.points.iter().map(|point| point.0)).filter(|x| x.is_finite());
     let (low, high) = xs().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
@@ -101,7 +101,7 @@ fn draw_series(
     places.iter().filter(|place| place.is_none()).count()
 }
 
-/// The polyline; of many points in one pixel column only the first, lowest, highest and last are kept, which look the same.
+/// The polyline. Many points in one pixel column are reduced to the first, lowest, highest and last, which looks the same.
 fn line_path(places: &[Option<(f64, f64)>]) -> String {
     let mut path = String::new();
     for part in places.split(|place| place.is_none()) {
@@ -187,7 +187,7 @@ fn draw_scatter_marks(
     }
 }
 
-/// Intervals: whiskers at few points, a band along a dense line.
+/// Intervals: whiskers for few points, a band along a dense line.
 fn draw_intervals(canvas: &mut Canvas, frame: &Frame, series: &Series, look: &Look, joined: bool) {
     let ends: Vec<(f64, f64, f64)> = (0..series.points.len())
         .filter_map(|index| {
@@ -217,7 +217,7 @@ pub(super) fn whisker(x: f64, low: f64, high: f64, half: f64) -> String {
     format!("M{left} {l}h{width}M{left} {h}h{width}M{x} {l}V{h}", l = n(low), h = n(high), x = n(x))
 }
 
-/// Names at the ends of their lines, moved apart where they would touch.
+/// Names at the ends of their lines, moved apart if they would touch.
 fn end_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series], entries: &[(String, Look)]) {
     let em = canvas.em();
     let gap = em * 1.25;

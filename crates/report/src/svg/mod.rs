@@ -16,13 +16,13 @@ use senesce_core::text::{is_obeyed, visible};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Format {
-    /// Width of the drawing in pixels (or points in print).
+    /// Width of the drawing in pixels (points in print).
     pub width: f64,
-    /// Font size in the same unit; marks, gaps and strokes follow it.
+    /// Font size in the same unit; marks, gaps and strokes scale with it.
     pub font: f64,
     /// Height of the plotting area over the width of the drawing.
     pub aspect: f64,
-    /// Whether the drawing stands alone: it then says its device itself.
+    /// Whether the drawing stands alone and must show its device.
     pub alone: bool,
     pub title: bool,
 }
@@ -36,13 +36,13 @@ impl Format {
     pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, alone: true, title: false };
 }
 
-/// A figure as an SVG file of its own, with light and dark colours.
+/// A standalone SVG file with light and dark colours.
 pub fn render_svg(figure: &Figure) -> String {
     let style = format!("<style>{}{}</style>", paint::properties(), paint::rules());
     draw(figure, Format::FILE, &style)
 }
 
-/// A figure in one format. `style` is put inside; empty where the page brings the rules.
+/// `style` is embedded; empty if the page defines the rules.
 pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
     compose(figure, format).finish(figure, style)
 }
@@ -63,7 +63,7 @@ pub fn compose(figure: &Figure, format: Format) -> Canvas {
     canvas
 }
 
-/// The words which say the direction.
+/// Text of the direction.
 pub fn better_text(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher is better",
@@ -87,7 +87,7 @@ pub fn n(value: f64) -> String {
     if rounded == 0.0 { "0".into() } else { format!("{rounded}") }
 }
 
-/// Text made safe for XML.
+/// Escapes text for XML.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -113,13 +113,13 @@ pub enum Anchor {
     End,
 }
 
-/// The drawing being made; grows downwards.
+/// The drawing under construction; grows downwards.
 pub struct Canvas {
     pub format: Format,
     pub items: Vec<Item>,
-    /// How far down it reaches.
+    /// Current height.
     pub height: f64,
-    /// The series that is being drawn; none: what belongs to all.
+    /// The current series; `None` for common parts.
     pub series: Option<usize>,
     owners: Vec<Option<usize>>,
 }
@@ -134,12 +134,12 @@ impl Canvas {
         self.owners.push(self.series);
     }
 
-    /// What was put so far belongs to all series.
+    /// Makes all items so far common to all series.
     fn disown(&mut self) {
         self.owners.fill(None);
     }
 
-    /// The items as SVG, those of a series in groups of their own.
+    /// The items as SVG, grouped by series.
     fn markup(&self) -> String {
         let mut text = String::new();
         let mut open = None;
@@ -162,12 +162,12 @@ impl Canvas {
         self.put(Item::Text { x, y, anchor, degrees: None, class, size, text: text.into() });
     }
 
-    /// Text turned by `degrees` around its anchor.
+    /// Text rotated by `degrees` around its anchor.
     pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, text: &str) {
         self.put(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, text: text.into() });
     }
 
-    /// A path, with words that appear on hovering when `hover` is not empty.
+    /// A path, with a tooltip unless `hover` is empty.
     pub fn path(&mut self, class: &str, paint: &Paint, path: &str, hover: &str) {
         if !path.is_empty() {
             let (class, paint) = (class.into(), paint.clone());
@@ -175,7 +175,7 @@ impl Canvas {
         }
     }
 
-    /// A stroke `tenths` of the font size wide.
+    /// A stroke of `tenths` of the font size.
     pub fn stroke(&self, tenths: f64) -> Paint {
         Paint { width: Some((tenths * self.em() * 10.0).round() / 100.0), ..Paint::default() }
     }
@@ -189,7 +189,7 @@ impl Canvas {
         self.height += size * 0.4;
     }
 
-    /// Last lines: what was left out, and the device.
+    /// Last lines: notes about omitted values, and the device.
     fn foot(&mut self, device: &str, notes: Vec<String>) {
         let size = self.em() * 0.88;
         let device = if device.is_empty() { Vec::new() } else { vec![device.to_string()] };

@@ -1,7 +1,7 @@
-//! How series look: provenance by dash and fill, identity by colour and mark.
+//! Look of series: provenance by dash and fill, identity by colour and mark.
 //!
-//! Colours are those of Okabe and Ito (2008), told apart under all common forms of colour blindness, with lighter
-//! variants for a dark background.
+//! Colours are those of Okabe and Ito (2008), distinguishable under all common forms of colour blindness, with lighter variants
+//! for a dark background.
 
 use senesce_core::analysis::{Mark, Series};
 use std::fmt::Write;
@@ -75,7 +75,7 @@ pub fn properties() -> String {
     )
 }
 
-/// The rules of the drawings for a page which defines [`properties`].
+/// Rules of the drawings for a page that defines [`properties`].
 pub fn rules() -> String {
     let mut text = RULES.to_string();
     for name in colour_classes() {
@@ -91,16 +91,16 @@ pub fn rules() -> String {
 /// A colour of the light theme: red, green, blue, each 0 to 255.
 pub type Colour = [u8; 3];
 
-/// What [`rules`] say of a path's classes on paper.
+/// Properties that [`rules`] assign to a path's classes in print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colours {
     pub fill: Option<Colour>,
     pub stroke: Option<Colour>,
-    /// Whether lines end and join round.
+    /// Whether lines have round ends and joins.
     pub round: bool,
 }
 
-/// The colours of a path by its classes; of what is only for hovering, none.
+/// Colours of a path by its classes; none for elements that only carry a tooltip.
 pub fn colours(classes: &str) -> Colours {
     let mut found = Colours { fill: Some([0, 0, 0]), stroke: None, round: false };
     for class in classes.split(' ') {
@@ -141,13 +141,13 @@ pub struct Look {
     pub dash: &'static [u8],
     pub mark: usize,
     pub hollow: bool,
-    /// Which hatching of bars (0: none).
+    /// Hatching of bars (0: none).
     pub hatch: usize,
-    /// Word after the name in the legend.
+    /// Text after the name in the legend.
     pub provenance: &'static str,
 }
 
-/// The looks of all series of a figure. Ours share one sequence of colours, and so do predictions, so that the k-th
+/// Looks of all series of a figure. Own measurements share one sequence of colours, and so do predictions, so that the k-th
 /// prediction has the colour of the k-th measurement; published values are grey.
 pub fn looks(series: &[Series]) -> Vec<Look> {
     let (mut ours, mut published, mut predicted) = (0, 0, 0);
@@ -182,7 +182,7 @@ fn look(index: usize, dash: &'static [u8], hollow: bool, hatch: usize, provenanc
     }
 }
 
-/// The path of a mark of radius `r` around a point.
+/// Path of a mark of radius `r` around a point.
 pub fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
     let n = super::n;
     let polygon = |points: &[(f64, f64)]| {
@@ -213,8 +213,8 @@ pub fn mark_path(mark: usize, x: f64, y: f64, r: f64) -> String {
     }
 }
 
-/// Hatching of a rectangle: 1 rising lines, 2 falling lines, 3 level lines; computed, so that no shared pattern is
-/// needed and every program draws it.
+/// Hatching of a rectangle: 1 rising, 2 falling, 3 horizontal lines. Computed instead of a shared pattern, so that every viewer
+/// draws it.
 pub fn hatch_path(kind: usize, x: f64, y: f64, width: f64, height: f64, gap: f64) -> String {
     let mut path = String::new();
     if kind == 0 || width <= 0.0 || height <= 0.0 {
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_have_the_colours_that_the_rules_say() {
+    fn classes_have_the_colours_of_the_rules() {
         let rules = rules();
         assert!(rules.contains(".s0{color:var(--s0);stroke:currentColor;fill:currentColor}"));
         assert_eq!(colours("s0").fill, Some([0x00, 0x72, 0xb2]));

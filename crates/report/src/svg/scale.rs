@@ -1,9 +1,9 @@
-//! From values to places: the range of an axis, its ticks and their labels.
+//! Maps values to positions: the range of an axis, its ticks and their labels.
 
 use crate::number;
 use senesce_core::analysis::{Axis, Scale};
 
-/// A labelled place on an axis.
+/// A labelled position on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
     pub value: f64,
@@ -15,12 +15,12 @@ pub struct AxisScale {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Ticks in rising order, all inside the range.
+    /// Ascending, all inside the range.
     pub ticks: Vec<Tick>,
 }
 
 impl AxisScale {
-    /// Fits the range to the values. `zero` makes a linear axis begin at zero; about `target` ticks are made.
+    /// Fits the range to the values. `zero` makes a linear axis begin at zero; creates about `target` ticks.
     pub fn fit(axis: &Axis, values: impl Iterator<Item = f64>, zero: bool, target: usize) -> Self {
         if !axis.categories.is_empty() {
             return Self::of_categories(&axis.categories);
@@ -46,7 +46,7 @@ impl AxisScale {
         Self { scale: Scale::Linear, low: -0.5, high: names.len() as f64 - 0.5, ticks }
     }
 
-    /// Where all values are `whole`, as counts are, so are the ticks.
+    /// If all values are `whole`, such as counts, so are the ticks.
     fn linear(axis: &Axis, mut low: f64, mut high: f64, zero: bool, target: usize, whole: bool) -> Self {
         if zero || (low > 0.0 && low < 0.4 * high) {
             low = low.min(0.0);
@@ -102,7 +102,7 @@ impl AxisScale {
         Self { scale, low: base.powf(from), high: base.powf(to), ticks }
     }
 
-    /// Where a value stands, 0 at the low end and 1 at the high end; nothing for a value that cannot be drawn.
+    /// Position of a value, 0 at the low end and 1 at the high end; `None` if it cannot be drawn.
     pub fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() {
             return None;
@@ -115,7 +115,7 @@ impl AxisScale {
         Some(share)
     }
 
-    /// Like [`Self::place`], but a value beyond an end stands at that end.
+    /// Like [`Self::place`], but clamped to the ends.
     pub fn place_clamped(&self, value: f64) -> f64 {
         match self.place(value) {
             Some(share) => share.clamp(0.0, 1.0),
@@ -123,13 +123,13 @@ impl AxisScale {
         }
     }
 
-    /// Where bars begin: zero, or the low end where the axis has no zero.
+    /// Base of bars: zero, or the low end of an axis without zero.
     pub fn base(&self) -> f64 {
         if self.scale == Scale::Linear { self.place_clamped(0.0) } else { 0.0 }
     }
 }
 
-/// An end of the range: the next tick, or a margin where the tick is far away; zero stays zero.
+/// An end of the range: the next tick, or a margin if the tick is far away; zero stays zero.
 fn outward(end: f64, tick: f64, margin: f64, step: f64) -> f64 {
     if end == 0.0 || (tick - end).abs() < 0.4 * step || margin * end <= 0.0 { tick } else { margin }
 }
@@ -188,7 +188,7 @@ fn logarithmic_ticks(from: f64, to: f64, base: f64, target: usize) -> Vec<f64> {
             .filter(|value| (from - 1e-9..=to + 1e-9).contains(&value.log10()))
             .collect();
     }
-    // A few more than asked for are better than every second decade.
+    // Somewhat more ticks than requested are better than every second decade.
     let stride = (f64::from(last - first + 1) / (1.6 * target.max(2) as f64)).ceil().max(1.0) as i32;
     (first..=last).filter(|power| power.rem_euclid(stride) == 0).map(|power| base.powi(power)).collect()
 }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn values_at_or_below_zero_have_no_place_on_a_logarithmic_axis() {
+    fn nonpositive_values_have_no_position_on_a_logarithmic_axis() {
         let scale = AxisScale::fit(&Axis::linear("x").log10(), [0.0, 1.0, 10.0].into_iter(), false, 5);
         assert_eq!(scale.place(0.0), None);
         assert!(scale.place(1.0).is_some());

@@ -32,7 +32,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     notes
 }
 
-/// A first bin that begins at zero gets a place on a logarithmic axis: a quarter of its right edge, or a power below.
+/// A first bin that begins at zero is moved on a logarithmic axis: to a quarter of its right edge, or a power below.
 fn with_first_bin(x: &Axis, series: &[Series]) -> Axis {
     let edges = || series.iter().flat_map(|one| one.points.iter().map(|point| point.0));
     if x.scale == Scale::Linear || x.min.is_some() || edges().all(|edge| edge > 0.0) {

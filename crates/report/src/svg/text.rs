@@ -1,5 +1,5 @@
-//! How wide text will be, without a font: the widths of DejaVu Sans, the widest of the usual sans-serif faces and the one that
-//! Linux falls back to, so that nothing is cut off in any of them.
+//! Estimates text width without a font, by the widths of DejaVu Sans: the widest of the usual sans-serif fonts and the default of
+//! Linux, so that text fits in all of them.
 
 /// Advance widths of the characters from space to `~` in thousandths of the font size (table `hmtx` of DejaVu Sans 2.37).
 const DEJAVU_SANS: [u16; 95] = [
@@ -24,7 +24,7 @@ pub fn width(text: &str, font: f64) -> f64 {
     f64::from(units) / 1000.0 * font
 }
 
-/// Breaks text at spaces into lines no wider than `limit`; a longer word is cut.
+/// Wraps text at spaces into lines no wider than `limit`; longer words are split.
 pub fn wrap(text: &str, font: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,10 +1,10 @@
-//! The page as a browser shows it, at two widths: nothing sticks out, text can be read, the console stays silent, and
-//! nothing is asked of the network.
+//! The page in a browser at two widths: nothing overflows, text is legible, the console is empty, and there are no network
+//! requests.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Measures the page inside a frame of each width and writes what it finds into the document.
+/// Measures the page in a frame of each width and writes the results into the document.
 const PROBE: &str = r#"<!doctype html><body><script>
 const page = PAGE;
 const found = [];
@@ -37,7 +37,7 @@ for (const width of [400, 1400]) {
 
 #[test]
 #[ignore = "needs chromium"]
-fn the_page_stands_at_both_widths_and_asks_for_nothing() {
+fn page_fits_both_widths_without_requests() {
     let browser = browser();
     let directory = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
@@ -66,7 +66,7 @@ fn the_page_stands_at_both_widths_and_asks_for_nothing() {
     assert_ne!(requests_of_pages(directory.path()), Vec::<String>::new(), "this test would see a request");
 }
 
-/// What is closed or scrolls on a screen is on the paper: every text of the page but the list of contents.
+/// Collapsed or scrolled content is printed: every text of the page except the table of contents.
 #[test]
 #[ignore = "needs chromium, pdftotext"]
 fn printing_loses_nothing() {
@@ -94,10 +94,10 @@ fn printing_loses_nothing() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// The page's policy lets our script run, by its hash, and no other.
+/// The page's policy allows only the built-in script, by its hash.
 #[test]
 #[ignore = "needs chromium"]
-fn our_script_runs_and_no_other() {
+fn only_the_built_in_script_runs() {
     let browser = browser();
     let directory = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
@@ -117,12 +117,12 @@ fn our_script_runs_and_no_other() {
     assert!(!dom.contains("class=\"taken\"") && console.contains("Content Security Policy"), "{console}");
 }
 
-/// Without blanks, line ends and soft hyphens, which paper has elsewhere.
+/// Removes blanks, line ends and soft hyphens, which differ in print.
 fn bare(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_whitespace() && *letter != '\u{ad}').collect()
 }
 
-/// The texts between the tags of the page's body, without drawings and the list of contents.
+/// Texts between the tags of the page's body, without drawings and the table of contents.
 fn texts(html: &str) -> Vec<String> {
     let mut body = html.split_once("<body>").unwrap().1.to_string();
     for tag in ["svg", "nav", "script"] {
@@ -140,7 +140,7 @@ fn texts(html: &str) -> Vec<String> {
     parts.map(plain).filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// Requests in the network log that a page began; the browser's own have no origin.
+/// Requests in the network log that come from a page; the browser's own have no origin.
 fn requests_of_pages(directory: &Path) -> Vec<String> {
     let network = std::fs::read_to_string(directory.join("network.json")).unwrap();
     let initiators = network.split("\"initiator\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_string());

@@ -1,4 +1,4 @@
-//! What reports must do, tried from outside.
+//! Integration tests of reports.
 
 mod browser;
 mod common;

@@ -1,4 +1,4 @@
-//! The page and its figures as files: the same bytes, well formed, safe, and complete.
+//! The page and its figures as files: reproducible, well formed, safe, and complete.
 
 #[path = "../../../../fuzz/shared/bundle.rs"]
 mod bundle;
@@ -16,7 +16,7 @@ fn html(finished: bool) -> String {
 }
 
 #[test]
-fn a_copied_run_gives_the_identical_file() {
+fn copied_run_gives_an_identical_report() {
     let directory = tempfile::tempdir().unwrap();
     let record = crate::common::record(&directory.path().join("run"), true);
     let copied =
@@ -37,7 +37,7 @@ fn the_page_needs_nothing_from_outside() {
 }
 
 #[test]
-fn a_partial_record_and_its_caveats_are_said_before_the_findings() {
+fn partial_record_and_caveats_come_before_the_findings() {
     let (partial, whole) = (html(false), html(true));
     assert!(partial.find("Partial record").unwrap() < partial.find("id=\"findings\"").unwrap());
     assert!(!whole.contains("Partial record"));
@@ -45,7 +45,7 @@ fn a_partial_record_and_its_caveats_are_said_before_the_findings() {
 }
 
 #[test]
-fn every_figure_says_direction_and_device_and_has_its_data() {
+fn every_figure_shows_direction_device_and_data() {
     let page = html(true);
     let figures: Vec<&str> = page.split("<figure ").skip(1).collect();
     assert_eq!(figures.len(), crate::common::all_figures().len());
@@ -59,7 +59,7 @@ fn every_figure_says_direction_and_device_and_has_its_data() {
 }
 
 #[test]
-fn foreign_text_stays_text() {
+fn foreign_text_is_escaped() {
     let directory = tempfile::tempdir().unwrap();
     let record = crate::common::record(&directory.path().join("run"), true);
     let evil = "</title><script>alert('x')</script>&\u{0}";
@@ -83,7 +83,7 @@ fn an_empty_analysis_is_a_page_too() {
 }
 
 #[test]
-fn the_drawing_of_bars_is_as_approved() {
+fn drawing_of_bars_matches_the_snapshot() {
     insta::assert_snapshot!(render_svg(&crate::common::bars()));
 }
 
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn a_bundle_holds_everything_and_is_always_the_same() {
+fn bundle_is_complete_and_reproducible() {
     let directory = tempfile::tempdir().unwrap();
     let record = crate::common::record(&directory.path().join("run"), true);
     let make = || {
@@ -185,12 +185,12 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn words_of_the_corpus_stay_words() {
+fn corpus_text_is_escaped() {
     corpus("page").iter().for_each(|bytes| page::exercise(bytes));
 }
 
 #[test]
-fn bundles_of_the_corpus_hold_what_they_say() {
+fn corpus_bundles_are_complete() {
     let directory = tempfile::tempdir().unwrap();
     let made = corpus("bundle").iter().filter(|bytes| bundle::exercise(directory.path(), bytes)).count();
     assert!(made > 0, "the sound run is in the corpus");
@@ -221,7 +221,7 @@ fn a_bundle_has_a_limit() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn any_words_stay_words(bytes in prop::collection::vec("[<>\"'&;a-z\u{0}\u{1b}\u{9b}=/!-]{0,12}", 1..12)) {
+    fn any_text_is_escaped(bytes in prop::collection::vec("[<>\"'&;a-z\u{0}\u{1b}\u{9b}=/!-]{0,12}", 1..12)) {
         page::exercise(bytes.concat().as_bytes());
     }
 

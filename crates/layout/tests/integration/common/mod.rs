@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A mounted image; unmounted and deleted when dropped.
+/// Unmounted and deleted on drop.
 pub struct Image {
     directory: tempfile::TempDir,
     mounted: bool,
 }
 
 impl Image {
-    /// Makes and mounts a file system.
+    /// Creates and mounts a file system.
     pub fn new(mkfs: &str, mib: u64) -> Self {
         let in_memory = Path::new("/dev/shm");
         let directory = match in_memory.is_dir() {
@@ -53,7 +53,7 @@ impl Drop for Image {
     }
 }
 
-/// Runs a shell command and gives its output; panics when it fails.
+/// Runs a shell command and returns its output; panics if it fails.
 pub fn run(command: &str) -> String {
     try_run(command).unwrap_or_else(|| panic!("failed: {command}"))
 }
@@ -80,7 +80,7 @@ impl Numbers {
     }
 }
 
-/// Makes about `files` files in a tree and ages it a little: small and large files, appends in turns, deletions, holes,
+/// Creates about `files` files in a tree and ages it slightly: small and large files, interleaved appends, deletions, holes,
 /// unwritten ranges, hard links, empty files.
 pub fn grow_tree(root: &Path, files: u64) {
     use std::fs::{self, File};

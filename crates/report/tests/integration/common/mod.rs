@@ -1,4 +1,4 @@
-//! An analysis with every kind of figure, and a record to go with it.
+//! An analysis with every kind of figure, and a matching record.
 
 use senesce_core::analysis::*;
 use senesce_core::plan::Plan;
