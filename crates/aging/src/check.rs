@@ -1,4 +1,4 @@
-//! Compares a directory with the live files of a plan: to verify it, and to bring it back to a recorded state.
+//! Compares a directory with the live files of a plan, for verification and for restoring a recorded state.
 
 mod reconcile;
 
@@ -19,25 +19,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a comparison of a directory with the plan found.
+/// Differences between a directory and the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
-    /// Files that should be there.
+    /// Expected files.
     pub files: u64,
-    /// Bytes that were read and compared. What holds no data reads as zeros and is not read.
+    /// Bytes read and compared. Holes read as zeros and are skipped.
     pub bytes: u64,
-    /// Files that are not there, also those in whose place lies something else.
+    /// Missing files, including those replaced by another kind of entry.
     pub missing: u64,
-    /// Directories that are not there.
+    /// Missing directories.
     #[serde(default)]
     pub missing_directories: u64,
-    /// Files of another size.
+    /// Files of a wrong size.
     pub wrong_size: u64,
-    /// Files with other content.
+    /// Files with wrong content.
     pub wrong_content: u64,
-    /// Entries that the plan does not know.
+    /// Entries that are not in the plan.
     pub strangers: u64,
-    /// The first few of them, in words.
+    /// The first few differences, in words.
     pub examples: Vec<String>,
 }
 
@@ -46,10 +46,9 @@ const EXAMPLES: usize = 20;
 /// The directory that mkfs makes in the root of a file system.
 const OF_MKFS: &[u8] = b"lost+found";
 
-/// What lies in the directory of a plan divided into `parts` beside their directories.
+/// Checks the directory of a plan divided into `parts` for entries other than the directories of the parts.
 ///
-/// # Errors
-/// [`AgingError::Io`] when `top` cannot be listed. What the plan does not know is no error: it is in the report.
+/// # Errors [`AgingError::Io`] when `top` cannot be listed. Differences are in the report, not errors.
 pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
     let mut report = VerifyReport::default();
     let failed = |error: std::io::Error| AgingError::io("list", top, error);
@@ -97,12 +96,11 @@ impl VerifyReport {
     }
 }
 
-/// Checks existence, size and content of every live file of `planner` below `top`, and that there is nothing else.
-/// Reads only; all processors take part. Content is what `data` says: derived from seed and file, or zeros.
+/// Checks existence, size and content of every live file of `planner` below `top`, and that nothing else exists. Only
+/// reads; uses all processors. The expected content follows from `data`: derived from seed and file, or zeros.
 ///
-/// # Errors
-/// [`AgingError::Io`] when a directory cannot be listed, or a file cannot be looked at or read. What differs is no
-/// error: it is in the report.
+/// # Errors [`AgingError::Io`] when a directory cannot be listed, or a file cannot be inspected or read. Differences are in the
+/// report, not errors.
 pub fn verify(planner: &Planner, top: &Path, data: Data, shard: Option<Shard>) -> Result<VerifyReport, AgingError> {
     let namespace = planner.namespace();
     let comparison =
@@ -125,7 +123,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     fn directory(&self, directory: u32, places: Range<usize>) -> Result<VerifyReport, AgingError> {
         let relative = self.planner.plan().directories().path(directory);
-        // A link at the end of a path would be followed for a slash behind it; only the top may be one.
+        // A trailing slash would follow a link at the end of the path; only the top may be a link.
         let path = if directory == 0 { self.top.to_path_buf() } else { self.top.join(relative.trim_end_matches('/')) };
         let mut report = VerifyReport { files: places.len() as u64, ..VerifyReport::default() };
         let follows = if directory == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
@@ -178,7 +176,7 @@ impl Comparison<'_> {
             let path = self.top.join(relative).join(name);
             move |errno: Errno| explain(operation, path, errno)
         };
-        // What became a pipe since it was listed would wait for its other end.
+        // Opening an entry that has become a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = openat(directory, name.as_c_str(), flags, Mode::empty()).map_err(failed("open"))?;
         let size = rustix::fs::fstat(&opened).map_err(failed("look at"))?.st_size as u64;
@@ -199,7 +197,7 @@ impl Comparison<'_> {
             report.bytes += read as u64;
             if read != length || found[..length] != wanted[..length] {
                 report.wrong_content += 1;
-                report.example(relative, name.as_ref(), &format!("other content from byte {done} on"));
+                report.example(relative, name.as_ref(), &format!("wrong content from byte {done} on"));
                 return Ok(());
             }
             done = self.content_from(&opened, done + length as u64, size).map_err(failed("seek in"))?;
@@ -207,8 +205,8 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Where there is something to compare at or behind `from` in a file of `size` bytes. Holes and preallocated blocks read as
-    /// zeros, which is what files without content should hold.
+    /// Offset of the next data at or after `from` in a file of `size` bytes. Holes and preallocated blocks read as zeros, the
+    /// expected content of files without data.
     fn content_from(&self, file: &OwnedFd, from: u64, size: u64) -> Result<u64, Errno> {
         if self.data == Data::Write || from >= size {
             return Ok(from);
@@ -236,13 +234,13 @@ fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, E
 }
 
 struct Listing {
-    /// For each expected file of the directory: whether it is there, and a file.
+    /// For each expected file of the directory: whether it exists and is a file.
     seen: Vec<bool>,
     strangers: Vec<PathBuf>,
     directories: Vec<PathBuf>,
 }
 
-/// Reads a directory. `find` tells how many files it should hold and which of them has a birth and that name.
+/// Lists a directory. `find` returns the number of expected files and the index of the one with a birth and name.
 fn list(
     directory: BorrowedFd<'_>,
     path: &Path,
@@ -278,7 +276,7 @@ fn list(
 
 fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<(u64, bool)>) -> (usize, Option<usize>) {
     let Some((birth, renamed)) = name else { return (places.len(), None) };
-    // Within a directory the order of paths is the order of births.
+    // Within a directory, paths are in the order of births.
     let (mut low, mut high) = (places.start, places.end);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -1,18 +1,18 @@
-//! What can go wrong in aging, in words.
+//! Errors of profiles, plans and executions.
 
 use senesce_core::IoFailure;
 use senesce_core::{Bytes, Classify, ExitCode};
 use std::io;
 use std::path::PathBuf;
 
-/// Why a profile, a plan or its execution failed.
+/// Failure of a profile, a plan or its execution.
 #[derive(Debug, thiserror::Error)]
 pub enum AgingError {
-    /// A profile that cannot be read or makes no sense.
+    /// An unreadable or inconsistent profile.
     #[error("profile {name}: {problem}")]
     Profile {
         name: String,
-        /// What is wrong with it and how to put it right.
+        /// The problem and its remedy.
         problem: String,
     },
     #[error("cannot plan: {0}")]
@@ -21,13 +21,12 @@ pub enum AgingError {
     #[error("cannot plan: {problem}; the volume must have at least {} ({least})", least.0)]
     TooSmall {
         problem: String,
-        /// What the volume must have.
+        /// Required size of the volume.
         least: Bytes,
     },
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// The target does not hold what the plan says.
+    /// The target does not match the plan.
     #[error("{0}")]
     Target(String),
 }
@@ -38,12 +37,12 @@ impl AgingError {
         IoFailure::new(operation, path, source).into()
     }
 
-    /// Whether it says that the file system is full.
+    /// Whether the file system is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io(failure) if failure.source.raw_os_error() == Some(libc::ENOSPC))
     }
 
-    /// What is wrong with the plan of one of `parts` of equal size, said of the whole.
+    /// Restates an error about one of `parts` equal parts for the whole plan.
     pub fn of_parts(self, parts: u32) -> Self {
         let each = |problem| format!("each of {parts} parts: {problem}");
         match self {

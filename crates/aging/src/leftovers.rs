@@ -1,4 +1,4 @@
-//! What an earlier plan left in a directory.
+//! Files of earlier plans in a directory.
 
 use crate::error::AgingError;
 use crate::execute::Name;
@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file of a plan, or a directory that holds some, in the top of an aged directory.
+/// A file of a plan, or a directory with some, in the top of an aged directory.
 #[derive(Debug)]
 pub struct Leftover(DirectoryEntry);
 
@@ -16,15 +16,14 @@ pub struct Leftover(DirectoryEntry);
 struct DirectoryEntry {
     path: PathBuf,
     is_directory: bool,
-    /// Whether a plan, or a part of one, calls a file or directory so.
+    /// Whether the name is one of a plan or of its parts.
     bears_our_name: bool,
 }
 
-/// Everything in the top of `directory` that an earlier plan made. Other programs' files are passed over, also those in
-/// directories that bear a name of a plan's.
+/// Lists entries in the top of `directory` that earlier plans made. Files of other programs are skipped, also in directories
+/// with a plan's name.
 ///
-/// # Errors
-/// [`AgingError::Io`] when it, or a directory in it that bears a name of a plan, cannot be listed.
+/// # Errors [`AgingError::Io`] when it, or a directory in it with a plan's name, cannot be listed.
 pub fn leftovers(directory: &ClaimedDirectory) -> Result<Vec<Leftover>, AgingError> {
     let mut found = Vec::new();
     for entry in entries(directory.path())? {
@@ -48,14 +47,14 @@ fn entries(directory: &Path) -> Result<Vec<DirectoryEntry>, AgingError> {
     fs::read_dir(directory).map_err(failed)?.map(entry).collect::<io::Result<_>>().map_err(failed)
 }
 
-/// Whether a plan, or a part of one, calls a directory so.
+/// Whether a directory name is one of a plan or of its parts.
 fn names_directory(name: &[u8]) -> bool {
     let number = name.strip_prefix(b"d").filter(|digits| !digits.is_empty());
     number.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) || part_of_name(name).is_some()
 }
 
 impl DirectoryEntry {
-    /// Whether a plan made it: a file by its name, a directory when there is a file of a plan's in it or nothing at all.
+    /// Whether a plan made it: a file by its name, a directory if it is empty or holds a file of a plan.
     fn is_of_a_plan(&self) -> Result<bool, AgingError> {
         if !self.bears_our_name || !self.is_directory {
             return Ok(self.bears_our_name);
@@ -69,7 +68,7 @@ impl DirectoryEntry {
         Ok(inside.is_empty())
     }
 
-    /// Deletes what bears a name of ours, and the directories that are empty then. Whether nothing is left of it.
+    /// Deletes files with our names, then empty directories. Returns whether nothing is left.
     fn remove(&self) -> Result<bool, AgingError> {
         let failed = |error| AgingError::io("delete", &self.path, error);
         if !self.bears_our_name {
@@ -92,9 +91,7 @@ impl DirectoryEntry {
 impl Leftover {
     /// Deletes what the plan made of it.
     ///
-    /// # Errors
-    /// [`AgingError::Io`] with the first file or directory that cannot be listed or deleted; what came before it is
-    /// gone.
+    /// # Errors [`AgingError::Io`] with the first entry that cannot be listed or deleted; earlier ones are gone.
     pub fn remove(&self) -> Result<(), AgingError> {
         self.0.remove().map(drop)
     }
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_plan_made_is_found_and_removed() {
+    fn only_entries_of_a_plan_are_found_and_removed() {
         let room = tempfile::tempdir().unwrap();
         for name in ["d0/d1", "d1f", "part-0003/d0", "data", "d", "f00000000000a.d", "dec/2024", "dead"] {
             fs::create_dir_all(room.path().join(name)).unwrap();

@@ -1,7 +1,7 @@
-//! Aging a file system to a profile: what a population of files looks like ([`Profile`]), the stream of creates and
-//! deletes that ends in it ([`AgingPlan`], [`Planner`]), and its execution on a mounted file system ([`execute()`]).
+//! Ages a file system to a profile: a distribution of files ([`Profile`]), the stream of creates and deletes that results in it
+//! ([`AgingPlan`], [`Planner`]), and its execution on a mounted file system ([`execute()`]).
 //!
-//! The plan is pure: it depends on profile, capacity, fullness, seed and options alone, never on the file system.
+//! The plan is pure: it depends only on profile, capacity, fullness, seed and options, never on the file system.
 
 pub mod capture;
 pub mod check;

@@ -1,11 +1,11 @@
-//! How near the live files are to the profile.
+//! Measures the distance of the live files from the profile.
 
 use crate::plan::AgingPlan;
 use crate::planner::{ChangeCounts, Planner};
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
 
-/// Root mean square error of each histogram, over its bins, as fractions of all files.
+/// Root mean square error of each histogram over its bins, as a fraction of all files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rmse {
     /// Of the relative ages.
@@ -19,11 +19,11 @@ pub struct Rmse {
 /// Allocated bytes of live files over the capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FullnessRange {
-    /// What was asked for.
+    /// Target.
     pub target: f64,
-    /// Least since the end of the fill.
+    /// Minimum since the end of the fill.
     pub min: f64,
-    /// Greatest since the end of the fill.
+    /// Maximum since the end of the fill.
     pub max: f64,
     /// Now.
     pub end: f64,
@@ -36,13 +36,12 @@ pub struct ChiSquare {
     pub statistic: f64,
     /// Degrees of freedom after pooling.
     pub dof: u64,
-    /// Probability of a statistic at least as great when the counts follow the shares; 1 without degrees of freedom.
+    /// Probability of a statistic at least this large if the counts follow the shares; 1 without degrees of freedom.
     pub p: f64,
 }
 
 impl ChiSquare {
-    /// Neighbouring bins are pooled until each expects at least 5 (Cochran 1954); what is left over at the end joins
-    /// the last pool.
+    /// Neighbouring bins are pooled until each expects at least 5 (Cochran 1954); the rest joins the last pool.
     pub fn new(counts: &[u64], shares: &[f64]) -> Self {
         let total: u64 = counts.iter().sum();
         let mut pools: Vec<(f64, f64)> = Vec::new();
@@ -63,13 +62,13 @@ impl ChiSquare {
         Self::of(pools.iter().map(term).sum(), pools.len() as u64 - 1)
     }
 
-    /// The three tests as one: statistics and degrees of freedom of independent tests add up.
+    /// The three tests combined: statistics and degrees of freedom of independent tests add up.
     pub fn combined(tests: &[Self]) -> Self {
         Self::of(tests.iter().map(|test| test.statistic).sum(), tests.iter().map(|test| test.dof).sum())
     }
 
     fn of(statistic: f64, dof: u64) -> Self {
-        // statrs knows the gamma function for positive finite arguments only.
+        // statrs computes the gamma function only for positive finite arguments.
         let p = match statistic {
             _ if dof == 0 || statistic <= 0.0 => 1.0,
             _ if statistic.is_finite() => gamma_ur(dof as f64 / 2.0, statistic / 2.0),
@@ -79,10 +78,10 @@ impl ChiSquare {
     }
 }
 
-/// The three tests, and all of them as one.
+/// The three tests, and their combination.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChiSquares {
-    /// All three together.
+    /// All three combined.
     #[serde(flatten)]
     pub all: ChiSquare,
     /// Relative ages.
@@ -100,7 +99,7 @@ impl ChiSquares {
     }
 }
 
-/// One histogram: what was asked for and what is there. Labels are right edges of age bins, sizes in bytes, depths.
+/// Target and actual counts of one histogram. Labels are right edges of age bins, sizes in bytes, or depths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Right edge, size or depth of each bin, ascending.
@@ -123,70 +122,70 @@ impl Histogram {
 /// The state of a run, measured on the live files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
-    /// Operations done.
+    /// Completed operations.
     pub operations: u64,
-    /// Creates done.
+    /// Completed creates.
     pub creates: u64,
-    /// Deletes done.
+    /// Completed deletes.
     pub deletes: u64,
-    /// Commits that the clock asked for.
+    /// Commits requested by the clock.
     pub commits: u64,
     /// Live files.
     pub files_live: u64,
     /// Bytes created, in whole blocks, over the capacity.
     pub overwrites: f64,
-    /// Error of the three histograms.
+    /// Errors of the three histograms.
     pub rmse: Rmse,
-    /// Fullness during the stable phase.
+    /// Fullness after the fill.
     pub fullness: FullnessRange,
-    /// Total variation distance between the sizes created so far and the profile.
+    /// Total variation distance of the sizes created so far from the profile.
     pub created_size_tv: f64,
     /// Chi-square tests of the three histograms.
     pub chi_square: ChiSquares,
-    /// Ages, youngest first.
+    /// Relative ages, youngest first.
     pub ages: Histogram,
     /// Sizes.
     pub sizes: Histogram,
     /// Depths.
     pub depths: Histogram,
-    /// Changes of files between create and delete so far.
+    /// Changes of files so far.
     #[serde(default)]
     pub changes: ChangeCounts,
-    /// Live files whose change is still to come, and which have another size or name until then; none at the end of a plan.
+    /// Live files with a pending change, whose size or name still differs; 0 at the end of a plan.
     #[serde(default)]
     pub changes_under_way: u64,
 }
 
-/// What is counted of a run, so that the counts of the parts of a divided plan can be summed. The bins are those of the
-/// plan's histograms, ages youngest first.
+/// Counts of a run that can be summed over the parts of a divided plan. The bins are those of the plan's histograms, ages
+/// youngest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Operations done.
+    /// Completed operations.
     pub operations: u64,
-    /// Creates done.
+    /// Completed creates.
     pub creates: u64,
-    /// Commits that the clock asked for; of a divided plan those of its first part are those of all.
+    /// Commits requested by the clock; for a divided plan, those of its first part.
     pub commits: u64,
-    /// Bytes created, in whole blocks.
+    /// Created bytes, in whole blocks.
     pub bytes_created: u64,
-    /// Allocated bytes of live files now.
+    /// Allocated bytes of live files.
     pub bytes_live: u64,
-    /// Least allocated bytes since the end of the fill. Summed, no more than the least of all parts together.
+    /// Minimum allocated bytes since the end of the fill. The sum over parts is a lower bound of the minimum of the whole.
     pub bytes_least: u64,
-    /// Most allocated bytes since the end of the fill. Summed, no less than the most of all parts together.
+    /// Maximum allocated bytes since the end of the fill. The sum over parts is an upper bound of the maximum of the whole.
     pub bytes_most: u64,
-    /// Files created of each size.
+    /// Created files by size.
     pub created: Vec<u64>,
-    /// Live files of each age.
+    /// Live files by age.
     pub ages: Vec<u64>,
-    /// Live files of each size.
+    /// Live files by size.
     pub sizes: Vec<u64>,
-    /// Live files of each depth.
+    /// Live files by depth.
     pub depths: Vec<u64>,
     /// Changes so far.
     #[serde(default)]
     pub changes: ChangeCounts,
-    /// Live files whose change is still to come.
+    /// Live files with a pending change.
     #[serde(default)]
     pub changes_under_way: u64,
 }
@@ -218,7 +217,7 @@ fn add_each(counts: &mut Vec<u64>, others: &[u64]) {
 }
 
 impl Planner {
-    /// Counts the live files; ages are relative to the operations done so far. Takes time in proportion to their number.
+    /// Counts the live files; ages are relative to the operations so far. Takes time proportional to their number.
     pub fn tally(&self) -> Tally {
         let (plan, totals) = (self.plan(), self.totals());
         let starts = plan.timeline.starts(&plan.ages, self.operations_done());
@@ -247,7 +246,7 @@ impl Planner {
         }
     }
 
-    /// Measures the live files against the profile, like [`Self::tally`].
+    /// Compares the live files with the profile; costs as much as [`Self::tally`].
     pub fn measures(&self) -> Measures {
         self.plan().measures(1, &self.tally())
     }
@@ -265,7 +264,7 @@ fn by_size(plan: &AgingPlan, counts: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 impl AgingPlan {
-    /// What the counts of this plan mean, or the sum of the counts of `parts` plans like it.
+    /// Measures of the counts of this plan, or of the sum over `parts` plans like it.
     pub fn measures(&self, parts: u32, tally: &Tally) -> Measures {
         let (ages, sizes, depths) = self.histograms(tally);
         let capacity = self.spec.capacity.0 as f64 * f64::from(parts);

@@ -13,22 +13,22 @@ pub struct LiveFile {
     pub file: File,
 }
 
-/// The live files sorted by path: 4 bytes a file beside the planner's own.
+/// The live files sorted by path: 4 bytes per file in addition to the planner.
 pub struct Namespace<'a> {
     planner: &'a Planner,
     order: Vec<u32>,
 }
 
 impl Planner {
-    /// The live files of this moment, sorted by path (bytewise).
+    /// The current live files, sorted by path (bytewise).
     pub fn namespace(&self) -> Namespace<'_> {
         let ranks = self.plan().directories().ranks();
         let every = 0..ranks.len() as u32;
         self.sorted(&ranks, &every, self.files_live() as usize)
     }
 
-    /// SHA-256 over one line "path size birth" for each live file, sorted by path. Takes the memory of a
-    /// `PIECES`th of the namespace, or of its largest directory.
+    /// SHA-256 over one line "path size birth" per live file, sorted by path. Needs memory for 1/`PIECES` of the namespace, or
+    /// for its largest directory.
     pub fn namespace_sha256(&self) -> String {
         let ranks = self.plan().directories().ranks();
         let mut files = vec![0; ranks.len()];
@@ -47,7 +47,7 @@ impl Planner {
         in_hex(digest)
     }
 
-    /// The live files of the directories with these ranks, sorted by path.
+    /// The live files in directories with these ranks, sorted by path.
     fn sorted(&self, ranks: &[u32], which: &Range<u32>, files: usize) -> Namespace<'_> {
         let live = self.live();
         let rank = |index: &u32| ranks[live.record(*index).directory as usize];
@@ -58,7 +58,7 @@ impl Planner {
     }
 }
 
-/// Into how many pieces the namespace is divided for its digest.
+/// Number of pieces of the namespace for its digest.
 const PIECES: usize = 8;
 
 fn in_hex(digest: Sha256) -> String {
@@ -70,7 +70,6 @@ fn in_hex(digest: Sha256) -> String {
 }
 
 impl Namespace<'_> {
-    /// Number of live files.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -95,7 +94,7 @@ impl Namespace<'_> {
         })
     }
 
-    /// For each of `directories` directories, the places of its files.
+    /// For each of `directories` directories, the range of its files.
     pub fn places(&self, directories: u32) -> Vec<Range<usize>> {
         let mut places = vec![0..0; directories as usize];
         for place in 0..self.len() {
@@ -105,7 +104,6 @@ impl Namespace<'_> {
         places
     }
 
-    /// Adds the lines "path size birth".
     fn digest(&self, digest: &mut Sha256) {
         let mut line = String::new();
         for LiveFile { path, file } in self.files() {

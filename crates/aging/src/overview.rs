@@ -1,4 +1,4 @@
-//! Profiles in words and tables, and what they mean for a volume.
+//! Describes profiles in words and tables, and their effect on a volume.
 
 use crate::capture::AgeEdge;
 use crate::capture::changes::{Observed, ToldBy};
@@ -10,7 +10,7 @@ use senesce_volume::FileSystem;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The built-in profiles, a row each.
+/// The built-in profiles, one row each.
 pub fn list() -> Result<Table, AgingError> {
     let heads = ["profile", "mean size", "size bins", "depths", "directories", "age bins", "source"];
     let mut table = Table::new("profiles", "Built-in profiles", &heads);
@@ -30,7 +30,7 @@ pub fn list() -> Result<Table, AgingError> {
     Ok(table)
 }
 
-/// A profile's histograms with bars and, with a plan, what it means for a volume.
+/// A profile's histograms with bars and, with a plan, its numbers for a volume.
 pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
     let mean = profile.mean_size();
     let mut analysis = Analysis {
@@ -119,11 +119,10 @@ fn histogram(id: &str, title: &str, heads: &[&str], rows: impl Iterator<Item = (
     table
 }
 
-/// Every built-in profile planned to its bound on a volume and measured at the end: the numbers of the README.
-/// `cpu_seconds` reads the processor time of this process.
+/// Plans every built-in profile to its bound on a volume and measures the end. `cpu_seconds` returns the CPU time of this
+/// process.
 ///
-/// # Errors
-/// As [`AgingPlan::new`], of the first profile that `make` makes an impossible plan for.
+/// # Errors Those of [`AgingPlan::new`] for the first profile that cannot be planned.
 pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64) -> Result<Table, AgingError> {
     let heads = [
         "profile",
@@ -169,15 +168,15 @@ pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64
 
 pub fn edge_costs(edges: &[AgeEdge]) -> Table {
     let heads = ["age up to (s)", "files", "operations per live file", "kept"];
-    let mut table = Table::new("edges", "Age edges and what they cost", &heads);
+    let mut table = Table::new("edges", "Age edges and their costs", &heads);
     for edge in edges {
-        let kept = if edge.kept { "yes" } else { "no, joined with its neighbour" };
+        let kept = if edge.kept { "yes" } else { "no, merged with its neighbour" };
         table.row(vec![json!(edge.seconds), json!(edge.files), json!(edge.operations_per_file), json!(kept)]);
     }
     table
 }
 
-/// What happened to the files of each class of sizes between two snapshots.
+/// Changes of files by class of size between two snapshots.
 pub fn observed_changes(observed: &Observed) -> Table {
     let heads = ["size up to", "created", "deleted", "kept", "appends", "truncations", "overwrites", "renames"];
     let mut table = Table::new("observed", "Files between the two snapshots", &heads);
@@ -189,14 +188,14 @@ pub fn observed_changes(observed: &Observed) -> Table {
     table
 }
 
-/// How the files of two snapshots were told.
+/// How the files of two snapshots were matched.
 pub fn told_by_words(told_by: ToldBy) -> &'static str {
     match told_by {
-        ToldBy::Inode => "changes: files told by inode and time of birth",
+        ToldBy::Inode => "changes: files matched by inode and time of birth",
         ToldBy::Path => {
-            "changes: no file of both trees has the same inode and time of birth, so that files are told by path: a rename is seen as a \
-             delete and a create, a file that was replaced as overwritten; ages are those of last modifications, for births are those of the \
-             copying"
+            "changes: no file of both trees has the same inode and time of birth, so files are matched by path: a \
+             rename counts as a delete and a create, and a replaced file as overwritten; ages are those of last \
+             modifications, because births are those of the copying"
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A plan divided into parts, each a plan of its own for an equal share of the volume, with the same profile and a seed
-//! of its own, in a directory of its own. Whoever plays some of the parts needs the planners of these alone.
+//! Divides a plan into parts. Each part is a separate plan for an equal share of the volume, with the same profile, its own
+//! seed and its own directory. A process needs only the planners of its parts.
 
 use crate::plan::BLOCK;
 use crate::planner::{Change, Operation, Planner};
@@ -7,7 +7,7 @@ use senesce_core::{Bytes, Seed};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// Most parts that names of four digits tell apart.
+/// Maximum number of parts: names have four digits.
 pub const MOST_PARTS: u32 = 9999;
 
 /// Directory of a part below the aged directory.
@@ -20,18 +20,18 @@ pub fn part_of_name(name: &[u8]) -> Option<u32> {
     digits.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-/// Share of each of `parts` in the volume: equal, whole blocks; less than a block for each part is left over.
+/// Share of each of `parts` in the volume: equal and in whole blocks. Less than a block per part is unused.
 pub fn part_capacity(capacity: Bytes, parts: u32) -> Bytes {
     if parts <= 1 { capacity } else { Bytes(capacity.0 / u64::from(parts) / BLOCK * BLOCK) }
 }
 
-/// Seed of one of `parts`; an undivided plan has the root seed itself.
+/// Seed of one of `parts`; an undivided plan has the root seed.
 pub fn part_seed(seed: Seed, part: u32, parts: u32) -> Seed {
     if parts <= 1 { seed } else { seed.child(&format!("part/{part}")) }
 }
 
-/// Digest of the whole namespace from those of its parts in order: of an undivided plan its own, else SHA-256 over one
-/// line "part-NNNN digest" for each.
+/// Digest of the whole namespace from those of its parts in order: for an undivided plan its own, else SHA-256 over one line
+/// "part-NNNN digest" each.
 pub fn whole_sha256(parts: &[String]) -> String {
     if let [only] = parts {
         return only.clone();
@@ -47,35 +47,35 @@ pub fn whole_sha256(parts: &[String]) -> String {
     })
 }
 
-/// The operations of some parts of a divided plan by age: operation i of every part before operation i + 1 of any. A
-/// position counts the operations of all parts, also of those that others play: operation i of part p of P is at
-/// i P + p. An undivided plan is its only part.
+/// Interleaves some parts of a divided plan by age: operation i of every part precedes operation i + 1 of any. A position
+/// counts the operations of all parts, including those of other processes: operation i of part p of P is at i P + p. An
+/// undivided plan is its only part.
 ///
-/// All parts free at the same rate, each of its own share of the free space: the commits of the first part are those of all,
-/// so that they do not depend on who plays the others.
+/// All parts free blocks at the same rate relative to their free space, so the commits of the first part are those of all,
+/// independent of who executes the others.
 pub struct Interleaved<'a> {
     parts: u32,
     own: Vec<(u32, &'a mut Planner)>,
     len: u64,
     position: u64,
-    /// The part of `own` whose turn is next, and the operation of each part that is due.
+    /// The next part of `own`, and the next operation of each part.
     turn: usize,
     due: u64,
 }
 
-/// An operation with its place among those of all parts.
+/// An operation with its position among all parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     pub position: u64,
-    /// Place of the part among those that are played here.
+    /// Index of the part in this process.
     pub own: usize,
     pub operation: Operation,
-    /// Whether the file system has to commit when all operations up to this one are done.
+    /// Whether the file system must commit after all operations up to this one.
     pub commit: bool,
 }
 
 impl<'a> Interleaved<'a> {
-    /// The planners of parts (ascending) of `parts`, up to the position `len`; all have done what is below `position`.
+    /// The planners of some parts (ascending) of `parts`, up to the position `len`; all have done everything below `position`.
     pub fn new(parts: u32, own: Vec<(u32, &'a mut Planner)>, position: u64, len: u64) -> Self {
         let mut all = Self { parts: parts.max(1), own, len, position: 0, turn: 0, due: 0 };
         all.go_to(position);
@@ -87,7 +87,7 @@ impl<'a> Interleaved<'a> {
         Self::new(1, vec![(0, planner)], position, len)
     }
 
-    /// Operations of `part` among those of `parts` below `position`.
+    /// Number of operations of `part`, one of `parts`, below `position`.
     pub fn operations_of(part: u32, parts: u32, position: u64) -> u64 {
         (position + u64::from(parts) - 1 - u64::from(part)) / u64::from(parts)
     }
@@ -101,7 +101,6 @@ impl<'a> Interleaved<'a> {
         self.len == 0
     }
 
-    /// Everything below was given out.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -110,12 +109,12 @@ impl<'a> Interleaved<'a> {
         self.own.iter().map(|(part, planner)| (*part, &**planner))
     }
 
-    /// Allocated bytes of live files over the capacity, of the parts played here.
+    /// Allocated bytes of live files over the capacity, of the parts in this process.
     pub fn fullness(&self) -> f64 {
         self.mean(Planner::fullness)
     }
 
-    /// Bytes created so far over the capacity, of the parts played here.
+    /// Bytes created so far over the capacity, of the parts in this process.
     pub fn overwrites(&self) -> f64 {
         self.mean(Planner::overwrites)
     }
@@ -124,7 +123,7 @@ impl<'a> Interleaved<'a> {
         self.own().map(|(_, planner)| of(planner)).sum::<f64>() / self.own.len().max(1) as f64
     }
 
-    /// The next operation of the parts played here, if it lies below `end`; otherwise `end` is reached.
+    /// The next operation of the parts in this process below `end`; otherwise `end` is reached.
     pub fn next_below(&mut self, end: u64) -> Option<Placed> {
         while let Some((part, planner)) = self.own.get_mut(self.turn) {
             let position = self.due * u64::from(self.parts) + u64::from(*part);
@@ -138,7 +137,7 @@ impl<'a> Interleaved<'a> {
             if self.turn == self.own.len() {
                 (self.turn, self.due) = (0, self.due + 1);
             }
-            // A part that was planned anew may end before the others.
+            // A part with new limits may end before the others.
             if let Some(operation) = operation {
                 self.position = position + 1;
                 return Some(Placed { position, own, operation, commit });
@@ -148,12 +147,12 @@ impl<'a> Interleaved<'a> {
         None
     }
 
-    /// Commits that the operations given out so far ask for; `None` where somebody else plays the first part.
+    /// Commits required by the operations so far; `None` if another process executes the first part.
     pub fn commits(&self) -> Option<u64> {
         self.own().find(|(part, _)| *part == 0).map(|(_, planner)| planner.commits())
     }
 
-    /// What follows the last operation of one of the parts played here.
+    /// Changes that follow the last operation of one of the parts in this process.
     pub(crate) fn changes(&self, own: usize) -> &[Change] {
         self.own.get(own).map_or(&[], |(_, planner)| planner.changes())
     }

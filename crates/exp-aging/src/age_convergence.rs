@@ -244,7 +244,6 @@ const TOOL_FULLNESS: f64 = 0.6;
 /// Number of operations of two plans that are compared.
 const COMPARED: usize = 5_000_000;
 
-/// Counts the operations in which two plans of one seed differ.
 fn operations_that_differ(spec: &Spec, name: &str, seed: Seed) -> Result<u64, Failure> {
     let plan = || Ok::<_, Failure>(Arc::new(aging_plan(spec, seed, name, Churn::Profile)?));
     let (mut first, mut second) = (plan()?.operations().take(COMPARED), plan()?.operations().take(COMPARED));

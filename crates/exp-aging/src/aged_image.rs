@@ -20,7 +20,6 @@ pub fn needs(kind: &str, size: Size) -> Needs {
     Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
 }
 
-/// Checks that images of this size can hold each of the file systems.
 pub fn check_size(file_systems: &[FileSystem], size: Size) -> Result<(), Failure> {
     match file_systems.iter().find(|fs| size.bytes() < fs.least_size().0) {
         Some(fs) => {

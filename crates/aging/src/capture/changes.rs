@@ -1,7 +1,7 @@
-//! How often files were changed between two snapshots of a tree, by class of size.
+//! Counts changes of files between two snapshots of a tree, by class of size.
 //!
-//! A file of both is told by inode and time of birth. Trees none of whose files agree in these are copies, and files are told by
-//! their paths. What happened to a file between the snapshots shows once, however often it happened.
+//! Files of both snapshots are matched by inode and time of birth. If no file matches, the trees are copies, and files are
+//! matched by path. Several changes of the same kind to a file count once.
 
 use crate::profile::ChangeRow;
 use senesce_core::Bytes;
@@ -12,63 +12,63 @@ use std::hash::Hash;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
     pub inode: u64,
-    /// Time of its birth: seconds and nanoseconds since 1970; `None` where the file system does not know it.
+    /// Time of birth: seconds and nanoseconds since 1970; `None` if the file system does not record it.
     pub born: Option<(i64, u32)>,
     /// Bytes.
     pub size: u64,
-    /// Time of its last modification.
+    /// Time of the last modification, likewise.
     pub modified: (i64, u32),
-    /// Hash of its path below the top.
+    /// Hash of the path below the top.
     pub path: u64,
 }
 
 impl FileState {
-    /// When it was born or modified last.
+    /// The later of birth and last modification.
     pub fn newest(&self) -> (i64, u32) {
         self.born.unwrap_or(self.modified).max(self.modified)
     }
 }
 
-/// How files of two snapshots are told to be the same.
+/// How files of two snapshots are matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToldBy {
-    /// By number of the inode and time of birth.
+    /// By inode number and time of birth.
     Inode,
-    /// By path: renames are seen as a delete and a create, and so are files that were replaced as overwritten.
+    /// By path: a rename counts as a delete and a create, and a replaced file as overwritten.
     Path,
 }
 
-/// What happened to the files of a class of sizes between two snapshots.
+/// Changes of files in a class of sizes between two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassChanges {
-    /// Largest size of the class, in bytes; the last class holds larger files too.
+    /// Maximum size of the class, in bytes; the last class also holds larger files.
     pub bytes: u64,
-    /// Files of the later snapshot alone.
+    /// Files only in the later snapshot.
     pub created: u64,
-    /// Files of the earlier snapshot alone.
+    /// Files only in the earlier snapshot.
     pub deleted: u64,
-    /// Files of both.
+    /// Files in both snapshots.
     pub kept: u64,
-    /// Files that are larger.
+    /// Files that grew.
     pub appends: u64,
-    /// Files that are smaller.
+    /// Files that shrank.
     pub truncations: u64,
-    /// Files of the same size that were modified.
+    /// Modified files of the same size.
     pub overwrites: u64,
-    /// Files with another path and otherwise unchanged.
+    /// Files with a different path and no other change.
     pub renames: u64,
 }
 
-/// What happened between two snapshots.
+/// Changes between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observed {
-    /// How files were told.
+    /// How files were matched.
     pub told_by: ToldBy,
-    /// Files of both that were modified last at a later time in the later snapshot.
+    /// Files in both snapshots with a later modification time in the later one.
     #[serde(default)]
     pub newer: u64,
-    /// Files of both that were modified last at an earlier time in the later snapshot.
+    /// Files in both snapshots with an earlier modification time in the later one.
     #[serde(default)]
     pub older: u64,
     /// Classes with files in either snapshot, ascending.
@@ -82,15 +82,15 @@ impl ClassChanges {
         self.appends + self.truncations + self.overwrites + self.renames
     }
 
-    /// Whether more files were changed than were created, so that the rates are less than what was seen.
+    /// Whether more files were changed than created, so that the rates are lower than observed.
     pub fn exceeds_churn(&self) -> bool {
         self.changed() > self.created
     }
 
-    /// Changes for each created file; where there are more than created files, as many as there can be, in proportion.
+    /// Changes per created file. With more changes than created files, the rates are scaled down to a sum of 1.
     fn row(&self) -> ChangeRow {
         let of = self.created.max(self.changed()).max(1) as f64;
-        // Down, so that no sum of rounded rates is above 1.
+        // Rounds down, so that no sum of rounded rates is above 1.
         let rate = |count: u64| (count as f64 / of * 1e4).floor() / 1e4;
         ChangeRow {
             bytes: Bytes(self.bytes),
@@ -114,19 +114,18 @@ impl Observed {
         }
     }
 
-    /// Whether what is called the earlier snapshot seems to be the later one: more of the files of both are newer in it.
+    /// Whether the snapshots seem to be swapped: most files of both are newer in the earlier one.
     pub fn is_reversed(&self) -> bool {
         self.older > self.newer
     }
 
-    /// The rates of a profile; none where nothing was changed.
+    /// The rates of a profile; empty without changes.
     pub fn rows(&self) -> Vec<ChangeRow> {
         let any = self.classes.iter().any(|class| class.changed() > 0);
         if any { self.classes.iter().map(ClassChanges::row).collect() } else { Vec::new() }
     }
 }
 
-/// Compares the files of an earlier snapshot with those of a later one.
 pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
     let inode = |seen: &FileState| seen.born.map(|born| (seen.inode, born));
     let by_inode = pairs(before, after, inode);
@@ -138,8 +137,8 @@ pub fn compare(before: &[FileState], after: &[FileState]) -> Observed {
 
 type Pair = (Option<FileState>, Option<FileState>);
 
-/// Every file once, as it was and as it is. A file with several names counts once, with the first of them by hash; without a `key` it
-/// is known in neither.
+/// Every file once, with its earlier and its later state. A file with several names counts once, with the path whose hash is
+/// smallest. Without a `key` it does not match.
 fn pairs<K: Eq + Hash>(before: &[FileState], after: &[FileState], key: impl Fn(&FileState) -> Option<K>) -> Vec<Pair> {
     let mut files: HashMap<K, Pair> = HashMap::new();
     let earlier =
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_change_is_told_from_the_others() {
+    fn kinds_of_changes_are_distinguished() {
         let before = [
             seen(1, 100, 5, 1),
             seen(2, 5000, 5, 2),
@@ -209,7 +208,7 @@ mod tests {
             seen(5, 10, 5, 50),
             seen(7, 10, 9, 7),
             seen(8, 70_000, 9, 8),
-            // An inode that was used again is another file.
+            // A reused inode is a different file.
             FileState { born: Some((99, 0)), ..seen(6, 10, 9, 6) },
         ];
         let observed = compare(&before, &after);
@@ -228,13 +227,13 @@ mod tests {
         assert_eq!(observed.classes, [small, middle, large]);
         let rows = observed.rows();
         assert_eq!((rows[0].renames, rows[0].appends), (0.5, 0.0));
-        // Three changes and no create: more than can be played.
+        // Three changes and no create: more than a plan can execute.
         assert!(middle.exceeds_churn() && !small.exceeds_churn());
         assert_eq!((rows[1].appends, rows[1].truncations, rows[1].overwrites), (0.3333, 0.3333, 0.3333));
     }
 
     #[test]
-    fn copies_are_told_by_path_and_have_no_renames() {
+    fn copies_are_matched_by_path_without_renames() {
         let before = [seen(1, 100, 5, 1), seen(2, 100, 5, 2)];
         let after = [seen(11, 200, 9, 1), seen(12, 100, 5, 3)];
         let observed = compare(&before, &after);
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changed_is_no_row_and_hard_links_are_one_file() {
+    fn unchanged_trees_have_no_row_and_hard_links_are_one_file() {
         let linked = [seen(1, 100, 5, 1), seen(1, 100, 5, 2)];
         let reordered = [seen(1, 100, 5, 2), seen(1, 100, 5, 1)];
         let observed = compare(&linked, &reordered);

@@ -1,24 +1,24 @@
-//! Which age edges a captured profile keeps: young, narrow bins cost operations without end.
+//! Selects the age edges of a captured profile: narrow bins of young files would need very many operations.
 
 use serde::{Deserialize, Serialize};
 
-/// A candidate for an age edge and what it costs.
+/// A candidate for an age edge, and its cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AgeEdge {
     /// Right edge in seconds.
     pub seconds: u64,
-    /// Files between the previous kept edge and this one (of a candidate left out: those of its own narrow bin).
+    /// Files between the previous kept edge and this one; for an omitted candidate, the files of its own narrow bin.
     pub files: u64,
-    /// Operations per live file that a plan needs because of this bin.
+    /// Operations per live file that a plan needs for this bin.
     pub operations_per_file: f64,
-    /// Whether the profile has it.
+    /// Whether the profile has this edge.
     pub kept: bool,
 }
 
-/// Edges near the oldest age divided by powers of two, youngest first. As long as a bin needs more than `most`
-/// operations per live file (Theorem A.1 of CMU-PDL-16-105: twice its share of files over its share of time; the
-/// oldest: one over its share of time), it is joined with its older neighbour, the oldest with its younger one.
-/// `fine` holds (greatest age, files) of narrow bins, ascending.
+/// Edges near the oldest age divided by powers of two, youngest first. A bin that needs more than `most` operations per live
+/// file is merged with its older neighbour, and the oldest with its younger one. A bin needs twice its share of files over its
+/// share of time; the oldest needs one over its share of time (Theorem A.1 of CMU-PDL-16-105). `fine` has (maximum age, files)
+/// of narrow bins, ascending.
 pub fn choose_edges(fine: &[(u64, u64)], oldest: u64, most: f64) -> Vec<AgeEdge> {
     let mut bins = candidates(fine, oldest);
     let total: u64 = bins.iter().map(|(_, files)| files).sum();
@@ -61,7 +61,7 @@ fn candidates(fine: &[(u64, u64)], oldest: u64) -> Vec<(u64, u64)> {
         while let Some((_, count)) = ages.next_if(|(age, _)| *age > below) {
             files += count;
         }
-        // The next edge is the greatest age of a narrow bin, so that no file is counted on the wrong side.
+        // The next edge is the maximum age of a narrow bin, so that every file is counted in the right bin.
         bins.push((edge, files));
         edge = ages.peek().map_or(below, |(age, _)| *age);
         if edge < below {
@@ -79,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_burst_of_young_files_is_joined_with_older_ones() {
+    fn burst_of_young_files_is_merged_with_older_ones() {
         let fine = [(10, 900), (500, 50), (1000, 50)];
         let edges = choose_edges(&fine, 1000, 100.0);
         assert!(edges.iter().any(|edge| !edge.kept && edge.seconds == 10 && edge.operations_per_file > 100.0));

@@ -1,41 +1,34 @@
-//! Counts files from a list instead of a tree: one line "SIZE TIME PATH" each, as from
-//! `find . -type f -printf '%s %T@ %P\n'`.
+//! Counts files from a list with one line "SIZE TIME PATH" each, such as the output of `find . -type f -printf '%s %T@ %P\n'`.
 
 use super::tally::Tally;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead};
 
-/// Why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     #[error(transparent)]
     Read(#[from] io::Error),
     /// A line is not "SIZE TIME PATH".
     #[error("line {line}: {problem}; expected bytes, seconds since 1970 and a path, separated by blanks")]
-    Line {
-        /// Number of the line, from 1.
-        line: u64,
-        problem: String,
-    },
+    Line { line: u64, problem: String },
 }
 
-/// Greatest line that is read: more is not a path.
+/// Maximum length of a line; longer ones are not paths.
 const LINE_LIMIT: usize = 64 << 10;
-/// Deepest path that is counted.
+/// Maximum depth of a path.
 const DEPTH_LIMIT: usize = 400;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line<'a> {
     /// Bytes.
     pub size: u64,
-    /// Seconds since the epoch.
+    /// Seconds since 1970.
     pub time: f64,
     /// Path, without a leading `/` or `./`.
     pub path: &'a [u8],
 }
 
-/// Reads one line.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, String> {
     let (size, rest) = word(line).ok_or("a size is missing")?;
     let (time, rest) = word(rest).ok_or("a time is missing")?;
@@ -65,17 +58,16 @@ fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(rest.split_at(end))
 }
 
-/// The newest time of a list; ages are relative to it.
+/// The latest time of a list, to which ages are relative.
 ///
-/// # Errors
-/// [`ListError`] with the number of a line that is no line of a list, or the I/O error that ended it.
+/// # Errors [`ListError`] with the number of an invalid line, or an I/O error.
 pub fn newest(mut list: impl BufRead) -> Result<f64, ListError> {
     let mut newest = f64::NEG_INFINITY;
     each_line(&mut list, |line| newest = newest.max(line.time))?;
     Ok(newest)
 }
 
-/// Counts the files of a list. Memory grows with the number of directories (8 bytes each and a share of the table).
+/// Counts the files of a list. Memory is proportional to the number of directories (8 bytes each plus the table's overhead).
 pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     let mut tally = Tally::default();
     let mut known = HashSet::new();
@@ -89,7 +81,7 @@ pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     Ok(tally)
 }
 
-/// Counts the directories above a file that have not been seen, from the lowest up.
+/// Counts the unknown directories above a file, from the lowest up.
 fn count_directories(path: &[u8], known: &mut HashSet<u64>, tally: &mut Tally) {
     let mut above = path;
     while let Some(cut) = above.iter().rposition(|byte| *byte == b'/') {
@@ -129,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_gives_sizes_depths_and_directories() {
+    fn list_gives_sizes_depths_and_directories() {
         let list = b"10 1000.5 ./a/b/c\n0 900 a/d\n\n5 100 /top file\n" as &[u8];
         let newest = newest(list).unwrap();
         assert_eq!(newest, 1000.5);
@@ -140,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn bad_line_is_reported_with_its_number() {
         for (list, word) in [("x 1 a", "'x'"), ("1 y a", "'y'"), ("1 2", "path"), ("1", "time"), ("1 inf a", "'inf'")] {
             let text = format!("1 1 a\n{list}\n");
             let error = newest(text.as_bytes()).unwrap_err().to_string();

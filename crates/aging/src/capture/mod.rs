@@ -1,4 +1,4 @@
-//! Makes a profile from files that exist: of a tree, or of a list. Keeps counts only, no names.
+//! Makes a profile from existing files, in a tree or a list. Keeps only counts, not names.
 
 pub mod changes;
 mod edges;
@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct CaptureOptions {
     pub name: String,
     pub threads: usize,
-    /// Most operations per live file that any age edge may cost.
+    /// Maximum number of operations per live file that an age edge may cost.
     pub most_per_file: f64,
 }
 
@@ -34,48 +34,44 @@ impl Default for CaptureOptions {
     }
 }
 
-/// A captured profile and how it came about.
+/// A captured profile and its statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Captured {
-    /// The profile.
     pub profile: Profile,
-    /// Every age edge that was considered and what it costs.
+    /// All candidates for age edges, and their costs.
     pub edges: Vec<AgeEdge>,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// Files aged by their time of birth.
+    /// Files whose age is that of their birth.
     pub by_birth: u64,
-    /// Files aged by their last modification, for want of a time of birth.
+    /// Files whose age is that of their last modification, because their birth is unknown.
     pub by_modification: u64,
-    /// Directories that may not be read; their files are not in the profile.
+    /// Directories without permission to read; their files are not in the profile.
     pub unreadable: u64,
-    /// Entries that went away meanwhile.
+    /// Entries that disappeared during the walk.
     pub vanished: u64,
-    /// Mount points below, not entered.
+    /// Mount points below the top, which are skipped.
     pub other_file_systems: u64,
-    /// What happened since an earlier snapshot of the tree, if there is one.
+    /// Changes since an earlier snapshot of the tree, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Observed>,
 }
 
-/// Walks the tree below `top`, staying on its file system; fullness is that of the file system. A file with several
-/// names counts once for each.
+/// Walks the tree below `top` on a single file system, which also gives the fullness. A file with several names counts once per
+/// name.
 ///
-/// # Errors
-/// [`AgingError::Io`] when `top` or a directory below it cannot be read, though one that may not be read is only
-/// counted; [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
+/// # Errors [`AgingError::Io`] when `top` or a directory cannot be read (directories without permission are only counted);
+/// [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
 pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     of_tree(top, walk::walk(top, options.threads, now(), false)?, options)
 }
 
-/// The same of the `later` of two snapshots of a tree, with what happened to its files since the `earlier`. Ages are relative to the
-/// newest time of the later one that is not to come; in copies, whose births are those of the copying, to its newest modification,
-/// as ages are.
+/// Like [`capture`] for the `later` of two snapshots, with the changes since the `earlier` one. Ages are relative to the latest
+/// time of the later snapshot that is not in the future. For copies, whose births are those of the copying, births are ignored.
 ///
-/// # Errors
-/// As [`capture`]; more files of both trees are newer in the earlier one.
+/// # Errors Those of [`capture`]; most files of both trees are newer in the earlier one.
 pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let before = snapshot(earlier, options.threads)?;
     let mut tally = walk::walk(later, options.threads, now(), true)?;
@@ -100,10 +96,9 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
     Ok(captured)
 }
 
-/// Every regular file below `top`.
+/// Lists every regular file below `top`.
 ///
-/// # Errors
-/// [`AgingError::Io`] where `top` itself cannot be read.
+/// # Errors [`AgingError::Io`] when `top` cannot be read.
 pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<FileState>, AgingError> {
     Ok(walk::walk(top, threads, now(), true)?.seen)
 }
@@ -118,11 +113,10 @@ fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<Capture
     finish(tally, options, "captured from a directory tree", (room.f_blocks > 0).then_some(used))
 }
 
-/// Reads a list of "SIZE TIME PATH" lines, twice: ages are relative to its newest time. A list tells no fullness.
+/// Reads a list of "SIZE TIME PATH" lines twice, because ages are relative to its latest time. A list has no fullness.
 ///
-/// # Errors
-/// [`AgingError::Io`] when the list cannot be read; [`AgingError::Profile`] with the first line that is wrong, or
-/// without a file.
+/// # Errors [`AgingError::Io`] when the list cannot be read; [`AgingError::Profile`] with the first invalid line, or without a
+/// file.
 pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let open = || File::open(path).map(BufReader::new).map_err(|source| AgingError::io("open", path, source));
     let failed = |error| match error {

@@ -1,4 +1,4 @@
-//! Histograms that grow with neither files nor directories, and the profile they make.
+//! Histograms of fixed size, and the profile made from them.
 
 use super::changes::FileState;
 use super::edges::{AgeEdge, choose_edges};
@@ -10,7 +10,7 @@ use senesce_core::Bytes;
 const STEPS: usize = 8;
 const AGE_BINS: usize = 64 * STEPS;
 
-/// Counts of files by size, age and depth. No names.
+/// Counts of files by size, age and depth.
 #[derive(Debug, Clone)]
 pub struct Tally {
     /// Files and bytes by power of two: bin 0 holds empty files, bin `k` sizes in (2^(k-2), 2^(k-1)].
@@ -23,14 +23,14 @@ pub struct Tally {
     pub bytes: u128,
     /// Files whose age is that of their birth.
     pub by_birth: u64,
-    /// Files whose age is that of their last modification, for want of a time of birth.
+    /// Files whose age is that of their last modification, because their birth is unknown.
     pub by_modification: u64,
     pub unreadable: u64,
-    /// Entries that went away while they were looked at.
+    /// Entries that disappeared during the walk.
     pub vanished: u64,
-    /// Mount points below, not entered.
+    /// Mount points below the top, which are skipped.
     pub other_file_systems: u64,
-    /// Every file, where snapshots are compared.
+    /// Every file, if snapshots are compared.
     pub seen: Vec<FileState>,
 }
 
@@ -55,7 +55,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts a regular file of a depth (directories between the top and the file) and an age in seconds.
+    /// Counts a regular file; `depth` is the number of directories between the top and the file.
     pub fn file(&mut self, size: u64, age_seconds: u64, depth: usize) {
         let bin = match size {
             0 => 0,
@@ -75,9 +75,9 @@ impl Tally {
         self.oldest = self.oldest.max(age);
     }
 
-    /// Counts the ages of all files anew, relative to the newest of their times: of births and modifications, or where births say
-    /// nothing (`by_birth`) of modifications alone. Times later than `now`, in seconds since 1970, are wrong and shift no ages, unless
-    /// all are: then it is the clock.
+    /// Counts the ages of all files again, relative to the latest of their births and modifications, or only of modifications
+    /// if births are useless (`by_birth`). Times after `now`, in seconds since 1970, are invalid and ignored, unless all are:
+    /// then the clock is wrong.
     pub fn age_anew(&mut self, files: &[FileState], by_birth: bool, now: i64) {
         let born = |seen: &FileState| seen.born.filter(|_| by_birth);
         let time = |seen: &FileState| born(seen).unwrap_or(seen.modified).0;
@@ -92,12 +92,11 @@ impl Tally {
         }
     }
 
-    /// Counts a directory of a level (1: directly below the top).
+    /// Counts a directory at a level (1: directly below the top).
     pub fn directory(&mut self, level: usize) {
         count(&mut self.directories, level, 1);
     }
 
-    /// Adds the counts of another part of the same tree.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.sizes.iter_mut().zip(&other.sizes) {
             *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
@@ -122,11 +121,10 @@ impl Tally {
         self.seen.extend(&other.seen);
     }
 
-    /// The profile, and what each age edge costs. Edges that would make a plan longer than `most_per_file` operations
-    /// for each live file are left out.
+    /// The profile, and the cost of each age edge. Edges that would make a plan longer than `most_per_file` operations per live
+    /// file are omitted.
     ///
-    /// # Errors
-    /// [`AgingError::Profile`] where no regular file was counted.
+    /// # Errors [`AgingError::Profile`] without a regular file.
     pub fn profile(
         &self,
         name: &str,
@@ -135,7 +133,7 @@ impl Tally {
         most_per_file: f64,
     ) -> Result<(Profile, Vec<AgeEdge>), AgingError> {
         if self.files == 0 {
-            return Err(AgingError::profile(name, "there is no regular file to make a profile from"));
+            return Err(AgingError::profile(name, "no regular file to make a profile from"));
         }
         let filled = self.sizes.iter().filter(|(files, _)| *files > 0);
         let sizes = filled.map(|(files, bytes)| SizeRow {
@@ -191,7 +189,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_file_has_the_mean_size_of_its_bin() {
+    fn files_have_the_mean_size_of_their_bin() {
         let mut tally = Tally::default();
         for (size, age) in [(0, 5), (3, 100), (4, 1000), (5, 10_000), (100, 100_000)] {
             tally.file(size, age, 2);
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_of_snapshots_are_relative_to_their_newest_time() {
+    fn snapshot_ages_are_relative_to_their_latest_time() {
         let seen = |born: i64, modified: i64| FileState {
             inode: born as u64,
             born: Some((born, 0)),
@@ -218,10 +216,10 @@ mod tests {
         assert_eq!(oldest(&tally), (1u64 << 30) as f64);
         tally.age_anew(&files, true, 9000);
         assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (951.0, 2, 0));
-        // In copies births are those of the copying.
+        // In copies, births are those of the copying.
         tally.age_anew(&[seen(5000, 100), seen(5001, 400)], false, 9000);
         assert_eq!((oldest(&tally), tally.by_birth, tally.by_modification), (301.0, 0, 2));
-        // A time to come shifts no ages, where there are others.
+        // A time in the future does not shift the other ages.
         tally.age_anew(&[seen(1000, 1000), seen(1200, 1 << 40), seen(1 << 40, 1300)], true, 9000);
         assert_eq!((oldest(&tally), tally.by_birth), (301.0, 3));
         tally.age_anew(&files, true, 500);

@@ -1,4 +1,4 @@
-//! Walks a tree in parallel without leaving its file system.
+//! Walks a tree in parallel on a single file system.
 
 use super::changes::FileState;
 use super::tally::Tally;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What all threads share.
+/// State shared by all threads.
 struct Walk<'a> {
     top: &'a Path,
     root: OwnedFd,
@@ -33,7 +33,7 @@ const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::INO)
     .union(StatxFlags::MNT_ID);
 
-/// Counts every regular file below `top`, and remembers it if it is to `keep` them; `now` is in seconds since the epoch.
+/// Counts every regular file below `top`, and keeps its state if `keep`; `now` is in seconds since 1970.
 pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, AgingError> {
     let failed = |errno: Errno| AgingError::io("open directory", top, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -61,7 +61,7 @@ pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, A
     Ok(total)
 }
 
-/// Device and mount: a bind mount has the device of the file system around it.
+/// Device and mount id: a bind mount has the same device as the file system around it.
 fn place(found: &Statx) -> (u32, u32, u64) {
     let mount = if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 };
     (found.stx_dev_major, found.stx_dev_minor, mount)
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Counts the files of one directory and collects the names of its subdirectories.
+    /// Counts the files of one directory and collects its subdirectories.
     fn list(&self, relative: &Path, depth: usize, tally: &mut Tally, below: &mut Vec<PathBuf>) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(&self.root, relative, flags, Mode::empty())?;
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Counts a regular file. An entry of unknown kind may turn out to be a directory, collected in `below`.
+    /// Counts a regular file. An entry of unknown type may be a directory, which is added to `below`.
     fn file(
         &self,
         directory: BorrowedFd<'_>,
@@ -153,7 +153,7 @@ impl<'a> Walk<'a> {
                 _ => return Ok(()),
             }
         }
-        // A file may be mounted on another.
+        // A file may be mounted over another.
         if place(&found) != self.device {
             tally.other_file_systems += 1;
             return Ok(());
@@ -166,7 +166,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The time of birth, or of the last modification where there is none.
+    /// The time of birth, or of the last modification if unknown.
     fn born(&self, found: &Statx, tally: &mut Tally) -> i64 {
         match birth(found) {
             Some((seconds, _)) => {
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Seconds and nanoseconds since the epoch.
+/// Seconds and nanoseconds since 1970.
 fn birth(found: &Statx) -> Option<(i64, u32)> {
     let known = found.stx_mask & StatxFlags::BTIME.bits() != 0 && found.stx_btime.tv_sec > 0;
     known.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec))

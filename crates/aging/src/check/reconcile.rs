@@ -1,4 +1,4 @@
-//! Brings a directory back to a recorded state: first away with what should not be there, then what is missing.
+//! Restores a recorded state of a directory: first removes extra files, then creates missing ones.
 
 use super::{Listing, find, list};
 use crate::error::AgingError;
@@ -10,22 +10,21 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-/// What was done to bring a directory to a recorded state.
+/// Work to restore a recorded state of a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconciled {
-    /// Files that the recorded state does not have yet, taken away.
+    /// Files removed because the recorded state does not have them yet.
     pub removed: u64,
-    /// Files that were gone already, made again.
+    /// Missing files created again.
     pub restored: u64,
-    /// Files of a wrong size, made again.
+    /// Files of a wrong size created again.
     pub repaired: u64,
 }
 
-/// Brings the directory of `backend` to exactly the live files of `planner`: after a kill it may be a window of operations ahead of
-/// the record, with a file half-written. Only names which a plan could have made are taken away.
+/// Makes the directory of `backend` match the live files of `planner` exactly. After a kill it may be a window of operations
+/// ahead of the record, with an incomplete file. Only names that a plan can make are removed.
 ///
-/// # Errors
-/// As [`clear`] and [`Cleared::restore`]. The same call goes on from there.
+/// # Errors Those of [`clear`] and [`Cleared::restore`]. The same call continues after a failure.
 pub fn reconcile(
     planner: &Planner,
     backend: &DirectoryTarget<'_>,
@@ -37,17 +36,16 @@ pub fn reconcile(
 /// A directory without the files that its recorded state does not have.
 #[derive(Debug)]
 pub struct Cleared {
-    /// Places of the files in the namespace that are to be made.
+    /// Indexes in the namespace of the files to create.
     missing: Vec<u32>,
     done: Reconciled,
 }
 
-/// The first half of [`reconcile`]: makes the directories and takes away what should not be there, in all of them before any file is
-/// made, so that it needs no more room than the plan.
+/// First half of [`reconcile`]: creates the directories, then removes extra files from all of them before any file is created,
+/// so that it needs no more space than the plan.
 ///
-/// # Errors
-/// [`AgingError::Io`] when a directory cannot be made or listed, or a file not be looked at or deleted. The same call goes on from
-/// there.
+/// # Errors [`AgingError::Io`] when a directory cannot be created or listed, or a file cannot be inspected or deleted. The same
+/// call continues after a failure.
 pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Shard>) -> Result<Cleared, AgingError> {
     backend.prepare()?;
     let mut hand = backend.hand(2)?;
@@ -85,10 +83,9 @@ pub fn clear(planner: &Planner, backend: &DirectoryTarget<'_>, shard: Option<Sha
 }
 
 impl Cleared {
-    /// The second half: makes the files that are missing. What other ranks clear should be cleared before.
+    /// Second half: creates the missing files. All ranks should be cleared before.
     ///
-    /// # Errors
-    /// [`AgingError::Io`] when a file cannot be made, also once the file system has committed what was taken away.
+    /// # Errors [`AgingError::Io`] when a file cannot be created, even after a commit of the deletes.
     pub fn restore(self, planner: &Planner, backend: &DirectoryTarget<'_>) -> Result<Reconciled, AgingError> {
         if self.missing.is_empty() {
             return Ok(self.done);
@@ -104,7 +101,7 @@ impl Cleared {
     }
 }
 
-/// Does something, where there is no room for it once more after a commit.
+/// Runs `act`, and again after a commit if space is missing.
 fn with_room(backend: &impl PlanTarget, mut act: impl FnMut() -> Result<(), AgingError>) -> Result<(), AgingError> {
     match act() {
         Err(error) if error.is_full() => {
@@ -123,7 +120,7 @@ fn listing_of(
 ) -> Result<Listing, AgingError> {
     let path = descriptors.path(directory);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // Cached descriptors only name a directory; to list it, it is opened once more.
+    // Cached descriptors are O_PATH; listing needs a readable one.
     let opened = openat(descriptors.get(directory)?, ".", flags, Mode::empty())
         .map_err(|errno| AgingError::io("open directory", &path, errno))?;
     list(opened.as_fd(), &path, |name| find(namespace, places, name))

@@ -1,4 +1,4 @@
-//! What is written into files: derived from seed and file alone, so that any block of it can be checked.
+//! File content, derived only from seed and file, so that any block can be checked.
 
 use crate::planner::mix;
 use senesce_core::Seed;
@@ -7,8 +7,8 @@ const BLOCK_WORDS: usize = 512;
 /// Bytes generated, written or compared at a time.
 pub const CHUNK: usize = 128 << 10;
 
-/// Content of all files of one seed. Word `j` of block `b` of a file is `pool[j] ^ mix(key of the file + b)`: no two
-/// blocks are alike and none compresses, at the cost of one exclusive or per word.
+/// Content of all files of one seed. Word `j` of block `b` of a file is `pool[j] ^ mix(key of the file + b)`: all blocks differ
+/// and none compresses, at the cost of one exclusive or per word.
 #[derive(Debug, Clone)]
 pub struct Content {
     seed: u64,
@@ -25,7 +25,7 @@ impl Content {
         Self { seed, pool }
     }
 
-    /// Fills `buffer` with the content of the file born at `birth`, from block `first_block` (of 4 KiB) on.
+    /// Fills `buffer` with content of the file born at `birth`, from block `first_block` (of 4 KiB).
     pub fn fill(&self, birth: u64, first_block: u64, buffer: &mut [u8]) {
         let key = mix(self.seed ^ birth.wrapping_mul(GOLDEN));
         for (block, bytes) in buffer.chunks_mut(BLOCK_WORDS * 8).enumerate() {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_can_be_had_from_any_block() {
+    fn content_is_available_from_any_block() {
         let content = Content::new(Seed(7));
         let mut whole = vec![0; 5 * 4096 + 13];
         content.fill(99, 0, &mut whole);

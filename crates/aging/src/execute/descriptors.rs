@@ -1,4 +1,4 @@
-//! A bounded cache of directory descriptors: some profiles have 25,000 directories, a process often 256 descriptors.
+//! A bounded cache of directory descriptors: some profiles have 25,000 directories, and a process often has 256 descriptors.
 
 use crate::error::AgingError;
 use crate::plan::AgingPlan;
@@ -9,13 +9,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Descriptors left to everything else in the process.
+/// Descriptors reserved for the rest of the process.
 const RESERVE: usize = 48;
-/// More descriptors than this gain nothing.
+/// A larger cache gains nothing.
 const MOST: usize = 32_768;
 const NONE: u32 = u32::MAX;
 
-/// How many descriptors each of `threads` caches may hold, where each thread holds `files` beside them. Raises the soft limit of the process to its hard limit.
+/// Maximum number of descriptors of each of `threads` caches, if each thread also holds `files`. Raises the soft limit of the
+/// process to its hard limit.
 pub fn budget(threads: usize, files: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -35,7 +36,7 @@ pub struct Descriptors {
     plan: Arc<AgingPlan>,
     top: OwnedFd,
     top_path: PathBuf,
-    /// Entry of each directory, or `NONE`.
+    /// Cache entry of each directory, or `NONE`.
     entry_of: Vec<u32>,
     entries: Vec<CachedDescriptor>,
     capacity: usize,
@@ -75,7 +76,7 @@ impl Descriptors {
 
     fn open(&mut self, directory: u32) -> Result<u32, AgingError> {
         let descriptor = match self.open_at(directory) {
-            // Someone else in the process took more than the reserve: make room once, then tell.
+            // Other code in the process used more than the reserve: evict one and retry once.
             Err(Errno::MFILE | Errno::NFILE) if !self.entries.is_empty() => {
                 self.shrink();
                 self.open_at(directory)

@@ -1,4 +1,4 @@
-//! The executor's back end for a directory of a mounted file system.
+//! The executor's target for a directory of a mounted file system.
 
 use super::Data;
 use super::commit::{Deletes, commit};
@@ -17,35 +17,35 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A claimed directory that a plan is played on.
+/// A claimed directory on which a plan is executed.
 #[derive(Debug)]
 pub struct DirectoryTarget<'a> {
     plan: Arc<AgingPlan>,
     directory: &'a ClaimedDirectory,
     data: Data,
-    /// Name of the directory below the claimed one that the files lie in; empty: the claimed one itself.
+    /// Subdirectory of the claimed one for the files; empty: the claimed one itself.
     below: String,
     prepared: bool,
     writers: usize,
 }
 
 impl<'a> DirectoryTarget<'a> {
-    /// Plays `plan` on `directory`, giving files their size as `data` says.
+    /// Executes `plan` in `directory`; `data` is how files get their content.
     pub fn new(plan: Arc<AgingPlan>, directory: &'a ClaimedDirectory, data: Data) -> Self {
         Self { plan, directory, data, below: String::new(), prepared: false, writers: 1 }
     }
 
-    /// Plays in the directory `name` of the claimed one.
+    /// Uses the subdirectory `name` of the claimed one.
     pub fn below(self, name: String) -> Self {
         Self { below: name, ..self }
     }
 
-    /// Takes it that somebody else has made the directories.
+    /// Assumes that the directories exist.
     pub fn prepared(self) -> Self {
         Self { prepared: true, ..self }
     }
 
-    /// Holds so many files open that grow side by side. For one thread: others would not find the files whole.
+    /// Keeps this number of files open that grow concurrently. Only for a single thread: others would find incomplete files.
     pub fn writers(self, writers: usize) -> Self {
         Self { writers: writers.max(1), ..self }
     }
@@ -65,7 +65,7 @@ impl<'a> DirectoryTarget<'a> {
             .map_err(|errno| explain("open directory", self.path(), errno))
     }
 
-    /// With a clock the layout must not depend on the load of the machine; without one it does anyway.
+    /// With a clock, the layout must not depend on the load of the machine; without one it does anyway.
     fn deletes(&self) -> Result<Option<Deletes>, AgingError> {
         if self.plan.spec().clock.is_none() {
             return Ok(None);
@@ -118,7 +118,7 @@ impl PlanTarget for DirectoryTarget<'_> {
     }
 }
 
-/// Whether a directory is still the one that was claimed.
+/// Checks that a directory is still the one that was claimed.
 pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
     let path = directory.path();
     let failed = |errno| AgingError::io("look at", path, errno);
@@ -133,7 +133,7 @@ pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
     )))
 }
 
-/// Bytes by which each of several files grows in turn: what programs write at once.
+/// Bytes by which each of several files grows in turn: a typical write of a program.
 const PIECE: u64 = 64 << 10;
 
 /// A file that is being written.
@@ -151,7 +151,7 @@ pub struct DirectoryHand {
     descriptors: Descriptors,
     filler: Filler,
     writers: usize,
-    /// Files that grow side by side, in the order of their creates.
+    /// Concurrently growing files, in the order of their creates.
     growing: Vec<Growing>,
     deletes: Option<Deletes>,
 }
@@ -192,7 +192,7 @@ impl Hand for DirectoryHand {
 }
 
 impl DirectoryHand {
-    /// Creates a file that must not exist yet. A file that cannot be completed is taken away again, unless it grows beside others.
+    /// Creates a file, which must not exist. An incomplete file is removed, unless it grows concurrently with others.
     pub fn create(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
         if self.writers > 1 {
             return self.begin(file, sync);
@@ -202,14 +202,14 @@ impl DirectoryHand {
         if let Err(failed) = extended.and_then(|()| synchronise(&made, sync)) {
             let error = self.explain(file, failed);
             let name = Name::of(file);
-            // The first error is the one to tell; what remains is found again by the reconciliation of a resume.
+            // The first error is reported; a leftover is found by the reconciliation of a resume.
             let _ = rustix::fs::unlinkat(self.descriptors.get(file.directory)?, name.as_c_str(), AtFlags::empty());
             return Err(error);
         }
         Ok(())
     }
 
-    /// Deletes a file that must exist.
+    /// Deletes a file, which must exist.
     pub fn delete(&mut self, file: &File) -> Result<(), AgingError> {
         self.complete(file.birth)?;
         let name = Name::of(file);
@@ -220,7 +220,7 @@ impl DirectoryHand {
             .map_err(|errno| explain("delete", self.path(file, &name), errno))
     }
 
-    /// Opens as many files as write side by side before any of them is whole.
+    /// Opens the configured number of files before any of them is complete.
     fn begin(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
         while self.growing.len() >= self.writers {
             self.grow()?;
@@ -230,7 +230,7 @@ impl DirectoryHand {
         Ok(())
     }
 
-    /// One more piece for each file that is being written. After a failure it can be tried again.
+    /// Writes the next piece of each growing file. Can be retried after a failure.
     fn grow(&mut self) -> Result<(), AgingError> {
         let mut at = 0;
         while let Some(growing) = self.growing.get_mut(at) {
@@ -291,19 +291,23 @@ fn make(above: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Adds what helps to an error of the file system.
+/// Adds a remedy to an error of the file system.
 pub(crate) fn explain(operation: &'static str, path: PathBuf, errno: Errno) -> AgingError {
     let remedy = match errno {
         Errno::NOSPC | Errno::DQUOT => {
-            "metadata and inodes need room beside the files: lower --fullness, or declare a smaller --size"
+            "metadata and inodes need space in addition to the files: lower --fullness, or declare a smaller \
+             --size"
         }
         Errno::ROFS => "the file system turned read-only, most often after an error: see `dmesg` and check it",
         Errno::IO | Errno::NODEV | Errno::NXIO | Errno::STALE => "the device failed or went away: see `dmesg`",
         Errno::MFILE | Errno::NFILE => "raise the number of open files (`ulimit -n`) or lower --threads",
         Errno::OPNOTSUPP => "this file system cannot allocate without writing: use --data write or --data sparse",
-        Errno::FBIG => "the file system has a smaller greatest file size: use --truncate-sizes",
-        Errno::EXIST => "the directory holds a file that the plan has not made yet: was it changed from outside?",
-        Errno::NOENT => "something that the plan made is gone: was the directory changed from outside?",
+        Errno::FBIG => "the file system has a lower maximum file size: use --truncate-sizes",
+        Errno::EXIST => {
+            "the directory holds a file that the plan has not made yet: was it changed by another \
+            program?"
+        }
+        Errno::NOENT => "something that the plan made is gone: was the directory changed by another program?",
         _ => "",
     };
     IoFailure::new(operation, path, errno).with_remedy(remedy).into()

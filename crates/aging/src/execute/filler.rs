@@ -1,4 +1,4 @@
-//! Gives files their bytes.
+//! Writes the content of files.
 
 use super::Data;
 use super::content::{CHUNK, Content};
@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 pub type Failed = (&'static str, Errno);
 
-/// Allocates, writes or only sets sizes, as the run says.
 #[derive(Debug)]
 pub struct Filler {
     data: Data,
@@ -23,9 +22,9 @@ impl Filler {
         Self { data, content: Content::new(seed), buffer: vec![0; CHUNK] }
     }
 
-    /// Makes a file that ends at `from`, a whole number of blocks, end at `to`.
+    /// Extends a file from `from`, a multiple of the block size, to `to`.
     pub fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
-        // Of length 0, fallocate is EINVAL; a file that does not grow is as it should be.
+        // fallocate of length 0 fails with EINVAL.
         if from == to {
             return Ok(());
         }
@@ -36,7 +35,7 @@ impl Filler {
         }
     }
 
-    /// Writes a part of a file once more, as it was: what was only allocated reads as zeros.
+    /// Rewrites a part of a file with the same content; preallocated blocks read as zeros.
     pub fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
         self.write(opened, file.birth, from, from + bytes)
     }
@@ -55,7 +54,7 @@ impl Filler {
     }
 }
 
-/// Cuts a file, or makes it longer without blocks.
+/// Truncates a file, or extends it without blocks.
 pub fn cut(opened: &OwnedFd, size: u64) -> Result<(), Failed> {
     rustix::fs::ftruncate(opened, size).map_err(|errno| ("set the size of", errno))
 }
@@ -72,7 +71,7 @@ fn write_at(opened: &OwnedFd, mut rest: &[u8], mut offset: u64) -> Result<(), Er
     Ok(())
 }
 
-/// The system call itself: the C library's posix_fallocate would write zeros where the file system cannot allocate.
+/// The plain system call: the C library's posix_fallocate writes zeros if the file system cannot allocate.
 fn allocate(opened: &OwnedFd, from: u64, bytes: u64) -> Result<(), Errno> {
     loop {
         match rustix::fs::fallocate(opened.as_fd(), FallocateFlags::empty(), from, bytes) {

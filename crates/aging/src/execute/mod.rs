@@ -1,11 +1,12 @@
-//! Plays a plan on a file system.
+//! Executes a plan on a file system.
 //!
-//! Every directory belongs to one thread, so that the operations on a file keep their order and the namespace does not
-//! depend on the number of threads. Operations are handed out in rounds of half a window; a round begins when the one
-//! before the last has ended, so that no thread is more than a window ahead of another. Where the plan's clock asks for a
-//! commit a round ends early: when all threads are done with it, and all other shards with what lies below, the file system
-//! is synchronised, and then the next round begins. So commits lie at the same operations for any number of threads. Changes of
-//! files go with the operation that they follow, to the thread of their directory.
+//! Every directory belongs to one thread. So the operations on a file keep their order, and the namespace is independent of the
+//! number of threads.
+//!
+//! Operations are issued in rounds of half a window. A round starts when the round before the previous one has ended, so no
+//! thread is more than a window ahead of another. A round ends early at a commit of the plan's clock. When all threads and
+//! shards have done everything before it, the file system is synced, and then the next round starts. So commits lie at the same
+//! operations for any number of threads. Changes of files follow their operation, in the thread of their directory.
 
 mod commit;
 mod content;
@@ -39,11 +40,11 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use task::{Act, Counts, Task, Work};
 
-/// How files get their size.
+/// How files get their content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
-    /// Blocks are allocated but not written; extents stay "unwritten" and read as zeros without touching the device.
+    /// Blocks are allocated but not written; extents stay "unwritten" and read as zeros without device I/O.
     #[default]
     Fallocate,
     /// Content derived from seed and file is written, and can be verified.
@@ -52,12 +53,12 @@ pub enum Data {
     Sparse,
 }
 
-/// One of several machines that play the same plan, each its share of the directories.
+/// One of several machines that execute the same plan, each with a share of the directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// Which one, from 0.
+    /// Index, from 0.
     pub index: u32,
-    /// Of how many.
+    /// Number of shards.
     pub count: u32,
 }
 
@@ -69,14 +70,14 @@ impl Shard {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteOptions {
-    /// Every so manyth created file is synchronised to the device; 0: none.
+    /// Sync every n-th created file to the device; 0: none.
     pub fsync_every: u64,
     pub threads: usize,
-    /// Play only this share of the directories.
+    /// Execute only this share of the directories.
     pub shard: Option<Shard>,
     /// Operations by which threads may drift apart.
     pub window: u64,
-    /// Operations of the plan per second, at most; `None`: as fast as the machine.
+    /// Maximum operations of the plan per second; `None`: unlimited.
     pub pace: Option<f64>,
 }
 
@@ -86,13 +87,13 @@ impl Default for ExecuteOptions {
     }
 }
 
-/// What ended an execution that did not fail.
+/// End of an execution without failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// The plan is played to its end.
+    /// The plan is complete.
     Finished,
-    /// The observer said so.
+    /// The observer stopped it.
     Observer,
     /// A signal.
     Interrupted,
@@ -100,26 +101,26 @@ pub enum Stop {
 
 #[derive(Debug)]
 pub struct ExecuteOutcome {
-    /// What ended it, or the first operation that failed.
+    /// The end, or the first operation that failed.
     pub result: Result<Stop, AgingError>,
-    /// Operations of the plan that are all done, counted from its beginning. After a failure some later ones may be
-    /// done too, and files that grow may not be whole; a resume reconciles them.
+    /// Completed operations from the start of the plan. After a failure, some later ones may be done too, and growing files may
+    /// be incomplete; a resume reconciles them.
     pub completed: u64,
     pub seconds: f64,
-    /// How often a full file system made the executor wait for deletes of other threads and commit.
+    /// Number of waits for deletes of other threads and a commit because the file system was full.
     pub stalls: u64,
-    /// Operations of this shard among those that were handed out.
+    /// Issued operations of this shard.
     pub executed: u64,
     pub commits: u64,
-    /// Files that were synchronised to the device when they were made.
+    /// Files synced to the device at their creation.
     pub synced: u64,
-    /// Changes of files that were done, counted after each.
+    /// Completed changes of files.
     pub changes: ChangeCounts,
 }
 
-/// Plays what is left of `planner` on `backend`. `observer` is called after each round (half a window of operations)
-/// with the planner, which is up to a window ahead, and the number of operations completed; it may stop the run.
-/// After a stop without failure the completed operations are exactly those of `planner`.
+/// Executes the rest of `planner` on `backend`. `observer` is called after each round (half a window of operations) with the
+/// planner, which is up to a window ahead, and the number of completed operations; it may stop the run. After a stop without
+/// failure, exactly the operations of `planner` are complete.
 pub fn execute<B: PlanTarget>(
     planner: &mut Planner,
     backend: &B,
@@ -133,8 +134,8 @@ pub fn execute<B: PlanTarget>(
     })
 }
 
-/// Plays the parts of a plan, each on its own back end, in step with those that play the others: a round begins when
-/// `pace` allows. Operations are counted as positions of [`Interleaved`].
+/// Executes parts of a plan, each on its own target, in step with other processes: a round starts when `pace` allows it.
+/// Operations are counted as positions of [`Interleaved`].
 pub fn execute_parts<B: PlanTarget>(
     parts: &mut Interleaved<'_>,
     backends: &[B],
@@ -165,11 +166,11 @@ struct Run<'a, 'b, B: PlanTarget> {
     counts: Counts,
 }
 
-/// Rounds between two looks at whether the target is still there.
+/// Rounds between two checks that the target still exists.
 const ROUNDS_PER_CHECK: u64 = 256;
-/// How often others are asked how far they are.
+/// Interval between queries of the progress of other shards.
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(1);
-/// Longest time without a look at the interrupt.
+/// Maximum time between checks for an interrupt.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl<B: PlanTarget> Run<'_, '_, B> {
@@ -178,7 +179,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         if self.options.threads <= 1 { self.play_alone() } else { pool::play(self) }
     }
 
-    /// One thread plans and works: no queue, no switch of context.
+    /// A single thread plans and executes, without queues or context switches.
     fn play_alone(&mut self) -> Result<Stop, AgingError> {
         let mut hands = hands(self.backends, 1)?;
         let stop = self.play_rounds(&mut hands)?;
@@ -186,7 +187,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(stop)
     }
 
-    /// Plays until something stops it. What is under way then is not ended.
+    /// Executes until something stops it. Growing files may be incomplete then.
     fn play_rounds(&mut self, hands: &mut [B::Hand]) -> Result<Stop, AgingError> {
         let mut lanes = vec![Vec::new()];
         let mut finished = self.parts.position();
@@ -200,14 +201,14 @@ impl<B: PlanTarget> Run<'_, '_, B> {
             let commit = self.next_round(&mut lanes);
             let pace = self.pace;
             for task in lanes[0].drain(..) {
-                // All before it is done.
+                // Every earlier operation is done.
                 self.completed = task.sequence;
                 let earlier_done = || pace.earlier_done(task.sequence);
                 apply(self.backends, hands, &task, earlier_done, &mut self.counts.stalls)?;
                 self.counts.work.count(&task);
             }
             let position = self.parts.position();
-            // A pace makes short rounds, through several of which files may grow.
+            // A pace makes short rounds, and files may grow through several of them.
             if commit || position + self.round() > finished + self.longest_round() {
                 self.finish(hands)?;
                 finished = position;
@@ -223,7 +224,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(Stop::Finished)
     }
 
-    /// Ends what is under way; where there is no room for it, once more after a commit.
+    /// Completes growing files, and retries after a commit if space is missing.
     fn finish(&mut self, hands: &mut [B::Hand]) -> Result<(), AgingError> {
         for (backend, hand) in self.backends.iter().zip(hands) {
             match hand.finish() {
@@ -238,13 +239,13 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(())
     }
 
-    /// Everything below `position` is done.
+    /// Every operation below `position` is done.
     fn complete(&mut self, position: u64) {
         self.completed = position;
         self.pace.reached(position);
     }
 
-    /// Why no further round should begin, if so.
+    /// The reason not to start another round, if any.
     fn stop_before(&mut self, round: u64) -> Result<Option<Stop>, AgingError> {
         if self.parts.position() >= self.parts.len() {
             return Ok(Some(Stop::Finished));
@@ -259,7 +260,7 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         Ok(None)
     }
 
-    /// Half a window, or what the pace allows in the time after which an interrupt should be seen.
+    /// Half a window, or the operations that the pace allows between checks for an interrupt.
     fn round(&self) -> u64 {
         let most = self.options.pace.map_or(u64::MAX, |pace| (pace * LONGEST_PAUSE.as_secs_f64()) as u64);
         self.longest_round().min(most).max(1)
@@ -282,27 +283,27 @@ impl<B: PlanTarget> Run<'_, '_, B> {
         }
     }
 
-    /// Has the file system commit what is done. In this process nothing else is under way; other shards have done what lies
-    /// before, and may be a window ahead.
+    /// Commits the file system. Nothing is in progress in this process; other shards have done everything before, and may be a
+    /// window ahead.
     fn commit(&mut self) -> Result<(), AgingError> {
         while !self.pace.earlier_done(self.completed) {
             std::thread::sleep(BETWEEN_QUESTIONS);
         }
-        // All parts lie on one file system.
+        // All parts are on one file system.
         self.backends.first().map_or(Ok(()), PlanTarget::commit)?;
         self.counts.commits += 1;
         Ok(())
     }
 
-    /// The operation after the next round. Rounds end at the same operations in all shards: a commit, of which only the first
-    /// part of a divided plan knows, ends none.
+    /// The first operation after the next round. Rounds end at the same operations in all shards, so a commit, which only the
+    /// first part of a divided plan knows, does not end one.
     fn next_end(&self) -> u64 {
         let (round, from) = (self.round(), self.from.1);
         let begun = (self.parts.position() - from) / round;
         (from + (begun + 1) * round).min(self.parts.len())
     }
 
-    /// Plans operations into one lane per thread, to the end of the round or up to the next commit; whether a commit follows.
+    /// Plans operations into one lane per thread, to the end of the round or the next commit; returns whether a commit follows.
     fn next_round(&mut self, lanes: &mut [Vec<Task>]) -> bool {
         let (threads, every, end) = (lanes.len() as u32, self.options.fsync_every, self.next_end());
         while let Some(Placed { position, own, operation, commit }) = self.parts.next_below(end) {
@@ -332,13 +333,12 @@ impl<B: PlanTarget> Run<'_, '_, B> {
     }
 }
 
-/// The hands of one of `threads` threads, one for each part.
 fn hands<B: PlanTarget>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, AgingError> {
     backends.iter().map(|backend| backend.hand(threads * backends.len())).collect()
 }
 
-/// Does one task. When the file system is full, waits (by `earlier_done`) until every earlier operation is done, has it commit so
-/// that freed space is available, which counts as one of the `stalls`, and tries once more.
+/// Executes one task. If the file system is full, waits (by `earlier_done`) for every earlier operation, commits so that freed
+/// space is available, counts one of the `stalls`, and retries once.
 fn apply<B: PlanTarget>(
     backends: &[B],
     hands: &mut [B::Hand],

@@ -1,10 +1,10 @@
-//! Names of files as bytes.
+//! File names as bytes.
 
 use crate::planner::{File, RENAMED};
 use std::ffi::CStr;
 use std::path::Path;
 
-/// Name of a file as the kernel wants it, without an allocation.
+/// Name of a file for the kernel, without an allocation.
 pub(crate) struct Name {
     bytes: [u8; 16],
     length: usize,
@@ -35,7 +35,7 @@ impl Name {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 
-    /// The birth that a name of ours stands for, and whether it is the second.
+    /// The birth in one of our names, and whether the file is renamed.
     pub fn parse(name: &[u8]) -> Option<(u64, bool)> {
         let first = name.strip_suffix(RENAMED.as_bytes());
         let digits = first.unwrap_or(name).strip_prefix(b"f").filter(|digits| digits.len() == 12)?;
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_agree_with_the_plan_and_parse_back() {
+    fn names_match_the_plan_and_parse_back() {
         for birth in [0, 15, 16, 0xabc_def0, (1 << 48) - 1] {
             for renamed in [false, true] {
                 let file = File { birth, size: 0, directory: 0, renamed };

@@ -1,21 +1,20 @@
-//! Staying in step with those that play other shards of the same plan, on this machine or another.
+//! Keeps shards of the same plan in step, on this machine or others.
 
 use super::Stop;
 
-/// Decides when a round may begin. Positions are operations of the plan, counted from its beginning; all shards have the
-/// same rounds.
+/// Decides when a round may start. Positions are operations of the plan from its start; all shards have the same rounds.
 pub trait Pace: Sync {
-    /// Waits until the operations below `end` may be done, or says why they should not be begun.
+    /// Waits until the operations below `end` may be executed; returns a stop if they should not.
     fn begin(&self, end: u64) -> Option<Stop>;
 
-    /// Every operation of this shard below `position` is done.
+    /// Reports that every operation of this shard below `position` is done.
     fn reached(&self, position: u64);
 
-    /// Whether the other shards have done everything below `position`; to be asked when this one has.
+    /// Whether the other shards have done everything below `position`; asked after this shard has.
     fn earlier_done(&self, position: u64) -> bool;
 }
 
-/// Nobody else plays.
+/// A pace without other shards.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Alone;
 

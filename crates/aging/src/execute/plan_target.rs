@@ -1,66 +1,58 @@
-//! What the executor plays on.
+//! The interface between the executor and its target.
 
 use crate::error::AgingError;
 use crate::planner::{Change, Operation};
 
-/// A place where files are created and deleted.
+/// A target on which files are created and deleted.
 pub trait PlanTarget: Sync {
     type Hand: Hand;
 
-    /// Makes the directories of the plan; those that exist are kept.
+    /// Creates the directories of the plan and keeps existing ones.
     ///
-    /// # Errors
-    /// [`AgingError::Io`] with the directory that cannot be made.
+    /// # Errors [`AgingError::Io`] with the directory that cannot be created.
     fn prepare(&self) -> Result<(), AgingError>;
 
     /// The hand of one of `threads` threads.
     ///
-    /// # Errors
-    /// When a thread cannot be given what it works with, above all descriptors.
+    /// # Errors Missing resources of the thread, typically descriptors.
     fn hand(&self, threads: usize) -> Result<Self::Hand, AgingError>;
 
-    /// Whether the place is still there; asked now and then.
+    /// Checks periodically that the target still exists.
     ///
-    /// # Errors
-    /// [`AgingError::Target`] when it is another place by now, [`AgingError::Io`] when it cannot be looked at.
+    /// # Errors [`AgingError::Target`] when it has been replaced, [`AgingError::Io`] when it cannot be inspected.
     fn check(&self) -> Result<(), AgingError>;
 
-    /// Brings everything done so far to the device; what was freed is available then.
+    /// Writes everything done so far to the device; freed blocks are available then.
     ///
-    /// # Errors
-    /// [`AgingError::Io`]: those of syncfs(2).
+    /// # Errors [`AgingError::Io`]: those of syncfs(2).
     fn commit(&self) -> Result<(), AgingError>;
 }
 
-/// Does operations for one thread.
+/// Executes operations for one thread.
 pub trait Hand: Send {
-    /// Does one operation; `sync` asks for a created file to be on the device before it returns.
+    /// Executes one operation; `sync` requests that a created file is on the device before it returns.
     ///
-    /// # Errors
-    /// [`AgingError::Io`] with the file that cannot be made or deleted; nothing of a file that cannot be made whole
-    /// stays. For ENOSPC the executor waits for the deletes of other threads and tries once more.
+    /// # Errors [`AgingError::Io`] with the file that cannot be created or deleted; an incomplete file is removed. After ENOSPC
+    /// the executor waits for the deletes of other threads and retries once.
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
 
-    /// Changes a file that exists. After a failure for want of room it can be tried again.
+    /// Changes an existing file. Can be retried after ENOSPC.
     ///
-    /// # Errors
-    /// [`AgingError::Io`] with the file that cannot be changed.
+    /// # Errors [`AgingError::Io`] with the file that cannot be changed.
     fn change(&mut self, change: &Change) -> Result<(), AgingError>;
 
-    /// Ends what operations left under way. After a failure for want of room it can be tried again.
+    /// Completes growing files. Can be retried after ENOSPC.
     ///
-    /// # Errors
-    /// [`AgingError::Io`] with the file that cannot be ended.
+    /// # Errors [`AgingError::Io`] with the file that cannot be completed.
     fn finish(&mut self) -> Result<(), AgingError> {
         Ok(())
     }
 }
 
-/// Does nothing: to measure the planner and to test the executor.
+/// Does nothing, for measuring the planner and testing the executor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullTarget;
 
-/// The hand of [`NullTarget`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullHand;
 

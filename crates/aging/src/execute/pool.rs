@@ -1,5 +1,6 @@
-//! Several threads: each gets its lane of every round and says when it is done. When the file system is full because
-//! some ran ahead, all stop, one plays what is left of the rounds in the order of the plan, and then they go on.
+//! Runs several threads: each receives its lane of every round and reports when it is done. The file
+//! system may become full because some threads ran ahead. Then all stop, and a single one executes the rest of the rounds in
+//! the order of the plan.
 
 use super::plan_target::PlanTarget;
 use super::{Act, Pace, Run, Stop, Task, Work, apply, hands};
@@ -9,19 +10,19 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Rounds handed out and not yet done.
+/// Rounds issued and not yet done.
 const ROUNDS_IN_FLIGHT: usize = 2;
 
 struct Batch {
     tasks: Vec<Task>,
-    /// The operation after the round.
+    /// The first operation after the round.
     end: u64,
 }
 
-/// What a thread says about a batch.
+/// A thread's report on a batch.
 struct Report {
     lane: Vec<Task>,
-    /// How many operations of the lane are done.
+    /// Number of completed operations of the lane.
     done: usize,
     failure: Option<(u64, AgingError)>,
     stalls: u64,
@@ -29,20 +30,20 @@ struct Report {
 }
 
 struct Shared {
-    /// For each thread: every one of its operations before this one is done.
+    /// For each thread: its operations below this one are done.
     reached: Vec<AtomicU64>,
     failed: AtomicBool,
 }
 
 impl Shared {
-    /// Whether there is nothing to wait for: every operation before this one is done, here and in the other shards, or one
-    /// has failed. Only what is done may be told to the other shards.
+    /// Whether there is nothing to wait for: every earlier operation is done, here and in the other shards, or one has failed.
+    /// Other shards may be informed only of completed operations.
     fn earlier_done(&self, sequence: u64, pace: &dyn Pace) -> bool {
         let all = || self.reached.iter().all(|reached| reached.load(Ordering::Acquire) >= sequence);
         self.failed.load(Ordering::Relaxed) || all() && pace.earlier_done(sequence)
     }
 
-    /// Lets the threads, which all wait for a round, go on behind `position`.
+    /// Lets the threads, which all wait for a round, continue at `position`.
     fn go_on(&self, position: u64) {
         self.reached.iter().for_each(|reached| reached.store(position, Ordering::Release));
         self.failed.store(false, Ordering::Relaxed);
@@ -76,7 +77,7 @@ pub(super) fn play<B: PlanTarget>(run: &mut Run<'_, '_, B>) -> Result<Stop, Agin
     })
 }
 
-/// Hands out rounds until the plan ends or something stops it, then waits for those in flight.
+/// Issues rounds until the plan ends or something stops it, then waits for rounds in flight.
 fn conduct<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
     hands: &mut [B::Hand],
@@ -114,7 +115,7 @@ fn conduct<B: PlanTarget>(
         let commit = run.next_round(&mut lanes);
         let end = run.parts.position();
         for (worker, tasks) in workers.iter().zip(lanes) {
-            // A worker ends only after its sender is gone.
+            // A worker ends only after its sender is dropped.
             let _ = worker.batches.send(Batch { tasks, end });
         }
         flight.ends.push(end);
@@ -139,11 +140,11 @@ fn conduct<B: PlanTarget>(
 
 #[derive(Default)]
 struct Flight {
-    /// The operation after each round, oldest first.
+    /// The first operation after each round, oldest first.
     ends: Vec<u64>,
     spare: Vec<Vec<Task>>,
     left: Vec<Task>,
-    /// What is done in rounds of which something is left.
+    /// Completed tasks of incomplete rounds.
     ahead: Vec<Task>,
     /// The earliest operation that failed.
     failure: Option<(u64, AgingError)>,
@@ -175,7 +176,7 @@ impl Flight {
         }
     }
 
-    /// Waits for all rounds. If the file system was full, does what is left of them.
+    /// Waits for all rounds. If the file system was full, executes the rest of them.
     fn land_all<B: PlanTarget>(
         &mut self,
         run: &mut Run<'_, '_, B>,
@@ -196,8 +197,8 @@ impl Flight {
     }
 }
 
-/// Plays what is left in the order of the plan, so that it needs no more room than the plan: files that were made ahead
-/// of it are taken back first and made again in their turn. On failure, which operation it was.
+/// Executes the rest in the order of the plan, so that it needs no more space than the plan: files created ahead are removed
+/// first and created again in order. A failure includes its operation.
 fn catch_up<B: PlanTarget>(
     run: &mut Run<'_, '_, B>,
     hands: &mut [B::Hand],
@@ -210,7 +211,7 @@ fn catch_up<B: PlanTarget>(
     let ahead = || ahead.iter().filter(|task| task.place() > first && !gone.contains(&file(task)));
     let early: Vec<Task> = ahead().filter(|task| task.act.is(OperationKind::Create)).copied().collect();
     let mut early_files: HashMap<_, File> = early.iter().map(|task| (file(task), *task.act.file())).collect();
-    // What was changed of these is lost with them; other files that grew are cut again. All comes once more in its turn.
+    // Removed files lose their changes, and other files that grew are truncated. All changes are repeated in order.
     let is_change = |task: &&Task| matches!(task.act, Act::Change(_));
     let (lost, others): (Vec<Task>, Vec<Task>) =
         ahead().filter(is_change).partition(|task| early_files.contains_key(&file(task)));
@@ -225,7 +226,7 @@ fn catch_up<B: PlanTarget>(
     let taken_back: Vec<Task> = taken_back.chain(grown.iter().map(Task::cut_again)).collect();
     left.extend(early.iter().chain(&lost).chain(&grown));
     left.sort_unstable_by_key(Task::place);
-    // What is taken back needs no room; of the others, all that come before are done.
+    // Removals need no space. For the others, all earlier operations are done.
     for task in taken_back.iter().chain(&left) {
         let earlier_done = || run.pace.earlier_done(task.sequence);
         apply(run.backends, hands, task, earlier_done, &mut run.counts.stalls)

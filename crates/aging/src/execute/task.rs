@@ -1,4 +1,4 @@
-//! What goes to a thread, and what is counted of it.
+//! Tasks for threads, and their counts.
 
 use crate::error::AgingError;
 use crate::planner::{Change, ChangeCounts, ChangeKind, File, Operation, OperationKind};
@@ -8,7 +8,6 @@ pub struct Counts {
     pub stalls: u64,
     pub executed: u64,
     pub commits: u64,
-    /// Changes that were handed out.
     pub planned: ChangeCounts,
     pub work: Work,
 }
@@ -19,7 +18,7 @@ impl Counts {
             return Ok(());
         }
         Err(AgingError::Target(format!(
-            "of the changes {:?} that were planned {:?} were done",
+            "planned changes: {:?}; completed changes: {:?}",
             self.planned, self.work.changes
         )))
     }
@@ -27,7 +26,6 @@ impl Counts {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Work {
-    /// Files that were synchronised.
     pub synced: u64,
     pub changes: ChangeCounts,
 }
@@ -40,14 +38,13 @@ impl Work {
         }
     }
 
-    /// Takes the count of a change back that will be done once more.
+    /// Reverts the count of a change that will be repeated.
     pub fn discount(&mut self, task: &Task) {
         let mut once = Self::default();
         once.count(task);
         self.changes.subtract(&once.changes);
     }
 
-    /// Counts what another thread did.
     pub fn add(&mut self, other: &Self) {
         self.synced += other.synced;
         self.changes.add(&other.changes);
@@ -73,11 +70,11 @@ impl Act {
     }
 }
 
-/// An operation, or a change that follows it, on its way to a thread.
+/// An operation, or a change that follows it, for a thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
     pub sequence: u64,
-    /// 0: the operation itself; its changes follow from 1 on.
+    /// 0: the operation itself; its changes follow from 1.
     pub step: u32,
     pub own: usize,
     pub act: Act,
@@ -89,7 +86,7 @@ impl Task {
         (self.sequence, self.step)
     }
 
-    /// Bytes by which a file grows that is there.
+    /// Bytes by which an existing file grows.
     pub fn grew_by(&self) -> u64 {
         match self.act {
             Act::Change(Change { kind: ChangeKind::Append { from }, file }) => file.size - from,

@@ -1,10 +1,10 @@
-//! What a file system says about its own commits: the second account beside the clock's.
+//! Reads the file system's own count of commits, as a cross-check of the clock.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-/// Where a file system counts its commits.
+/// The file with the count of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitWitness {
     file: PathBuf,
@@ -12,31 +12,31 @@ pub struct CommitWitness {
 }
 
 impl CommitWitness {
-    /// That of the file system below an open directory. `None`: it does not count them (xfs, f2fs, network file systems), or is
-    /// not on one block device.
+    /// The count of the file system of an open directory. `None` if it has none (xfs, f2fs, network file systems) or is not on
+    /// one block device.
     pub fn of(directory: BorrowedFd<'_>) -> Option<Self> {
         let device = rustix::fs::fstat(directory).ok()?.st_dev;
         let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
         let known = fs::read_link(link).ok().and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
         match known {
             Some(name) => journal_of(Path::new("/proc/fs/jbd2"), &name).map(|file| Self { file, counts_fsync: true }),
-            // btrfs has a device number of its own for each subvolume.
+            // btrfs has a device number per subvolume.
             None => btrfs_of(Path::new("/sys/fs/btrfs"), directory).map(|file| Self { file, counts_fsync: false }),
         }
     }
 
-    /// Whether an fsync of a new file is one of these commits: ext4 commits its journal, btrfs writes a log beside.
+    /// Whether an fsync of a new file counts: ext4 commits its journal, btrfs writes a separate log.
     pub fn counts_fsync(&self) -> bool {
         self.counts_fsync
     }
 
-    /// Commits so far, since the mount.
+    /// Commits since the mount.
     pub fn count(&self) -> Option<u64> {
         count(&fs::read_to_string(&self.file).ok()?)
     }
 }
 
-/// The journal of ext4 on the device `name`: `/proc/fs/jbd2/loop0-8/info`, behind the inode of the journal.
+/// The journal of ext4 on the device `name`: `/proc/fs/jbd2/loop0-8/info`, where 8 is the inode of the journal.
 fn journal_of(journals: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(journals).ok()?.flatten();
     let of_device = |entry: &fs::DirEntry| {
@@ -46,7 +46,7 @@ fn journal_of(journals: &Path, name: &str) -> Option<PathBuf> {
     entries.into_iter().find(of_device).map(|entry| entry.path().join("info"))
 }
 
-/// `/sys/fs/btrfs/UUID/commit_stats` (Linux 6.1) of the file system whose mount has this directory.
+/// `/sys/fs/btrfs/UUID/commit_stats` (Linux 6.1) of the file system mounted at this directory.
 fn btrfs_of(file_systems: &Path, directory: BorrowedFd<'_>) -> Option<PathBuf> {
     let source = source_of(directory)?;
     let name = Path::new(&source).file_name()?.to_owned();
@@ -55,7 +55,7 @@ fn btrfs_of(file_systems: &Path, directory: BorrowedFd<'_>) -> Option<PathBuf> {
     Some(entry.path().join("commit_stats")).filter(|file| file.exists())
 }
 
-/// The device that `/proc/self/mountinfo` names for the mount that an open directory lies on.
+/// The source in `/proc/self/mountinfo` of the mount with an open directory.
 fn source_of(directory: BorrowedFd<'_>) -> Option<String> {
     use std::os::fd::AsRawFd;
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", directory.as_raw_fd())).ok()?;
@@ -65,7 +65,7 @@ fn source_of(directory: BorrowedFd<'_>) -> Option<String> {
     line.split_once(" - ")?.1.split(' ').nth(1).map(str::to_string)
 }
 
-/// `123 transactions (45 requested), ...` of jbd2, or `commits 123` of btrfs.
+/// Parses `123 transactions (45 requested), ...` of jbd2, or `commits 123` of btrfs.
 fn count(text: &str) -> Option<u64> {
     let words: Vec<&str> = text.split_whitespace().take(2).collect();
     match words[..] {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_of_counting_are_read() {
+    fn both_formats_of_counts_are_read() {
         assert_eq!(count("17 transactions (16 requested), each up to 1024 blocks\naverage:\n"), Some(17));
         assert_eq!(count("commits 4\nlast_commit_ms 1\n"), Some(4));
         assert_eq!(count(""), None);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_of_a_device_is_not_that_of_another() {
+    fn journal_belongs_to_its_device() {
         let room = tempfile::tempdir().unwrap();
         for name in ["loop1-8", "loop11-8", "dm-0-8"] {
             fs::create_dir(room.path().join(name)).unwrap();

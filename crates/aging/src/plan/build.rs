@@ -11,7 +11,7 @@ use crate::error::AgingError;
 use crate::planner::expected_changes;
 use senesce_core::Bytes;
 
-/// A stretch of operations within one age bin, with everything that happens in it counted beforehand.
+/// A stretch of operations within one age bin, with all counts decided in advance.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Segment {
     pub creates: Vec<u64>,
@@ -20,7 +20,7 @@ pub(crate) struct Segment {
     pub stay: Vec<u64>,
     /// Creates per depth (as in `AgingPlan::depths`) that stay to the end.
     pub stay_depths: Vec<u64>,
-    /// First operations that should be deletes.
+    /// Number of initial operations that should be deletes.
     pub leading_deletes: u8,
 }
 
@@ -30,7 +30,7 @@ impl Segment {
     }
 }
 
-/// What is known of a plan before its length is.
+/// The part of a plan that is independent of its length.
 pub(super) struct Draft<'a> {
     pub spec: &'a PlanSpec,
     pub fullness: f64,
@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The segments of a run that stands for `operations`, in the order of time, and where they lie in it.
+    /// The segments of a run that represents `operations`, in the order of time, and their positions.
     pub fn segments(&self, operations: u64) -> Result<(Vec<Segment>, Timeline), AgingError> {
         let files = self.sizes.total_files;
         if operations < files {
@@ -105,7 +105,7 @@ impl<'a> Draft<'a> {
         Ok((segments, Timeline::new(&spans, operations)))
     }
 
-    /// A run that ends before the volume is filled: creates alone.
+    /// A run that ends before the volume is filled: only creates.
     fn part_of_the_fill(&self, operations: u64) -> Segment {
         let shares: Vec<f64> = self.classes.iter().map(|class| class.files as f64).collect();
         let none = vec![0; self.classes.len()];
@@ -118,7 +118,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Splits the columns of a table (size bins) into their classes, each row and class keeping its sum.
+    /// Splits the columns of a table (size bins) into their classes; each row and class keeps its sum.
     fn spread_over_strata(&self, table: &[Vec<u64>]) -> Vec<Vec<u64>> {
         let mut wide: Vec<Vec<u64>> = vec![Vec::with_capacity(self.classes.len()); table.len()];
         for (bin, size) in self.sizes.bins.iter().enumerate() {
@@ -131,8 +131,7 @@ impl<'a> Draft<'a> {
         wide
     }
 
-    /// One segment per age bin that the fill reaches into; the files of its bin that stay come from the fill in
-    /// proportion to the creates.
+    /// One segment per age bin that overlaps the fill. The bin's stayers come from the fill in proportion to its creates.
     fn fill_segments(
         &self,
         spans: &[Span],
@@ -159,8 +158,8 @@ impl<'a> Draft<'a> {
         Ok(segments)
     }
 
-    /// One segment of deletes and creates per age bin. Deletes per class follow the churn by error diffusion: what a
-    /// bin cannot give is made up for in the next.
+    /// One segment of deletes and creates per age bin. Deletes per class follow the churn by error diffusion: a deficit of one
+    /// bin is compensated in the next.
     fn churn_segments(
         &self,
         spans: &[Span],
@@ -262,13 +261,13 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Creates per class of segments, and those `before` them.
+/// Creates per class in segments, plus those `before` them.
 pub(super) fn creates(segments: &[Segment], before: &[u64]) -> Vec<u64> {
     let of = |class: usize| segments.iter().map(|segment| segment.creates[class]).sum::<u64>();
     before.iter().enumerate().map(|(class, before)| before + of(class)).collect()
 }
 
-/// Pairs of delete and create per class: at least the files that stay, none where no slot is free.
+/// Pairs of delete and create per class: at least the files that stay, none without a free slot.
 pub(super) fn churn_pairs(
     classes: &[Class],
     total: u64,
@@ -286,18 +285,17 @@ pub(super) fn churn_pairs(
     fit_scaled(&targets, &shares, stay, &high, total).ok_or_else(|| impossible("churn"))
 }
 
-/// How many of a bin's stayers come from its creates of the fill.
+/// Number of a bin's stayers that come from its creates in the fill.
 pub(super) fn fill_share(total: u64, span: &Span) -> u64 {
     let share = total as f64 * span.fill as f64 / span.capacity().max(1) as f64;
     (share.round() as u64).clamp(total.saturating_sub(span.pairs), total.min(span.fill))
 }
 
-/// Which of a bin's stayers come from its creates of the fill.
+/// The bin's stayers that come from its creates in the fill.
 fn fill_part(stay: &[u64], span: &Span) -> Result<Vec<u64>, AgingError> {
     part(stay, fill_share(stay.iter().sum(), span)).ok_or_else(|| impossible("the fill"))
 }
 
-/// `total` of the given counts, in proportion.
 fn part(counts: &[u64], total: u64) -> Option<Vec<u64>> {
     let sum: u64 = counts.iter().sum();
     let targets: Vec<f64> = counts.iter().map(|count| *count as f64 / sum.max(1) as f64 * total as f64).collect();

@@ -3,25 +3,25 @@
 use super::sizes::{BLOCK, Sizes, ghosts, mean_allocated};
 use super::{Churn, PlanSpec};
 
-/// Files of one size, or of one stratum of a size bin when sizes are spread.
+/// Files of one size, or of one stratum of a size bin if sizes are spread.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Class {
     /// Row of the profile's size histogram.
     pub row: usize,
-    /// Sizes lie above this (equal to `high`: every file has exactly that size).
+    /// Exclusive lower bound of sizes (equal to `high`: every file has exactly that size).
     pub low: f64,
     pub high: f64,
     /// Mean size in whole blocks.
     pub allocated: f64,
     /// Live files when the volume is filled.
     pub files: u64,
-    /// Slots beyond these, empty at every edge of an age bin.
+    /// Additional slots, empty at every edge of an age bin.
     pub ghosts: u64,
     /// Share of the creates and deletes at constant fullness.
     pub churn: f64,
 }
 
-/// Strata of one size bin when sizes are spread: within a stratum sizes differ so little that fullness stays put.
+/// Strata of one size bin if sizes are spread. Sizes within a stratum differ too little to move fullness.
 const STRATA: u64 = 16;
 
 pub(super) fn classes(spec: &PlanSpec, sizes: &Sizes, fullness: f64) -> (Vec<Class>, Shortfall) {
@@ -66,17 +66,17 @@ pub(super) fn classes(spec: &PlanSpec, sizes: &Sizes, fullness: f64) -> (Vec<Cla
     (classes, shortfall)
 }
 
-/// How far fullness may be from its target, in bytes: the largest file, or 1 % of the capacity.
+/// Allowed deviation of the fullness from its target, in bytes: the largest file, or 1 % of the capacity.
 fn band(classes: &[Class], capacity: f64) -> f64 {
     let live = classes.iter().filter(|class| class.files > 0);
     live.map(|class| class.allocated).fold(0.01 * capacity, f64::max)
 }
 
-/// What to do when rounding left the filled volume below its target fullness, so that the largest files cannot be deleted
-/// from it without leaving the band: they go while one file more than K fills the gap.
+/// Handles a filled volume that rounding left below its target fullness: deleting the largest files would leave the band. They
+/// are deleted while an extra file, beyond the K files, fills the gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortfall {
-    /// First class of files that are too large; the number of classes when there is none.
+    /// First class of too large files; the number of classes if none is too large.
     pub large: usize,
     /// Class of the file that fills the gap.
     filler: Option<usize>,
@@ -99,8 +99,8 @@ impl Shortfall {
         Self { large, filler }
     }
 
-    /// Gives a stretch which replaces large files the pairs that fill the gap: one to stand in, two for the deletes that
-    /// begin a stretch. They come from the classes with most to spare, the large ones first where pairs are few.
+    /// Gives a stretch that replaces large files the pairs that fill the gap: one to stand in, two for the deletes at the start
+    /// of a stretch. They come from the classes with most pairs to spare, large ones first if pairs are few.
     pub fn provide(&self, pairs: &mut [u64], stay: &[u64]) {
         let Some(filler) = self.filler else { return };
         let few = pairs.iter().sum::<u64>() <= 2 * FILLER_PAIRS;

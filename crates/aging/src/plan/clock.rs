@@ -1,9 +1,9 @@
-//! The clock of an aging: when the file system has to commit.
+//! The clock of an aging: when the file system must commit.
 //!
-//! A file system gives blocks that were freed out again only when the transaction that freed them is on the device (ext4:
-//! `ext4_process_freed_data`; xfs: busy extents; btrfs: pinned extents), for a crash must find the former file whole. A life
-//! of a few operations per commit therefore puts new files into the holes that the last ones left; a replay that is done
-//! before the first commit has to go round them. The clock states which of the two is played.
+//! A file system reuses freed blocks only when the transaction that freed them is on the device, because a crash must find the
+//! old file intact (ext4: `ext4_process_freed_data`; xfs: busy extents; btrfs: pinned extents). With few operations per commit,
+//! as in real use, new files fill the holes of the last deletes. A replay that is done before the first commit must avoid those
+//! holes. The clock selects between the two.
 
 use crate::error::AgingError;
 use senesce_core::Bytes;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Share of the free space that may be freed between two commits, or `none`: no commits but the file system's own.
+/// Share of the free space that may be freed between two commits, or `none`: only the file system's own commits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CommitShare {
@@ -19,14 +19,14 @@ pub struct CommitShare {
 }
 
 impl CommitShare {
-    /// No commits but the file system's own, as fast as the machine frees: how published agings were made.
+    /// Only the file system's own commits, with deletes as fast as possible, as in published agings.
     pub const NONE: Self = Self { percent: None };
-    /// Less no longer changes the layout (docs/verbs/age.md has the measurement).
+    /// Smaller shares no longer change the layout (measurement in docs/verbs/age.md).
     pub const DEFAULT: Self = Self { percent: Some(5.0) };
 
     /// A share of the free space, above 0; 1 is all of it.
     pub fn of(share: f64) -> Option<Self> {
-        // Products of floats land beside the number they mean.
+        // Floating-point products may differ slightly from the intended number.
         let percent = (share * 1e11).round() / 1e9;
         (percent > 0.0 && percent.is_finite()).then_some(Self { percent: Some(percent) })
     }
@@ -70,7 +70,7 @@ impl FromStr for CommitShare {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no share of the free space: write 5%, 0.05 or none");
+        let wrong = || format!("'{text}' is not a share of the free space: write 5%, 0.05 or none");
         if text == "none" {
             return Ok(Self::NONE);
         }
@@ -82,20 +82,20 @@ impl FromStr for CommitShare {
     }
 }
 
-/// When the file system has to commit. Both may be asked for; with neither it commits when it wants to.
+/// When the file system must commit. Both can be combined; with neither it commits by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Clock {
-    /// Share of the free space that may be freed between two commits; while the volume is filled, created.
+    /// Share of the free space that may be freed between two commits, or created during the fill.
     pub commit_share: CommitShare,
-    /// Operations between two commits; 0: as many as there are.
+    /// Operations between two commits; 0: no limit.
     pub sync_every: u64,
 }
 
 impl Clock {
-    /// No commits but the file system's own.
+    /// Only the file system's own commits.
     pub const NONE: Self = Self { commit_share: CommitShare::NONE, sync_every: 0 };
 
-    /// Whether there are no commits but the file system's own.
+    /// Whether only the file system's own commits occur.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
@@ -106,8 +106,8 @@ impl Clock {
         Some(Bytes((share * (1.0 - fullness) * capacity.0 as f64) as u64))
     }
 
-    /// Refuses a clock that would have to commit more than once in an operation, where files of `mean` bytes are replaced. The
-    /// default never is: on a volume of a few files it commits after every delete.
+    /// Refuses a clock with more than one commit per operation when files of `mean` bytes are replaced. The default is always
+    /// allowed: on a volume of a few files it commits after every delete.
     pub(super) fn check(&self, capacity: Bytes, fullness: f64, mean: f64) -> Result<(), AgingError> {
         let Some(between) = self.bytes_between(capacity, fullness) else { return Ok(()) };
         if between.0 as f64 >= mean / 2.0 || self.commit_share.percent >= CommitShare::DEFAULT.percent {
@@ -128,7 +128,7 @@ impl fmt::Display for Clock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by_count = format!("after every {} operations", self.sync_every);
         match (self.commit_share.share(), self.sync_every) {
-            (None, 0) => formatter.write_str("commit when the file system wants to"),
+            (None, 0) => formatter.write_str("commit when the file system does by itself"),
             (None, _) => write!(formatter, "commit {by_count}"),
             (Some(_), 0) => write!(formatter, "commit after {} of the free space was freed", self.commit_share),
             (Some(_), _) => {
@@ -138,7 +138,7 @@ impl fmt::Display for Clock {
     }
 }
 
-/// Where the commits lie: a function of what was done so far, so that it needs no memory but the next of them.
+/// Computes the commits from the progress so far; stores only the next one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticks {
     between: u64,
@@ -155,8 +155,8 @@ impl Ticks {
         Self { between, every, next: (between, every), commits: 0 }
     }
 
-    /// Whether a commit follows the operation after which `turnover` bytes were freed (or created to fill the volume) and
-    /// `operations` done.
+    /// Whether a commit follows the operation after which `turnover` bytes were freed (or created in the fill) and `operations`
+    /// are done.
     #[inline]
     pub fn tick(&mut self, turnover: u64, operations: u64) -> bool {
         let (by_bytes, by_count) = (turnover >= self.next.0, operations >= self.next.1);
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_read_back_as_they_are_written() {
+    fn shares_round_trip_through_text() {
         for (text, share) in
             [("5%", Some(0.05)), ("0.07", Some(0.07)), ("0.1%", Some(0.001)), ("none", None), ("1", Some(1.0))]
         {

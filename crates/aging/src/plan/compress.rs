@@ -1,9 +1,8 @@
-//! Compression: each age class is played in part, and the ages stay exact in virtual time.
+//! Compression: each age class is executed in part, and the ages stay exact in virtual time.
 //!
-//! A class of age needs no more operations than bring its layout to rest, and as many creates as it has survivors. What is left
-//! out is the repetition in between: the plan stands for more operations than it plays, and a file is as old as the operation
-//! that its birth stands for. How much churn brings a file system to rest is measured (`reproduce compressed-aging`), not known
-//! beforehand.
+//! An age class needs only enough operations for a stationary layout, and as many creates as it has survivors. The repetition
+//! in between is omitted: the plan represents more operations than it executes, and a file is as old as the operation that its
+//! birth represents. The churn after which a layout is stationary is measured (`reproduce compressed-aging`), not predicted.
 
 use super::build::fill_share;
 use super::schedule::{AgeBin, Span, first_birth};
@@ -11,21 +10,21 @@ use super::{Limit, PlanSpec};
 use crate::error::AgingError;
 use serde::{Deserialize, Serialize};
 
-/// How much of each age class is played.
+/// The executed share of each age class.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Compression {
-    /// At most this many times the live files are replaced in each age class; never less than the files of the class that stay.
+    /// Maximum number of times that the live files are replaced in each age class; at least the files of the class that stay.
     pub turnovers: f64,
 }
 
 impl Compression {
-    /// Shortens the pairs of each span to the same ceiling, where `stay` files of the span's class stay.
+    /// Limits the pairs of each span, where `stay` files of the span's class stay.
     pub(super) fn shorten(&self, spans: &mut [Span], stay: &[u64], files: u64) -> Result<(), AgingError> {
         let ceiling = self.turnovers * files as f64;
         if !(ceiling >= 1.0 && ceiling.is_finite()) {
             let words =
-                format!("{} turnovers of {files} files for each age class are no number of them", self.turnovers);
+                format!("{} turnovers of {files} files for each age class are not a valid number", self.turnovers);
             return Err(AgingError::Plan(words));
         }
         for (span, stay) in spans.iter_mut().zip(stay) {
@@ -33,7 +32,7 @@ impl Compression {
             let enough = needed.max(ceiling as u64);
             if span.played > enough {
                 span.played = enough;
-                // Births are told apart by where their class begins in what is played, which no rounding has moved.
+                // Births are assigned by the executed start of their class, which rounding does not move.
                 span.leading_deletes = 0;
             }
         }
@@ -41,38 +40,37 @@ impl Compression {
     }
 }
 
-/// Refuses a compressed plan that is to end elsewhere than where its ages are exact.
+/// Refuses a compressed plan with another end than the bound, where its ages are exact.
 pub(super) fn check(spec: &PlanSpec) -> Result<(), AgingError> {
     if spec.compression.is_some() && !spec.profile.changes.is_empty() {
         return Err(AgingError::Plan(format!(
-            "--compress: that a compressed aging leaves an equal layout is not measured with changes; take the changes out of profile \
-             {}, or play it in full",
+            "--compress: an equal layout is not proven for compressed agings with changes; remove the changes \
+             from profile {}, or execute it in full",
             spec.profile.name
         )));
     }
     match (spec.compression, spec.limit) {
         (None, _) | (Some(_), Limit::Bound) => Ok(()),
-        _ => Err(AgingError::Plan("--compress plays to the end of the plan: take it or a limit".into())),
+        _ => Err(AgingError::Plan("--compress executes the plan to its end: use it or a limit".into())),
     }
 }
 
-/// Where the operations that are played lie among those that they stand for.
+/// Maps executed operations to the operations that they represent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Timeline {
-    /// Beginnings of stretches, ascending: operations played and operations stood for. Between two the one goes evenly with the
-    /// other; the last is the end of the plan.
+    /// Starts of stretches, ascending: executed and represented operations, linear in between; the last point is the end of the
+    /// plan.
     points: Vec<(u64, u64)>,
-    /// First operation played of each age class, oldest first; none where all is played.
+    /// First executed operation of each age class, oldest first; empty without compression.
     classes: Vec<u64>,
 }
 
 impl Timeline {
-    /// All of `operations` are played.
+    /// All of `operations` are executed.
     pub fn even(operations: u64) -> Self {
         Self { points: vec![(0, 0), (operations, operations)], classes: Vec::new() }
     }
 
-    /// That of spans which stand for `operations`.
     pub fn new(spans: &[Span], operations: u64) -> Self {
         if spans.iter().all(|span| span.played == span.pairs) {
             return Self::even(operations);
@@ -95,7 +93,7 @@ impl Timeline {
         self.points.last().map_or(0, |(_, operations)| *operations)
     }
 
-    /// First birth of each age bin (oldest first) when so many operations are played.
+    /// First birth of each age bin (oldest first) when `played` operations are executed.
     pub fn starts(&self, bins: &[AgeBin], played: u64) -> Vec<u64> {
         if self.classes.is_empty() {
             return bins.iter().map(|bin| first_birth(bin.begin, played)).collect();
@@ -110,7 +108,7 @@ impl Timeline {
     }
 }
 
-/// The other side of a place in stretches that go evenly; `sides` puts the known side first.
+/// Maps a position between stretches linearly; `sides` returns the known side first.
 fn between(points: &[(u64, u64)], place: u64, sides: impl Fn(&(u64, u64)) -> (u64, u64)) -> u64 {
     let after = points.partition_point(|point| sides(point).0 <= place).clamp(1, points.len() - 1);
     let ((from, there), (to, end)) = (sides(&points[after - 1]), sides(&points[after]));
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_class_is_played_beyond_the_ceiling_or_below_its_survivors() {
+    fn no_class_exceeds_the_maximum_or_has_fewer_than_its_survivors() {
         let short = plan("agrawal", 400, Some(2.0));
         let ceiling = 2 * short.fill;
         for segment in &short.segments {
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_or_no_number_is_refused() {
+    fn limits_and_invalid_numbers_are_refused() {
         let spec = |turnovers, limit| PlanSpec {
             limit,
             compression: Some(Compression { turnovers }),
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_on_both_sides() {
+    fn positions_are_mapped_in_both_directions() {
         let points = [(0, 0), (10, 10), (20, 110), (30, 120)];
         for (played, all) in [(0, 0), (10, 10), (15, 60), (25, 115), (30, 120)] {
             assert_eq!(between(&points, played, |point| *point), all);

@@ -1,13 +1,13 @@
-//! How many files of each size there are: rounded up or down so that their bytes meet the target fullness.
+//! Number of files of each size, rounded so that their bytes meet the target fullness.
 
 use super::sizes::SizeBin;
 
-/// Bins of large files whose rounding is chosen together.
+/// Bins of large files whose rounding is chosen jointly.
 const JOINT: usize = 12;
-/// Bytes count as met within this share of the capacity.
+/// Allowed deviation of the bytes, as a share of the capacity.
 const TOLERANCE: f64 = 2e-4;
 
-/// The rounding of every bin, judged by its bytes and its squared error.
+/// The rounding of every bin, with its bytes and its squared error.
 #[derive(Clone)]
 struct Rounding {
     up: Vec<bool>,
@@ -21,16 +21,15 @@ struct Choice<'a> {
     floors: Vec<f64>,
     rests: Vec<f64>,
     tolerance: f64,
-    /// Size of the largest files, and how far fullness may be from its target, in bytes.
+    /// Size of the largest files, and the allowed deviation of the fullness, in bytes.
     largest: f64,
     band: f64,
     /// Keeps the RMSE of the shares at or below 0.5 / K.
     most_square: f64,
 }
 
-/// Files of each bin: the floor or ceiling of its share, `total` together, with bytes near `target` and the RMSE of the
-/// shares at or below 0.5 / K. All roundings of the largest bins are tried, the others by largest remainder; then
-/// bins are exchanged in pairs.
+/// Files of each bin: the floor or ceiling of its share with the sum `total`, bytes near `target`, and an RMSE of at most 0.5 /
+/// K. All roundings of the largest bins are tried, the others by largest remainder; then pairs of bins are exchanged.
 pub fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity: f64) -> Vec<u64> {
     let exact: Vec<f64> = bins.iter().map(|bin| bin.share * total as f64).collect();
     let floors: Vec<f64> = exact.iter().map(|exact| (exact + 1e-9).floor()).collect();
@@ -53,8 +52,8 @@ pub fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity: f64) -
 }
 
 impl Choice<'_> {
-    /// How bad so many bytes above the target are. What makes fullness leave its band counts most: too little, when the
-    /// largest file is deleted; too much, when small ones are added.
+    /// Penalty of an excess in bytes. Leaving the band of fullness counts most: too little when the largest file is deleted,
+    /// too much when small ones are added.
     fn distance(&self, excess: f64) -> f64 {
         let below = (self.largest - excess.min(0.0) - self.band).max(0.0);
         let above = (excess - self.band / 2.0).max(0.0);
@@ -66,7 +65,7 @@ impl Choice<'_> {
         mine < theirs || (mine == theirs && one.1 < other.1)
     }
 
-    /// Rounds the bins of the largest files in every way, the others by largest remainder.
+    /// Tries every rounding of the bins of the largest files, the others by largest remainder.
     fn joint(&self, ups: usize, target: f64) -> Rounding {
         let mut open: Vec<usize> = (0..self.bins.len()).filter(|index| self.rests[*index] > 1e-9).collect();
         let large = open.split_off(open.len().saturating_sub(JOINT));
@@ -74,7 +73,7 @@ impl Choice<'_> {
         let lowest = self.floors.iter().zip(self.bins).map(|(floor, bin)| floor * bin.allocated).sum::<f64>() - target;
         let all_down: f64 = self.rests.iter().map(|rest| rest * rest).sum();
         let gain = |index: usize| 1.0 - 2.0 * self.rests[index];
-        // Bytes and squared error when the first so many of the others are rounded up.
+        // Bytes and squared error if the first n of the others are rounded up.
         let mut others = vec![(lowest, all_down)];
         for index in &open {
             let (bytes, square) = others[others.len() - 1];
@@ -104,7 +103,7 @@ impl Choice<'_> {
         Rounding { up, square, excess }
     }
 
-    /// Exchanges one bin rounded up for one rounded down as long as the bytes come nearer to the target.
+    /// Exchanges one bin rounded up for one rounded down while the bytes approach the target.
     fn refine(&self, mut rounding: Rounding) -> Rounding {
         while self.distance(rounding.excess) > 0.0 {
             let mut best: Option<(usize, usize, (f64, f64))> = None;

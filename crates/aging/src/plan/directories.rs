@@ -1,17 +1,17 @@
-//! The tree of directories: as many on each level as the profile says, spread evenly over the level above.
+//! The tree of directories: the profile's number on each level, spread evenly over the level above.
 
 use crate::profile::Profile;
 use std::cmp::Ordering;
 
-/// A tree of numbered directories, level by level; 0 is the top. A file of depth `d` lies in a directory of level `d`.
+/// A tree of numbered directories, level by level; 0 is the top. A file of depth `d` is in a directory of level `d`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectoryTree {
-    /// Number of the first directory of each level, and at the end the number of all directories.
+    /// Number of the first directory of each level, then the number of all directories.
     first: Vec<u32>,
 }
 
 impl DirectoryTree {
-    /// The tree for a profile: down to its deepest file; a level without a listed directory gets one.
+    /// The tree for a profile, down to its deepest file; a level without a listed directory gets one.
     pub fn new(profile: &Profile) -> Self {
         let deepest = profile.depths.iter().filter(|row| row.weight > 0.0).map(|row| row.depth).max().unwrap_or(0);
         let mut first = vec![0, 1];
@@ -22,17 +22,15 @@ impl DirectoryTree {
         Self { first }
     }
 
-    /// Number of directories, the top included.
     pub fn count(&self) -> u32 {
         self.first[self.first.len() - 1]
     }
 
-    /// Number of levels, the top included.
     pub fn levels(&self) -> u32 {
         self.first.len() as u32 - 1
     }
 
-    /// First directory of a level and how many it has.
+    /// First directory of a level, and the number of its directories.
     pub fn level(&self, level: u32) -> (u32, u32) {
         let first = self.first[level as usize];
         (first, self.first[level as usize + 1] - first)
@@ -78,7 +76,7 @@ impl DirectoryTree {
         number.is_some_and(|number| above + number % width == directory && self.name(first + number).as_bytes() == name)
     }
 
-    /// Place of every directory when all paths of files are sorted bytewise.
+    /// Rank of every directory when all paths of files are sorted bytewise.
     pub fn ranks(&self) -> Vec<u32> {
         let paths: Vec<String> = (0..self.count()).map(|directory| self.path(directory) + "f").collect();
         let mut order: Vec<u32> = (0..self.count()).collect();
@@ -91,7 +89,7 @@ impl DirectoryTree {
     }
 }
 
-/// Name of a file, from the operation that created it. All names have the same length, so that they sort by birth.
+/// Name of a file, from the operation that created it. All names have the same length, so they sort by birth.
 pub fn file_name(birth: u64) -> String {
     format!("f{birth:012x}")
 }
@@ -101,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_knows_what_lies_below_it() {
+    fn directory_knows_its_descendants() {
         // Levels of 1, 3 and 20: the names of the last are d0 to d13.
         let tree = DirectoryTree { first: vec![0, 1, 4, 24] };
         for directory in 0..tree.count() {

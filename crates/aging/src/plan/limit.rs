@@ -1,4 +1,4 @@
-//! How long a plan is: to the bound, or to a limit that is known beforehand.
+//! The length of a plan: to the bound, or to a limit that is known in advance.
 
 use super::Limit;
 use super::build::{Draft, Segment};
@@ -10,14 +10,14 @@ use crate::error::AgingError;
 use crate::measure::ChiSquare;
 use senesce_core::Bytes;
 
-/// Numbers of operations of which the plan takes the one that comes nearer to its limit; one, unless bytes are asked for that no
-/// length tried creates.
+/// Candidate numbers of operations, of which the plan uses the one closest to its limit; a single one unless no tried length
+/// creates exactly the requested bytes.
 pub(super) fn operations(draft: &Draft<'_>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
     match draft.spec.limit {
         Limit::Bound => Ok(vec![at_bound(draft)]),
         Limit::Operations(0) | Limit::AtMost { operations: 0, .. } => {
-            Err(AgingError::Plan("a limit of 0 operations leaves nothing to do".into()))
+            Err(AgingError::Plan("a limit of 0 operations leaves no operations".into()))
         }
         Limit::Operations(most) if most <= files => Ok(vec![most]),
         Limit::Operations(most) => Ok(vec![most - (most - files) % 2]),
@@ -35,8 +35,8 @@ fn at_bound(draft: &Draft<'_>) -> u64 {
 
 pub(super) const MOST_STEPS: u64 = 1 << 46;
 
-/// What `times` the capacity is in bytes. Refuses what is no number above 0, and what no plan comes to whose pairs create
-/// `mean_pair` bytes.
+/// Bytes of `times` the capacity. Refuses non-positive numbers, and values beyond any plan whose pairs create `mean_pair`
+/// bytes.
 pub(super) fn target_bytes(times: f64, capacity: Bytes, mean_pair: f64) -> Result<f64, AgingError> {
     let most = MOST_STEPS as f64 * mean_pair / capacity.0 as f64;
     if times > 0.0 && times < most {
@@ -45,8 +45,8 @@ pub(super) fn target_bytes(times: f64, capacity: Bytes, mean_pair: f64) -> Resul
     Err(AgingError::Plan(format!("{times} overwrites cannot be planned; give a number above 0 and below {most:.0}")))
 }
 
-/// The lengths at which the created bytes come nearest to `times` the capacity; with the `most` operations that are allowed, the
-/// greatest at which they are no more.
+/// The lengths whose created bytes are closest to `times` the capacity; with the maximum `most` of operations, the longest one
+/// with no more bytes.
 fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Vec<u64>, AgingError> {
     let files = draft.sizes.total_files;
     let mean_pair: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
@@ -58,7 +58,7 @@ fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Ve
         false => (target / mean_file) as u64,
     };
     let longest = most.map_or(MOST_STEPS, |most| steps(most, files)).min(MOST_STEPS);
-    // What is more than the volume holds is created by a plan that fills it.
+    // A plan that fills the volume creates more than it holds.
     let shortest = if fills && most.is_none() { files } else { 1 };
     let search = Search { target, at_most: most.is_some(), range: (shortest.min(longest), longest) };
     let mean = |steps: u64| if steps < files { mean_file } else { mean_pair };
@@ -70,7 +70,7 @@ fn for_overwrites(draft: &Draft<'_>, times: f64, most: Option<u64>) -> Result<Ve
     Ok(found.into_iter().map(|steps| operations_of(steps, files)).collect())
 }
 
-/// A length in creates until `filled`, and in pairs from there on.
+/// A length in creates until `filled`, and in pairs after that.
 pub(super) fn steps(operations: u64, filled: u64) -> u64 {
     operations.min(filled) + operations.saturating_sub(filled) / 2
 }
@@ -79,9 +79,9 @@ pub(super) fn operations_of(steps: u64, filled: u64) -> u64 {
     steps.min(filled) + 2 * steps.saturating_sub(filled)
 }
 
-/// Exchanges single pairs between classes (single creates, where the plan ends before the volume is filled) until the
-/// created bytes are as near to what a limit of overwrites asks for as whole files allow. A fill creates no more files of a class
-/// than it has `room` for. `before` bytes were created before these segments. Returns how far they are from it, in bytes.
+/// Exchanges single pairs between classes (single creates if the plan ends during the fill) until the created bytes are as
+/// close to a limit of overwrites as whole files allow. A fill creates no more files of a class than it has `room` for.
+/// `before` bytes precede these segments. Returns the remaining deviation in bytes.
 pub(super) fn settle_bytes(
     classes: &[Class],
     room: &[u64],
@@ -130,16 +130,15 @@ pub(super) fn bytes_created(classes: &[Class], segments: &[Segment]) -> f64 {
     segments.iter().map(of).sum()
 }
 
-/// Whether files of each age bin, oldest first, pass the test as it is made of live files: from the youngest bin on, for which bins
-/// are pooled depends on where one begins.
+/// Whether files of each age bin, oldest first, pass the test of live files. It starts at the youngest bin, because the pooling
+/// of bins depends on the start.
 pub(super) fn ages_pass(files: &[u64], shares: &[f64], p: f64) -> bool {
     let files: Vec<u64> = files.iter().rev().copied().collect();
     let shares: Vec<f64> = shares.iter().rev().copied().collect();
     ChiSquare::new(&files, &shares).p >= p
 }
 
-/// The first multiple of K/10 operations at which the ages that can be reached pass the test; sizes and depths do at
-/// any length.
+/// The first multiple of K/10 operations at which the reachable ages pass the test; sizes and depths do at any length.
 fn for_confidence(draft: &Draft<'_>, p: f64) -> Result<u64, AgingError> {
     if !(p > 0.0 && p < 1.0) {
         return Err(AgingError::Plan(format!("confidence is {p}; it must lie between 0 and 1, both excluded")));

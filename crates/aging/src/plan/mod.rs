@@ -1,4 +1,4 @@
-//! From a specification to a plan: every number of it is decided here, before the first operation.
+//! Makes a plan from a specification: all its numbers are decided before the first operation.
 
 mod build;
 mod classes;
@@ -34,7 +34,7 @@ use senesce_core::{Bytes, Seed};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Used when neither the user nor the profile names a fullness.
+/// Used when neither the user nor the profile gives a fullness.
 pub const DEFAULT_FULLNESS: f64 = 0.8;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -48,17 +48,17 @@ pub struct PlanSpec {
     pub churn: Churn,
     /// Whether sizes are drawn inside their bin, log-uniformly, instead of being the bin's own.
     pub spread_sizes: bool,
-    /// What becomes of size bins that cannot fit.
+    /// How to handle size bins that cannot fit.
     pub truncate: Truncate,
     pub limit: Limit,
-    /// When the file system has to commit.
+    /// When the file system must commit.
     pub clock: Clock,
-    /// How much of each age class is played; `None`: all of it. Only for [`Limit::Bound`].
+    /// The executed share of each age class; `None`: everything. Only for [`Limit::Bound`].
     pub compression: Option<Compression>,
 }
 
 impl PlanSpec {
-    /// A plan to the bound with every option at its default.
+    /// A plan to the bound with default options.
     pub fn new(profile: Profile, capacity: Bytes, seed: Seed) -> Self {
         Self {
             profile,
@@ -75,27 +75,27 @@ impl PlanSpec {
     }
 }
 
-/// Which sizes the files have that are deleted and created at constant fullness.
+/// Sizes of the files that are deleted and created at constant fullness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Churn {
-    /// Sizes as frequent as the profile says.
+    /// Sizes with the frequencies of the profile.
     #[default]
     Profile,
-    /// Every size bin equally often, as the churn of Geriatrix effectively is.
+    /// Every size bin equally often, the effective churn of Geriatrix.
     Bins,
 }
 
-/// What becomes of size bins whose files cannot fit the volume.
+/// How to handle size bins whose files do not fit the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Truncate {
-    /// The plan is refused.
+    /// Refuse the plan.
     #[default]
     Refuse,
-    /// They are left out.
+    /// Omit them.
     Drop,
-    /// Their share goes to the largest bin that fits.
+    /// Add their share to the largest bin that fits.
     Clamp,
 }
 
@@ -103,26 +103,27 @@ pub enum Truncate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// At the least number of operations that reaches the age histogram exactly.
+    /// At the minimum number of operations that reaches the age histogram exactly.
     #[default]
     Bound,
-    /// When this many times the capacity has been created, as near as whole files come to it.
+    /// When this many times the capacity has been created, as closely as whole files allow.
     Overwrites(f64),
-    /// Before more than this many times the capacity is created, and after no more than so many operations.
+    /// Before more than this many times the capacity is created, and after at most this number of operations.
     AtMost {
-        /// Times the capacity.
+        /// Multiple of the capacity.
         overwrites: f64,
-        /// Operations.
+        /// Number of operations.
         operations: u64,
     },
-    /// After this many operations (less one where the number of operations after the fill would be odd).
+    /// After this many operations (one fewer if the number of operations after the fill would be odd).
     Operations(u64),
     /// As soon as a chi-square test finds all three histograms with at least this p.
     Confidence(f64),
 }
 
 impl Limit {
-    /// Bytes that a volume of this capacity is to have created in the end, and whether no more; `None` where nothing is said of them.
+    /// Bytes that a volume of this capacity should have created in the end, and whether they are a maximum; `None` without such
+    /// a limit.
     pub(crate) fn bytes(self, capacity: Bytes) -> Option<(f64, bool)> {
         let (times, at_most) = match self {
             Self::Overwrites(times) => (times, false),
@@ -133,17 +134,17 @@ impl Limit {
     }
 }
 
-/// A plan: pure data from which the same operations stream every time.
+/// A plan: pure data that always yields the same operations.
 #[derive(Debug, Clone)]
 pub struct AgingPlan {
     pub(crate) spec: PlanSpec,
     pub(crate) fullness: f64,
     pub(crate) classes: Vec<Class>,
-    /// First class of files too large to be deleted from the filled volume without leaving the band of fullness.
+    /// First class of files too large to be deleted from the filled volume within the band of fullness.
     pub(crate) large: usize,
     pub(crate) tree: DirectoryTree,
     pub(crate) size_rows: Vec<(usize, f64)>,
-    /// Depth and its share of files, for rows that have files.
+    /// Depths with files, and their shares.
     pub(crate) depths: Vec<(u32, f64)>,
     pub(crate) ages: Vec<AgeBin>,
     pub(crate) timeline: Timeline,
@@ -154,11 +155,10 @@ pub struct AgingPlan {
 }
 
 impl AgingPlan {
-    /// Plans `spec`. No I/O; the cost does not depend on the number of files or operations.
+    /// Plans `spec` without I/O, at a cost independent of the number of files and operations.
     ///
-    /// # Errors
-    /// A profile that makes no sense, a fullness outside (0, 1), sizes that cannot fit, a volume too small for the
-    /// histograms, an impossible limit: each with the numbers and what to do.
+    /// # Errors An inconsistent profile, a fullness outside (0, 1), sizes that cannot fit, a volume too small for the
+    /// histograms, an impossible limit. Each error has the numbers and a remedy.
     pub fn new(spec: &PlanSpec) -> Result<Self, AgingError> {
         build::plan(spec)
     }
@@ -183,7 +183,7 @@ impl AgingPlan {
         &self.tree
     }
 
-    /// Brings the summary up to date after the segments were planned anew from a state.
+    /// Updates the summary after the segments were planned again from a state.
     fn resummarise(&mut self, state: &State) {
         let (live, bytes_before) = (state.survivors.len() as u64, state.bytes_created);
         let count = |counts: &[u64]| counts.iter().sum::<u64>();
@@ -202,7 +202,7 @@ impl AgingPlan {
         self.summary.below_bound = (self.operations as f64) < self.summary.t_bound.floor();
     }
 
-    /// Rows of the profile's size histogram that fit the volume, with their target share.
+    /// Rows of the profile's size histogram that fit the volume, with their target shares.
     pub(crate) fn size_rows(&self) -> &[(usize, f64)] {
         &self.size_rows
     }

@@ -1,4 +1,4 @@
-//! Plans anew from a state that a run has reached: new limits for files that exist already.
+//! Plans from a reached state: new limits for existing files.
 
 use super::build::{Segment, churn_pairs};
 use super::limit::{MOST_STEPS, ages_pass, bytes_created, operations_of, settle_bytes, steps, target_bytes};
@@ -8,7 +8,7 @@ use super::search::Search;
 use super::{AgingPlan, Limit, Timeline};
 use crate::error::AgingError;
 
-/// A live file as a new plan sees it.
+/// A live file in a new plan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Survivor {
     pub birth: u64,
@@ -25,18 +25,18 @@ pub(crate) struct State {
     pub survivors: Vec<Survivor>,
 }
 
-/// What a new plan decides about the files that exist.
+/// Decisions of a new plan about the existing files.
 pub(crate) struct Decision {
     pub plan: AgingPlan,
     /// For each survivor: whether it stays to the end.
     pub stays: Vec<bool>,
 }
 
-/// What has to happen before the volume is balanced again: deletes of files in ghost slots, creates of missing ones.
+/// Operations that balance the volume first: deletes of files in ghost slots, creates of missing ones.
 struct Repair {
     deletes: Vec<u64>,
     creates: Vec<u64>,
-    /// The operation after the deletes, and the one after the creates.
+    /// The first operation after the deletes, and after the creates.
     emptied: u64,
     filled: u64,
 }
@@ -56,12 +56,12 @@ impl Repair {
     }
 }
 
-/// Plans `limit`, counted from the beginning of the run, from `state` on: as near to the profile as the files that
-/// exist and the operations that are left allow.
+/// Plans `limit`, counted from the start of the run, from `state`: as close to the profile as the existing files and the
+/// remaining operations allow.
 pub(crate) fn replan(old: &AgingPlan, state: &State, limit: Limit) -> Result<Decision, AgingError> {
     if old.spec.compression.is_some() {
         let words =
-            "a compressed plan ends where its ages are exact and takes no other limit; age anew without --compress";
+            "a compressed plan ends where its ages are exact and has no other limit; age again without --compress";
         return Err(AgingError::Plan(words.into()));
     }
     let mut plan = old.clone();
@@ -92,7 +92,7 @@ struct Draft<'a> {
     repair: &'a Repair,
 }
 
-/// What an age bin can hold at the end.
+/// Capacity of an age bin at the end.
 #[derive(Clone, Copy)]
 struct Room {
     existing: u64,
@@ -127,7 +127,7 @@ impl Draft<'_> {
 
     fn already_done(&self) -> AgingError {
         AgingError::Plan(format!(
-            "the run has done {} operations ({:.3} overwrites) already; the new limit must lie beyond",
+            "the run has done {} operations ({:.3} overwrites) already; the new limit must be larger",
             self.state.operations,
             self.state.bytes_created / self.plan.spec.capacity.0 as f64
         ))
@@ -152,7 +152,7 @@ impl Draft<'_> {
         Ok(found.into_iter().map(|steps| operations_of(steps, filled)).collect())
     }
 
-    /// The first length from here on at which the ages that can be reached are good enough, else the last one tried.
+    /// The first length from here whose reachable ages are good, else the last one tried.
     fn nearest(&self, good: impl Fn(&[u64], &[f64]) -> bool) -> u64 {
         let shares: Vec<f64> = self.plan.ages.iter().map(|bin| bin.share).collect();
         let bound = schedule::bound(&self.plan.ages, self.files());
@@ -168,7 +168,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The age bins of a run of `operations` and what each can hold.
+    /// The age bins of a run of `operations`, and their capacities.
     fn rooms(&self, operations: u64) -> Vec<(Span, Room)> {
         let spans = schedule::spans(&self.plan.ages, operations, self.repair.filled.min(operations));
         let survivors = &self.state.survivors;
@@ -211,7 +211,6 @@ impl Draft<'_> {
         Segment { creates, deletes, stay, stay_depths: vec![0; self.plan.depths.len()], leading_deletes: 0 }
     }
 
-    /// `counts`, or as many of them as there are operations.
     fn cut(&self, counts: &[u64], operations: u64) -> Vec<u64> {
         let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
         let sum = counts.iter().sum::<u64>();
@@ -273,17 +272,17 @@ impl Draft<'_> {
     }
 }
 
-/// How many files of each class are to stay, from those that exist and from those to come.
+/// Number of files of each class that should stay, of the existing and the future ones.
 struct Quotas {
-    /// Of the files that exist, per class.
+    /// Existing files, per class.
     kept: Vec<u64>,
-    /// Of the files to come, per age bin and class.
+    /// Future files, per age bin and class.
     fresh: Vec<Vec<u64>>,
     depths: Vec<u64>,
 }
 
 impl Quotas {
-    /// Decides and marks which of the existing files stay.
+    /// Decides and marks the existing files that stay.
     fn new(draft: &Draft<'_>, rooms: &[(Span, Room)], stays: &mut [bool]) -> Result<Self, AgingError> {
         let plan = draft.plan;
         let most: Vec<u64> = rooms.iter().map(|(_, room)| room.all()).collect();
@@ -317,8 +316,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// Marks up to `count` files of one age bin, near `row` per class and, where possible, within the depths left. The
-    /// number marked.
+    /// Marks up to `count` files of one age bin, close to `row` per class and, if possible, within the remaining depths.
+    /// Returns the number marked.
     fn choose(&mut self, group: &[Survivor], row: &[u64], count: u64, stays: &mut [bool]) -> u64 {
         let mut there = vec![0; row.len()];
         for survivor in group {
@@ -329,7 +328,7 @@ impl Budget {
         let sum = row.iter().sum::<u64>().max(1) as f64;
         let targets: Vec<f64> = row.iter().map(|cell| *cell as f64 / sum * count as f64).collect();
         let mut wanted = fit(&targets, &vec![0; row.len()], &high, count).unwrap_or(high);
-        // First files whose depth is still wanted, then any.
+        // First files with a depth that is still needed, then any.
         for within_depths in [true, false] {
             for (survivor, stays) in group.iter().zip(stays.iter_mut()) {
                 let (class, depth) = (usize::from(survivor.class), usize::from(survivor.depth));
@@ -346,14 +345,14 @@ impl Budget {
     }
 }
 
-/// `total` of the given counts, in proportion; all of them when there are not so many.
+/// `total` in proportion to the given counts, or all of them if there are fewer.
 fn fit_part(counts: &[u64], total: u64) -> Vec<u64> {
     let sum: u64 = counts.iter().sum();
     let targets: Vec<f64> = counts.iter().map(|count| *count as f64 / sum.max(1) as f64 * total as f64).collect();
     fit(&targets, &vec![0; counts.len()], counts, total).unwrap_or_else(|| counts.to_vec())
 }
 
-/// The given counts scaled to another sum.
+/// Scales counts to another sum.
 fn fit_to(counts: &[u64], total: u64) -> Vec<u64> {
     let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
     if counts.iter().sum::<u64>() == 0 {

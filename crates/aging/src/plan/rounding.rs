@@ -1,7 +1,7 @@
-//! Whole numbers near given shares: the exactness of a plan rests on these.
+//! Whole numbers near given shares, on which the exactness of a plan rests.
 
-/// Shares of `total` by largest remainder (Hamilton's method): each is the floor or ceiling of its share, their sum is
-/// `total`, and no other such choice has a smaller squared error.
+/// Shares of `total` by largest remainder (Hamilton's method): each is the floor or ceiling of its share, their sum is `total`,
+/// and no other such choice has a smaller squared error.
 pub fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let shares: Vec<f64> = weights.iter().map(|weight| weight / sum * total as f64).collect();
@@ -9,13 +9,13 @@ pub fn apportion(weights: &[f64], total: u64) -> Vec<u64> {
     fit(&shares, &vec![0; weights.len()], &high, total).unwrap_or_default()
 }
 
-/// The whole numbers nearest to `targets` (least squares) between `low` and `high` whose sum is `total`; `None` when
-/// the bounds leave no such choice.
+/// The whole numbers nearest to `targets` (least squares) between `low` and `high` with the sum `total`; `None` if the bounds
+/// exclude it.
 pub fn fit(targets: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
     fit_scaled(targets, &vec![1.0; targets.len()], low, high, total)
 }
 
-/// As [`fit`], but what is missing or too much is shared in proportion to `scales`.
+/// Like [`fit`], with the difference shared in proportion to `scales`.
 pub fn fit_scaled(targets: &[f64], scales: &[f64], low: &[u64], high: &[u64], total: u64) -> Option<Vec<u64>> {
     if low.iter().zip(high).any(|(low, high)| low > high) {
         return None;
@@ -34,7 +34,7 @@ pub fn fit_scaled(targets: &[f64], scales: &[f64], low: &[u64], high: &[u64], to
     Some(fitted)
 }
 
-/// The shift of all targets which makes the clamped targets sum to `total` (the projection on the simplex).
+/// The shift of all targets after which the clamped targets sum to `total` (the projection on the simplex).
 fn common_shift(count: usize, total: f64, clamped: &impl Fn(f64, usize) -> f64) -> f64 {
     let sum = |shift: f64| (0..count).map(|index| clamped(shift, index)).sum::<f64>();
     if (sum(0.0) - total).abs() < 1e-9 * total.max(1.0) {
@@ -58,7 +58,7 @@ fn common_shift(count: usize, total: f64, clamped: &impl Fn(f64, usize) -> f64) 
     0.5 * (below + above)
 }
 
-/// Brings the sum of the floors to `total`, one unit at a time where the remainder calls most for it.
+/// Raises the floors to the sum `total`, one unit at a time at the largest remainder.
 fn settle(exact: &[f64], low: &[u64], high: &[u64], total: u64, fitted: &mut [u64]) {
     let mut sum: u64 = fitted.iter().sum();
     while sum != total {
@@ -79,8 +79,8 @@ fn settle(exact: &[f64], low: &[u64], high: &[u64], total: u64, fitted: &mut [u6
     }
 }
 
-/// Controlled rounding (Cox 1987, JASA 82:398): the table `rows[i] * columns[j] / total` rounded so that every cell is
-/// its floor or ceiling and every row and column keeps its sum. Both margins must have the same sum.
+/// Controlled rounding (Cox 1987, JASA 82:398): the table `rows[i] * columns[j] / total` rounded so that every cell is its
+/// floor or ceiling and every row and column keeps its sum. Both margins must have the same sum.
 pub fn controlled(rows: &[u64], columns: &[u64]) -> Vec<Vec<u64>> {
     let total: u64 = rows.iter().sum();
     debug_assert_eq!(total, columns.iter().sum::<u64>());
@@ -103,10 +103,10 @@ pub fn controlled(rows: &[u64], columns: &[u64]) -> Vec<Vec<u64>> {
     table
 }
 
-/// A closed walk over fractional cells that turns at every cell, from row to column and back. It exists because rows
-/// and columns have whole sums, so that no fractional cell is alone in its row or column.
+/// A closed walk over fractional cells that alternates between rows and columns. It exists because rows and columns have whole
+/// sums, so no row or column has a single fractional cell.
 fn find_cycle(rest: &[Vec<u64>], row: usize) -> Vec<(usize, usize)> {
-    // Even places of the walk are rows, odd places are columns.
+    // Even positions of the walk are rows, odd ones are columns.
     let mut walk = vec![row];
     loop {
         let at = walk[walk.len() - 1];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_cannot_be_kept_are_told() {
+    fn impossible_bounds_are_reported() {
         assert_eq!(fit(&[1.0, 1.0], &[0, 0], &[1, 1], 3), None);
         assert_eq!(fit(&[5.0, 1.0, 1.0], &[0, 0, 0], &[3, 9, 9], 7), Some(vec![3, 2, 2]));
     }

@@ -1,16 +1,16 @@
-//! Time: how many operations a plan takes, where the age bins lie in it, and how many files of each bin stay.
+//! Time: the operations of a plan, the positions of its age bins, and how many files of each bin stay.
 //!
-//! Time is the operation count; operation `i` (from 0) of `T` has age `T - i`. An age bin with edges `a < b` holds the
-//! births in `[(1 - b/e) T, (1 - a/e) T)`, `e` the last edge. Bins are kept oldest first, in the order of time.
+//! Time is the operation count; operation `i` (from 0) of `T` has age `T - i`. An age bin with edges `a < b` holds the births
+//! in `[(1 - b/e) T, (1 - a/e) T)`, where `e` is the last edge. Bins are kept oldest first, in the order of time.
 
 use super::rounding::fit;
 use crate::profile::Profile;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgeBin {
-    /// Where it begins as a share of the run, 0 for the oldest.
+    /// Start as a share of the run, 0 for the oldest.
     pub begin: f64,
-    /// Its share of time.
+    /// Share of time.
     pub time: f64,
     pub share: f64,
 }
@@ -27,8 +27,8 @@ pub fn age_bins(profile: &Profile) -> Vec<AgeBin> {
     (0..profile.ages.len()).rev().map(bin).collect()
 }
 
-/// Least number of operations in which `files` live files can reach the age histogram when half of the operations
-/// after the fill are creates (Geriatrix, CMU-PDL-16-105, Theorem A.1).
+/// Minimum number of operations in which `files` live files can reach the age histogram if half of the operations after the
+/// fill are creates (Geriatrix, CMU-PDL-16-105, Theorem A.1).
 pub fn bound(bins: &[AgeBin], files: u64) -> f64 {
     let files = files as f64;
     let young = bins.iter().skip(1).map(|bin| 2.0 * files * bin.share / bin.time);
@@ -42,21 +42,21 @@ pub struct Span {
     pub fill: u64,
     /// Pairs of one delete and one create at constant fullness.
     pub pairs: u64,
-    /// How many of these are played: all, unless the plan is compressed.
+    /// Executed pairs: all, unless the plan is compressed.
     pub played: u64,
-    /// How many of the first operations should be deletes, so that no file is born on an edge that rounding moved.
+    /// Number of initial operations that should be deletes, so that no file is born on an edge that rounding moved.
     pub leading_deletes: u8,
 }
 
 impl Span {
-    /// Most files of this bin that can stay.
+    /// Maximum number of files of this bin that can stay.
     pub fn capacity(&self) -> u64 {
         self.fill + self.pairs
     }
 }
 
-/// Cuts a run of `operations`, of which the first `fill` are creates alone, into age bins. Edges of the stable phase
-/// are moved down to an even distance from its beginning, so that every bin has as many creates as deletes.
+/// Cuts a run of `operations`, of which the first `fill` are only creates, into age bins. Edges after the fill are moved down
+/// to an even distance from its end, so that every bin has as many creates as deletes.
 pub fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
     let edges: Vec<(u64, u8)> = bins.iter().map(|bin| edge(bin.begin * operations as f64, fill)).collect();
     let end = |index: usize| edges.get(index + 1).map_or(operations, |(start, _)| *start);
@@ -71,7 +71,7 @@ pub fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
         .collect()
 }
 
-/// First operation of a bin whose exact beginning is `exact`, and its leading deletes.
+/// First operation of a bin with the exact start `exact`, and its leading deletes.
 fn edge(exact: f64, fill: u64) -> (u64, u8) {
     let first = whole_up(exact);
     let Some(after) = first.checked_sub(fill) else { return (first, 0) };
@@ -79,18 +79,18 @@ fn edge(exact: f64, fill: u64) -> (u64, u8) {
     if after.is_multiple_of(2) { (first, 1) } else { (first - 1, if on_edge { 2 } else { 1 }) }
 }
 
-/// The next whole number, forgiving that products of floats land beside the number they mean.
+/// The next whole number, tolerating floating-point errors of products.
 fn whole_up(exact: f64) -> u64 {
     (exact - 1e-13 * exact).ceil() as u64
 }
 
-/// First birth that belongs to the bin which begins at the share `begin` of a run of `operations`.
+/// First birth in the bin that starts at the share `begin` of a run of `operations`.
 pub fn first_birth(begin: f64, operations: u64) -> u64 {
     whole_up(begin * operations as f64)
 }
 
-/// Operations of the plan which meets the age histogram at the bound: the fill and whole pairs, a little longer where
-/// rounding leaves a bin one create short, at most 2 % above the bound.
+/// Operations of the plan that meets the age histogram at the bound: the fill and whole pairs, slightly more if rounding leaves
+/// a bin one create short, at most 2 % above the bound.
 pub fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -> u64 {
     let bound = bound(bins, files);
     let least = whole_pairs((bound - 1e-6).ceil() as u64, files);
@@ -102,12 +102,12 @@ pub fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -> u64 {
     (least..=most.max(least)).step_by(step as usize).find(enough).unwrap_or(least)
 }
 
-/// The smallest number of operations, at least `operations`, which is the fill and whole pairs.
+/// The smallest number of operations, at least `operations`, that is the fill and whole pairs.
 pub fn whole_pairs(operations: u64, fill: u64) -> u64 {
     fill + operations.saturating_sub(fill).next_multiple_of(2)
 }
 
-/// Files that stay of each bin: as near to their shares as the operations of the bins allow.
+/// Files of each bin that stay: as close to their shares as the operations of the bins allow.
 pub fn stayers(bins: &[AgeBin], most: &[u64], files: u64) -> Option<Vec<u64>> {
     let targets: Vec<f64> = bins.iter().map(|bin| bin.share * files as f64).collect();
     fit(&targets, &vec![0; bins.len()], most, files)

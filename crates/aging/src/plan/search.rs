@@ -1,19 +1,19 @@
-//! The length of a run that creates a number of bytes. They need not grow with the length: where a large file is one of those that
-//! stay hangs on the rounding, and it is created once more or not.
+//! Finds the length of a run that creates a number of bytes. Bytes need not grow with the length: rounding decides whether a
+//! large file is one of those that stay, and whether it is created once more.
 
 use crate::error::AgingError;
 
-/// Lengths that are tried by the mean size, and all that are tried. Each is a pass over the age bins and classes of a plan; one that
-/// is planned anew passes over the files that exist too.
+/// Maximum tries by the mean size, and of all kinds. Each is a pass over the age bins and classes of a plan; with existing
+/// files also over those.
 const BY_MEAN: usize = 16;
 const TRIES: usize = 40;
 
-/// What is looked for. Lengths are in steps: operations, or pairs of them where these come in pairs.
+/// A search. Lengths are in steps: operations, or pairs of them.
 pub(super) struct Search {
-    /// Bytes that are to be created.
+    /// Bytes to create.
     pub target: f64,
     pub at_most: bool,
-    /// Least and greatest length.
+    /// Minimum and maximum length.
     pub range: (u64, u64),
 }
 
@@ -21,8 +21,8 @@ pub(super) struct Search {
 type Tried = (u64, f64);
 
 impl Search {
-    /// The lengths worth planning, from the `first` guess on, where a step creates about `mean` bytes: one, or the nearest on
-    /// both sides of the target. None where even the least length creates more than it may.
+    /// The lengths worth planning from the `first` guess, where a step creates about `mean` bytes: one, or the nearest on both
+    /// sides of the target. Empty if even the minimum length creates too much.
     pub fn lengths(
         &self,
         first: u64,
@@ -42,7 +42,7 @@ impl Search {
         Ok(self.chosen(&tried))
     }
 
-    /// The next length to try; `None` when there is none between the nearest two.
+    /// The next length to try; `None` if none lies between the nearest two.
     fn next(&self, tried: &[Tried], last: Tried, mean: &impl Fn(u64) -> f64) -> Option<u64> {
         let by_mean = self.within(last.0 as f64 + steps_missing(last, mean(last.0)));
         let known = |steps: u64| tried.iter().any(|(other, _)| *other == steps);
@@ -74,12 +74,11 @@ impl Search {
     }
 }
 
-/// Steps that lead to the target by the mean size.
 fn steps_missing((_, excess): Tried, mean: f64) -> f64 {
     (-excess / mean).round()
 }
 
-/// The greatest length tried that creates no more than the target.
+/// The longest tried length that creates no more than the target.
 fn greatest_below(tried: &[Tried]) -> Option<Tried> {
     tried.iter().filter(|(_, excess)| *excess <= 0.0).max_by_key(|(steps, _)| *steps).copied()
 }
@@ -88,7 +87,7 @@ fn greatest_below(tried: &[Tried]) -> Option<Tried> {
 mod tests {
     use super::*;
 
-    /// Steps of 10 bytes; a large file more at every odd length.
+    /// Steps of 10 bytes; one more large file at every odd length.
     fn bytes(steps: u64) -> f64 {
         (steps * 10 + steps % 2 * 1000) as f64
     }
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_holds_where_bytes_jump_up_and_down() {
+    fn maximum_holds_if_bytes_jump() {
         for target in (0..5000).map(f64::from) {
             for first in [0, 1, 77, 4000] {
                 let (lengths, passes) = found(target, true, first, (0, 1 << 46));
@@ -115,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_number_is_met_or_told_from_both_sides() {
+    fn exact_number_is_met_or_bracketed() {
         assert_eq!(found(800.0, false, 70, (0, 1 << 46)).0, [80]);
-        // By the mean size alone the search goes from 51 to 0 and back.
+        // By the mean size only, the search would alternate between 51 and 0.
         let (lengths, passes) = found(505.0, false, 51, (0, 1 << 46));
         assert!(
             bytes(lengths[0]) <= 505.0 && bytes(lengths[1]) > 505.0 && passes <= TRIES,
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_tried_than_a_line_takes() {
+    fn number_of_tries_is_bounded() {
         let mut passes = 0;
         let search = Search { target: 1e12, at_most: false, range: (0, 1 << 46) };
         let line = |steps: u64| {

@@ -1,4 +1,4 @@
-//! From the size histogram and the volume to the number of files of each size.
+//! Number of files of each size, from the size histogram and the volume.
 
 use super::counts::choose_counts;
 use super::rounding::fit;
@@ -15,7 +15,7 @@ pub const BLOCK: u64 = 4096;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeBin {
     pub row: usize,
-    /// Sizes lie above this (equal to `high`: every file has exactly that size).
+    /// Exclusive lower bound of sizes (equal to `high`: every file has exactly that size).
     pub low: u64,
     pub high: u64,
     /// Mean size in whole blocks, in bytes.
@@ -24,30 +24,29 @@ pub struct SizeBin {
     pub share: f64,
 }
 
-/// A bin which `--truncate-sizes` removed, and what became of its files.
+/// A bin removed by `--truncate-sizes`, and the destination of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Truncated {
     /// Size of the bin.
     pub bytes: Bytes,
-    /// Its share of files in the profile.
+    /// Share of files in the profile.
     pub share: f64,
-    /// Whether its share went to the largest bin that fits (else to all others).
+    /// Whether its share was added to the largest bin that fits, instead of to all others.
     pub clamped: bool,
 }
 
-/// The bins that fit a volume, what was cut away, and how many files of each there are.
+/// The bins that fit a volume, removed bins, and the number of files of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
     pub bins: Vec<SizeBin>,
     pub truncated: Vec<Truncated>,
     pub files: Vec<u64>,
-    /// Sum of `files`.
     pub total_files: u64,
     pub bytes: f64,
 }
 
 impl Sizes {
-    /// Applies `spec` to its profile. Refuses what cannot fit and a volume too small for the histograms.
+    /// Applies `spec` to its profile. Refuses sizes that cannot fit and a volume too small for the histograms.
     pub fn new(spec: &PlanSpec, fullness: f64) -> Result<Self, AgingError> {
         let room = fullness * spec.capacity.0 as f64;
         let (bins, truncated) = truncate(spec, room)?;
@@ -70,7 +69,7 @@ fn check_count(spec: &PlanSpec, fullness: f64, mean: f64, count: f64) -> Result<
     ];
     let needed = needed.into_iter().max().unwrap_or(1).max(2) as f64;
     if !count.is_finite() {
-        let problem = "every file of the profile is empty, so that no number of them fills a volume";
+        let problem = "every file of the profile is empty, so no number of them fills a volume";
         return Err(AgingError::profile(&profile.name, problem));
     }
     if count >= f64::from(u32::MAX) {
@@ -164,8 +163,8 @@ pub fn mean_allocated(low: u64, high: u64) -> f64 {
         .sum()
 }
 
-/// Slots beyond the K files, empty at every edge of an age bin, which keep operations possible when every file is
-/// already one that stays: small files of the profile with about `budget` bytes, at most K / 20.
+/// Slots beyond the K files, empty at every edge of an age bin. They keep operations possible when all other files must stay:
+/// small files of the profile with about `budget` bytes, at most K / 20.
 pub fn ghosts(allocated: &[f64], shares: &[f64], files: &[u64], budget: f64) -> Vec<u64> {
     let total: u64 = files.iter().sum();
     let small = |index: usize| files[index] > 0 && allocated[index] <= budget / 8.0;

@@ -1,11 +1,11 @@
-//! A plan in numbers.
+//! Totals of a plan.
 
 use super::{Clock, Truncated};
 use crate::planner::ChangeCounts;
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What a plan is going to do.
+/// Totals of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the profile.
@@ -14,13 +14,13 @@ pub struct Summary {
     pub capacity: Bytes,
     /// Target fullness.
     pub fullness: f64,
-    /// Files when the volume is filled (K).
+    /// Files in the filled volume (K).
     pub files: u64,
-    /// Least number of operations that reaches the age histogram.
+    /// Minimum number of operations that reaches the age histogram.
     pub t_bound: f64,
     /// Operations of this plan.
     pub t_end: u64,
-    /// Operations that it stands for: `t_end`, unless it is compressed. Ages are relative to these.
+    /// Operations that the plan represents: `t_end`, unless it is compressed. Ages are relative to these.
     #[serde(default)]
     pub virtual_t: u64,
     /// Creates of this plan.
@@ -33,9 +33,9 @@ pub struct Summary {
     pub overwrites: f64,
     /// Allocated bytes of the live files at the end.
     pub bytes_live: Bytes,
-    /// Most files that live at once.
+    /// Maximum number of files alive at once.
     pub files_at_most: u64,
-    /// Directories, the top included.
+    /// Directories, including the top.
     pub directories: u32,
     /// Size bins that cannot fit, dropped or clamped.
     pub truncated: Vec<Truncated>,
@@ -47,7 +47,7 @@ pub struct Summary {
     pub empty_ages: Vec<f64>,
     /// Whether the plan is too short to reach the age histogram exactly.
     pub below_bound: bool,
-    /// When the file system has to commit.
+    /// When the file system must commit.
     pub clock: Clock,
     /// Whether files are changed between create and delete.
     #[serde(default)]
@@ -55,19 +55,19 @@ pub struct Summary {
     /// Whether some of the changes overwrite files in place.
     #[serde(default)]
     pub rewrites: bool,
-    /// Changes that the rates let expect, with the most bytes that so many can append, cut off and write once more.
+    /// Expected changes by the rates, with the maximum bytes that they can append, cut off and rewrite.
     #[serde(default)]
     pub changes_expected: ChangeCounts,
     /// Largest file, in whole blocks.
     #[serde(default)]
     pub largest_file: Bytes,
-    /// Parts that the plan is divided into; the numbers are those of all together.
+    /// Parts of the plan; all values are totals over the parts.
     #[serde(default = "one")]
     pub parts: u32,
 }
 
-/// Memory that a planner needs for each file that can live: a record of 12 bytes, half a byte for its place while files are
-/// sorted piece by piece, what allocations round up, and a directory with many files.
+/// Memory of a planner per live file: a record of 12 bytes, half a byte for sorting files piece by piece, rounding of
+/// allocations, and a directory with many files.
 const PLANNER_BYTES_PER_FILE: u64 = 14;
 
 fn one() -> u32 {
@@ -75,7 +75,7 @@ fn one() -> u32 {
 }
 
 impl Summary {
-    /// The numbers of all parts of a divided plan together; `None` without a part.
+    /// The totals of all parts of a divided plan; `None` without a part.
     pub fn of_parts(parts: &[Self]) -> Option<Self> {
         let sum = |pick: fn(&Self) -> u64| parts.iter().map(pick).sum::<u64>();
         let first = parts.first()?;
@@ -97,7 +97,7 @@ impl Summary {
             overwrites: created as f64 / capacity as f64,
             bytes_live: Bytes(sum(|part| part.bytes_live.0)),
             files_at_most: sum(|part| part.files_at_most),
-            // The directory that holds the parts is none of theirs.
+            // The directory that holds the parts belongs to none of them.
             directories: parts.iter().map(|part| part.directories).sum::<u32>() + 1,
             below_bound: parts.iter().any(|part| part.below_bound),
             changes_expected,
@@ -106,17 +106,17 @@ impl Summary {
         })
     }
 
-    /// How many times fewer operations than it stands for.
+    /// Represented over executed operations.
     pub fn saved_factor(&self) -> f64 {
         self.virtual_t as f64 / self.t_end.max(1) as f64
     }
 
-    /// Largest RMSE that rounding to whole files explains: 0.5 / K with the K files of a part.
+    /// Maximum RMSE caused by rounding to whole files: 0.5 / K with the K files of a part.
     pub fn rounding_bound(&self) -> f64 {
         0.5 * f64::from(self.parts) / self.files.max(1) as f64
     }
 
-    /// Memory that the planners of this plan, or of so many of its parts, need at most.
+    /// Upper bound of the memory of the planners of this plan, or of `parts` of its parts.
     pub fn planner_bytes(&self, parts: u32) -> Bytes {
         let files = self.files_at_most.div_ceil(u64::from(self.parts.max(1))) * u64::from(parts);
         Bytes(files * PLANNER_BYTES_PER_FILE)

@@ -1,10 +1,9 @@
 //! Changes of files between create and delete.
 //!
-//! They are laid over the creates and deletes of a plan and take none of its time: births, directories and ages are those of the same
-//! plan without changes, and so are sizes, once every file under way has been changed. What becomes of a file follows from its
-//! birth; only files whose change is still to come are remembered, in the order in which they were created. A change comes when an
-//! eighth as many operations as files live have passed, at the end of the plan, or sooner, where the bytes that are under way would
-//! lead fullness farther off.
+//! They are added to the creates and deletes of a plan and take none of its time. Births, directories and ages are those of the
+//! plan without changes. Sizes are too, once every pending change is done. The change of a file follows from its birth; only
+//! files with a pending change are stored, in the order of their creation. With K live files, a change is
+//! due after K / 8 operations, at the end of the plan, or earlier if pending bytes would move fullness too far.
 
 use super::File;
 use super::random::mix;
@@ -14,24 +13,24 @@ use crate::profile::ChangeRow;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
 
-/// What is done to a file that exists.
+/// A change of an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     Append {
-        /// Bytes that it has before, whole blocks.
+        /// Bytes before the change, in whole blocks.
         from: u64,
     },
     Truncate {
-        /// Bytes that it has before, whole blocks.
+        /// Bytes before the change, in whole blocks.
         from: u64,
     },
-    /// A part of it is written once more.
+    /// A part of it is rewritten.
     Overwrite {
-        /// First byte, of a block.
+        /// First byte, at a block boundary.
         from: u64,
         bytes: u64,
     },
-    /// It gets another name in its directory.
+    /// It is renamed within its directory.
     Rename,
 }
 
@@ -46,17 +45,17 @@ pub struct Change {
 pub struct ChangeCounts {
     /// Files that grew.
     pub appends: u64,
-    /// Files that were cut.
+    /// Files that were truncated.
     pub truncations: u64,
-    /// Files of which a part was written once more.
+    /// Files of which a part was rewritten.
     pub overwrites: u64,
-    /// Files that got another name.
+    /// Files that were renamed.
     pub renames: u64,
-    /// Bytes that files grew by.
+    /// Bytes appended to files.
     pub bytes_appended: u64,
     /// Bytes that were cut off.
     pub bytes_truncated: u64,
-    /// Bytes that were written once more.
+    /// Bytes that were rewritten.
     pub bytes_overwritten: u64,
 }
 
@@ -90,7 +89,7 @@ impl ChangeCounts {
         self.bytes_overwritten += other.bytes_overwritten;
     }
 
-    /// Takes other counts away, which must be part of these.
+    /// Subtracts other counts, which must be part of these.
     pub fn subtract(&mut self, other: &Self) {
         self.appends -= other.appends;
         self.truncations -= other.truncations;
@@ -106,12 +105,12 @@ impl ChangeCounts {
     }
 }
 
-/// Share of the volume by which files under way may be smaller together, or larger, than they will be.
+/// Maximum share of the volume by which all files with pending changes may be smaller, or larger, than planned.
 const UNDER_WAY: f64 = 0.01;
 const PART_OF_ONE_FILE: u64 = 4;
 const OVERWRITTEN_BLOCKS: u64 = 256;
 
-/// A file whose change is still to come.
+/// A file with a pending change.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     birth: u64,
@@ -119,34 +118,34 @@ struct Waiting {
     directory: u32,
 }
 
-/// The changes of a plan, and which of them are still to come.
+/// The changes of a plan, and the pending ones.
 #[derive(Debug, Clone)]
 pub(super) struct Changes {
     key: u64,
-    /// For each class: sums of the rates up to each kind.
+    /// For each class: cumulative rates by kind.
     rates: Vec<[f64; 4]>,
     budget: u64,
     delay: u64,
-    /// In the order of births; of files deleted meanwhile too.
+    /// In the order of births; includes files deleted meanwhile.
     waiting: VecDeque<Waiting>,
-    /// Births of files that wait and are there.
+    /// Births of existing files with a pending change.
     pending: HashSet<u64>,
-    /// Bytes by which files under way are smaller, and larger, than they will be; in whole blocks.
+    /// Bytes by which files with pending changes are smaller, and larger, than planned; in whole blocks.
     missing: u64,
     extra: u64,
-    /// Bytes freed so far beyond those of the plan's deletes.
+    /// Bytes freed so far in addition to the plan's deletes.
     freed: i64,
     /// The changes that follow the last operation.
     due: Vec<Change>,
     done: ChangeCounts,
 }
 
-/// Blocks by which one file under way may differ from what it will be, at most.
+/// Maximum number of blocks by which one pending file may differ from its planned size.
 fn blocks_of_one_file(budget: u64) -> u64 {
     budget / PART_OF_ONE_FILE / BLOCK
 }
 
-/// Changes that the rates let expect of so many files `created` of each class, with the most bytes that they can take.
+/// Expected changes of `created` files of each class, with the maximum bytes that they can take.
 pub(crate) fn expected(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> ChangeCounts {
     let most = blocks_of_one_file((UNDER_WAY * spec.capacity.0 as f64) as u64);
     let mut all = ChangeCounts::default();
@@ -154,7 +153,7 @@ pub(crate) fn expected(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> C
         let size = class.high as u64;
         let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
         let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
-        // In floating point, for the products of impossible plans need not fit.
+        // In floating point, because the products of impossible plans may overflow.
         let bytes = |count: f64, blocks: u64| (count * (blocks * BLOCK) as f64) as u64;
         all.add(&ChangeCounts {
             appends: appends as u64,
@@ -178,7 +177,7 @@ fn unit(draw: u64) -> f64 {
 }
 
 impl Changes {
-    /// `None` where the profile has no changes.
+    /// `None` if the profile has no changes.
     pub fn new(plan: &AgingPlan) -> Option<Box<Self>> {
         let rows = &plan.spec.profile.changes;
         let sums = |bytes: f64| {
@@ -236,7 +235,7 @@ impl Changes {
         }
     }
 
-    /// A file of the plan is created: as what.
+    /// A file of the plan is created; returns its initial form.
     pub fn born(&mut self, class: usize, file: File) -> File {
         if self.fate(class, file.birth, file.size).is_none() {
             return file;
@@ -249,7 +248,7 @@ impl Changes {
         now
     }
 
-    /// A file of the plan is deleted: as what.
+    /// A file of the plan is deleted; returns its current form.
     pub fn gone(&mut self, class: usize, file: File) -> File {
         let now = self.now(class, file);
         if self.pending.contains(&file.birth) {
@@ -258,7 +257,7 @@ impl Changes {
         now
     }
 
-    /// A file is no longer under way; bytes by which it was larger than it will be.
+    /// A file's change is done; returns the bytes by which it was larger than planned.
     fn arrive(&mut self, now: &File, planned: &File) -> i64 {
         self.pending.remove(&planned.birth);
         let missing = blocks(planned.size).saturating_sub(blocks(now.size)) * BLOCK;
@@ -268,7 +267,7 @@ impl Changes {
         extra as i64 - missing as i64
     }
 
-    /// Collects the changes that follow the operation `now`; with the `last` of a plan all that are still to come.
+    /// Collects the changes that follow the operation `now`; after the `last` one of a plan, all pending ones.
     pub fn follow(&mut self, now: u64, last: bool, sizes: &SizeDraw) {
         self.due.clear();
         while let Some(next) = self.waiting.front() {
@@ -300,12 +299,12 @@ impl Changes {
         self.done
     }
 
-    /// Files whose change is still to come.
+    /// Number of live files with a pending change.
     pub fn under_way(&self) -> u64 {
         self.pending.len() as u64
     }
 
-    /// Bytes by which live files are larger (smaller: below 0) than the plan counts them, and bytes freed beyond its deletes.
+    /// Bytes by which live files are larger (negative: smaller) than planned, and bytes freed in addition to deletes.
     pub fn bytes(&self) -> (i64, i64) {
         (self.extra as i64 - self.missing as i64, self.freed)
     }

@@ -1,4 +1,4 @@
-//! The live files: one record of 12 bytes each, in an arena with a region for every size class.
+//! The live files: one record of 12 bytes each, in an arena with a region per size class.
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -42,11 +42,11 @@ impl Slots {
     }
 }
 
-/// Records in half a megabyte, what a processor has for itself (L2).
+/// Records in half a megabyte, the private cache of a processor (L2).
 const CACHED_RECORDS: usize = (512 << 10) / size_of::<Record>();
 
-/// Memory for `len` records, in large pages where the kernel has some: records are asked for at random, and each of them
-/// would be on a page that the processor does not know.
+/// Memory for `len` records, in huge pages if available: records are accessed at random, and each access would otherwise miss
+/// the TLB.
 fn arena(len: usize) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::with_capacity(len);
     let spare = records.spare_capacity_mut();
@@ -61,25 +61,23 @@ fn arena(len: usize) -> Vec<Record> {
     records
 }
 
-/// # Safety
-/// The range must be the caller's own memory, with nothing in it yet.
+/// # Safety The range must be the caller's own memory, without initialized data.
 #[cfg(not(miri))]
 unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
-    // SAFETY: the advice changes nothing in the range. It is only advice: where it is not taken everything works, more slowly.
+    // SAFETY: the advice changes nothing in the range. If the kernel ignores it, everything works, more slowly.
     let _ = unsafe { rustix::mm::madvise(start.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
 }
 
-/// Miri knows no madvise(2). It sees whether the range may be touched.
+/// Miri does not support madvise(2); it checks that the range may be written.
 ///
-/// # Safety
-/// As above.
+/// # Safety As above.
 #[cfg(miri)]
 unsafe fn advise_large_pages(start: *mut u8, bytes: usize) {
-    // SAFETY: that of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { start.write_bytes(0xa5, bytes) };
 }
 
-/// Asks for a value without waiting for it.
+/// Requests a value without waiting for it.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn prefetch<T>(value: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -97,7 +95,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Regions with room for so many files of each class.
+    /// Regions with space for the given number of files of each class.
     pub fn new(capacities: impl Iterator<Item = u32>) -> Self {
         let mut base = 0;
         let mut classes = Vec::new();
@@ -108,12 +106,12 @@ impl Live {
         Self { records: arena(base), classes }
     }
 
-    /// Whether the records are more than the cache of a processor holds.
+    /// Whether the records exceed the cache of a processor.
     pub fn is_far(&self) -> bool {
         self.records.len() > CACHED_RECORDS
     }
 
-    /// Has a record that will be asked for soon brought into the cache.
+    /// Prefetches a record that will be used soon.
     pub fn fetch(&self, class: usize, passing: u32) {
         if let Some(record) = self.records.get(self.classes[class].base + passing as usize) {
             prefetch(record);
@@ -132,7 +130,7 @@ impl Live {
         self.classes.iter().map(|slots| slots.empty() as usize).sum()
     }
 
-    /// Adds a file; whether it is the first of its class that can be deleted.
+    /// Adds a file; returns whether it is the first of its class that can be deleted.
     pub fn insert(&mut self, class: usize, stays: bool, record: Record) -> bool {
         let slots = &mut self.classes[class];
         if stays {
@@ -145,7 +143,7 @@ impl Live {
         slots.passing == 1
     }
 
-    /// Takes out one of the files that do not stay.
+    /// Removes one of the files that do not stay.
     pub fn remove(&mut self, class: usize, passing: u32) -> Record {
         let slots = &mut self.classes[class];
         slots.passing -= 1;
@@ -153,7 +151,7 @@ impl Live {
         std::mem::replace(&mut self.records[slots.base + passing as usize], last)
     }
 
-    /// Decides anew which files stay; `records` are all live files.
+    /// Decides again which files stay; `records` are all live files.
     pub fn rearrange(&mut self, records: &[Record], stays: &[bool]) {
         for slots in &mut self.classes {
             (slots.passing, slots.staying) = (0, 0);
@@ -171,7 +169,7 @@ impl Live {
         self.indices().map(|index| &self.records[index as usize])
     }
 
-    /// Places of all live files in the arena.
+    /// Indexes of all live files in the arena.
     pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.classes.iter().flat_map(|slots| {
             let end = slots.base as u32 + slots.capacity;
@@ -185,7 +183,7 @@ impl Live {
 mod tests {
     use super::*;
 
-    /// Several pages, so that there is something to advise.
+    /// Several pages, so that the advice applies to some.
     const CAPACITIES: [u32; 4] = [700, 0, 1, 600];
 
     fn births(live: &Live, class: usize) -> Vec<u64> {
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_has_default_records_only() {
+    fn arena_has_only_default_records() {
         for len in [0, 1, 341, 342, 683, 2000] {
             assert!(arena(len).iter().all(|record| *record == Record::default()), "{len}");
             assert_eq!(arena(len).len(), len);
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn full_regions_keep_to_themselves() {
+    fn full_regions_do_not_overlap() {
         let mut live = Live::new(CAPACITIES.into_iter());
         let mut birth = 0;
         for (class, capacity) in CAPACITIES.into_iter().enumerate() {
@@ -217,7 +215,7 @@ mod tests {
         assert_eq!(births(&live, 0), (1..=700).collect::<Vec<_>>());
         assert_eq!(births(&live, 2), [701]);
         assert_eq!(births(&live, 3), (702..=1301).collect::<Vec<_>>());
-        // One that passes is the next to go from its place; the last one takes it.
+        // The removed file's slot is taken by the last file.
         let taken = live.remove(3, 0);
         assert_eq!(live.class(3).live(), 599);
         assert!(!births(&live, 3).contains(&taken.birth()));
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn records_may_be_fetched_up_to_the_end_and_beyond() {
+    fn records_may_be_prefetched_beyond_the_end() {
         let mut live = Live::new(CAPACITIES.into_iter());
         live.insert(3, false, Record::new(7, 3, 1));
         for (class, passing) in [(0, 0), (1, 0), (3, 599), (3, 600), (3, u32::MAX)] {

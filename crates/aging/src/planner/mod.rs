@@ -1,4 +1,4 @@
-//! Streams the operations of a plan. Pure: no I/O, at most 13 bytes for each live file, the rest constant.
+//! Streams the operations of a plan. Pure: no I/O, at most 13 bytes per live file, otherwise constant memory.
 
 mod changes;
 mod live;
@@ -24,15 +24,14 @@ use std::sync::Arc;
 pub struct File {
     /// The operation that creates it, from 0; its name follows from this.
     pub birth: u64,
-    /// Size in bytes.
     pub size: u64,
-    /// Directory it lies in, a number of the plan's [`DirectoryTree`](crate::plan::DirectoryTree).
+    /// Its directory, a number in the plan's [`DirectoryTree`](crate::plan::DirectoryTree).
     pub directory: u32,
-    /// Whether it has its second name.
+    /// Whether it was renamed.
     pub renamed: bool,
 }
 
-/// What the second name of a file has behind the first: names sort by birth all the same.
+/// Suffix of renamed files, which keeps names sorted by birth.
 pub(crate) const RENAMED: &str = ".r";
 
 impl File {
@@ -43,7 +42,6 @@ impl File {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
-    /// The file comes into being.
     Create,
     Delete,
 }
@@ -54,7 +52,7 @@ pub struct Operation {
     pub file: File,
 }
 
-/// What is left to do in the present segment for one class.
+/// Remaining counts of one class in the current segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
     creates: u64,
@@ -62,7 +60,7 @@ struct Left {
     stay: u64,
 }
 
-/// Directories of one depth, dealt out in turn: one counter for files that stay, one for those that pass.
+/// Directories of one depth, assigned in turn: one counter for files that stay, one for the others.
 #[derive(Debug, Clone, Copy)]
 struct Deal {
     first: u32,
@@ -71,17 +69,17 @@ struct Deal {
     pass: u32,
 }
 
-/// Bytes that bound the walk of fullness.
+/// Bytes that bound the random walk of the fullness.
 #[derive(Debug, Clone, Copy)]
 struct Band {
     target: i64,
     /// Below this distance creates and deletes are equally likely.
     free: i64,
-    /// No delete leads farther below the target.
+    /// No delete moves further below the target than this.
     most: i64,
 }
 
-/// What has been done so far.
+/// Totals so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub operations: u64,
@@ -89,17 +87,16 @@ pub(crate) struct Totals {
     pub deletes: u64,
     pub bytes_created: u64,
     pub bytes_live: u64,
-    /// What changes under way add to `bytes_live`.
+    /// Bytes that pending changes add to `bytes_live`.
     pub bytes_under_way: i64,
-    /// Bytes freed beyond those of deletes.
     pub bytes_freed_beside: i64,
-    /// Least and greatest bytes of live files since the end of the fill.
+    /// Minimum and maximum bytes of live files since the end of the fill.
     pub bytes_least: u64,
     pub bytes_most: u64,
     pub created: Vec<u64>,
 }
 
-/// A stream of operations and the state they lead to. The same plan gives the same stream every time.
+/// A stream of operations and its current state. The same plan always gives the same stream.
 #[derive(Debug, Clone)]
 pub struct Planner {
     plan: Arc<AgingPlan>,
@@ -110,9 +107,9 @@ pub struct Planner {
     creates_left: u64,
     deletes_left: u64,
     leading_deletes: u8,
-    /// Deletes left of files too large to go without something else in their place.
+    /// Remaining deletes of files too large to delete without a replacement.
     large_deletes_left: u64,
-    /// Deletes left per class, for classes that have a file to delete.
+    /// Remaining deletes per class, for classes with a file to delete.
     deletable: Fenwick,
     /// Class of every slot that a create may fill.
     empty: Vec<u16>,
@@ -186,12 +183,12 @@ impl Planner {
         self.totals.operations
     }
 
-    /// Plays operations until `position` of them are done, or the plan ends.
+    /// Executes operations until `position` are done, or the plan ends.
     pub fn skip_to(&mut self, position: u64) {
         while self.totals.operations < position && self.next().is_some() {}
     }
 
-    /// Allocated bytes of live files over the capacity, now.
+    /// Allocated bytes of live files over the capacity.
     pub fn fullness(&self) -> f64 {
         self.totals.live_now() as f64 / self.plan.spec.capacity.0 as f64
     }
@@ -205,12 +202,12 @@ impl Planner {
         self.totals.creates
     }
 
-    /// Commits that the operations done so far ask for.
+    /// Commits required by the operations so far.
     pub fn commits(&self) -> u64 {
         self.ticks.commits
     }
 
-    /// What is done to files after the last operation, before the next.
+    /// Changes after the last operation, before the next.
     pub fn changes(&self) -> &[Change] {
         self.changes.as_ref().map_or(&[], |changes| changes.due())
     }
@@ -219,12 +216,12 @@ impl Planner {
         self.changes.as_ref().map_or(ChangeCounts::default(), |changes| changes.done())
     }
 
-    /// Live files whose change is still to come.
+    /// Live files with a pending change.
     pub fn changes_under_way(&self) -> u64 {
         self.changes.as_ref().map_or(0, |changes| changes.under_way())
     }
 
-    /// Whether the file system has to commit after the last operation, before the next.
+    /// Whether the file system must commit after the last operation, before the next.
     pub fn commit_follows(&self) -> bool {
         self.commit
     }
@@ -233,8 +230,8 @@ impl Planner {
         self.totals.creates - self.totals.deletes
     }
 
-    /// Plans anew from here: a new limit, counted from the beginning of the run, for the files that exist now. The
-    /// same plan, position and limit give the same continuation every time.
+    /// Plans again from here: a new limit, counted from the start of the run, for the existing files. The same plan, position
+    /// and limit always give the same continuation.
     pub fn replan(&self, limit: Limit) -> Result<Planner, AgingError> {
         let mut order: Vec<u32> = self.live.indices().collect();
         order.sort_unstable_by_key(|index| self.live.record(*index).birth());
@@ -276,7 +273,7 @@ impl Planner {
         self.changes.as_ref().map_or(planned, |changes| changes.now(record.class(), planned))
     }
 
-    /// A file as it will be when it is under way no more.
+    /// A file in the form after its pending change.
     fn planned(&self, record: &Record) -> File {
         let birth = record.birth();
         File { birth, size: self.sizes.size(record.class(), birth), directory: record.directory, renamed: false }
@@ -284,7 +281,7 @@ impl Planner {
 }
 
 impl Totals {
-    /// Bytes of live files now.
+    /// Bytes of live files.
     pub fn live_now(&self) -> u64 {
         self.bytes_live.wrapping_add_signed(self.bytes_under_way)
     }

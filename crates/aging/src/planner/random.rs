@@ -1,4 +1,4 @@
-//! Small, fast, portable draws.
+//! Small, fast, portable random numbers.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -12,11 +12,11 @@ fn scale(raw: u64, bound: u64) -> u64 {
     ((u128::from(raw) * u128::from(bound)) >> 64) as u64
 }
 
-/// How far ahead draws are known: long enough for memory to answer.
+/// Number of draws known in advance: long enough for the latency of memory.
 const AHEAD: usize = 8;
 
-/// The same numbers as [`below`] gives, some of them drawn beforehand: where the coming ones will fall can be told well enough
-/// to fetch it into the cache, as the bounds change little in between.
+/// The same numbers as [`below`], drawn in advance. The bounds change slowly, so the coming numbers can be predicted well
+/// enough to prefetch their records.
 #[derive(Debug, Clone)]
 pub struct Draws {
     generator: Pcg64,
@@ -29,14 +29,13 @@ impl Draws {
         Self { raw: std::array::from_fn(|_| generator.next_u64()), generator, next: 0 }
     }
 
-    /// The next number below `bound` (> 0).
     pub fn below(&mut self, bound: u64) -> u64 {
         let raw = std::mem::replace(&mut self.raw[self.next], self.generator.next_u64());
         self.next = (self.next + 1) % AHEAD;
         scale(raw, bound)
     }
 
-    /// What the last of the draws known would give.
+    /// The result of the last draw in advance.
     pub fn farthest(&self, bound: u64) -> u64 {
         scale(self.raw[(self.next + AHEAD - 1) % AHEAD], bound)
     }
@@ -49,7 +48,7 @@ pub fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A fair coin that draws one number for 64 tosses.
+/// A fair coin that uses one number for 64 tosses.
 #[derive(Debug, Clone)]
 pub struct Coin {
     generator: Pcg64,
@@ -110,7 +109,7 @@ impl Alias {
     }
 }
 
-/// Weights that change, drawn from and updated in logarithmic time (Fenwick 1994).
+/// Changing weights with draws and updates in logarithmic time (Fenwick 1994).
 #[derive(Debug, Clone)]
 pub struct Fenwick {
     tree: Vec<u64>,
@@ -156,7 +155,7 @@ impl Fenwick {
         }
     }
 
-    /// The index into which `place` (below the total) falls.
+    /// The index for `place`, which must be below the total.
     pub fn find(&self, mut place: u64) -> usize {
         let mut at = 0;
         let mut step = (self.tree.len() - 1) / 2;

@@ -3,7 +3,7 @@
 use super::random::mix;
 use crate::plan::Class;
 
-/// Sizes of files, from class and birth alone, so that they need not be remembered.
+/// Computes sizes of files from class and birth, so that they need not be stored.
 #[derive(Debug, Clone)]
 pub(super) struct SizeDraw {
     key: u64,

@@ -1,4 +1,4 @@
-//! One operation after the other: which kind, which class, which file.
+//! Generates operations one by one: kind, class and file.
 
 use super::live::{Record, prefetch};
 use super::random::below;
@@ -6,7 +6,7 @@ use super::{File, Left, Operation, OperationKind, Planner};
 use crate::plan::Segment;
 
 impl Planner {
-    /// Begins the next segment; `false` when there is none.
+    /// Starts the next segment; `false` at the end.
     fn advance(&mut self) -> bool {
         let plan = self.plan.clone();
         let Some(segment) = plan.segments.get(self.segment) else { return false };
@@ -44,8 +44,8 @@ impl Planner {
         }
     }
 
-    /// A class of files so large that they can only be deleted while other files fill the gap that rounding left below
-    /// the target, and now can be.
+    /// A class of very large files that must be deleted now: they can only be deleted while other files fill the gap that
+    /// rounding left below the target.
     fn urgent(&self) -> Option<usize> {
         if self.large_deletes_left == 0 {
             return None;
@@ -56,7 +56,7 @@ impl Planner {
         (self.plan.large..self.left.len()).rev().find(can_go)
     }
 
-    /// Deletes a file of a class drawn by the deletes it has left, unless that leads out of the band.
+    /// Deletes a file of a class drawn by its remaining deletes, unless that leaves the band.
     fn delete(&mut self) -> Option<Operation> {
         let total = self.deletable.total();
         if total == 0 {
@@ -69,7 +69,7 @@ impl Planner {
         Some(self.delete_from(class))
     }
 
-    /// Deletes a file of the smallest class that may go, within the band or, as the last resort, out of it.
+    /// Deletes a file of the smallest possible class, within the band or, as a last resort, outside of it.
     fn delete_smallest(&mut self, within_band: bool) -> Option<Operation> {
         let may_go = |class: &usize| self.left[*class].deletes > 0 && self.live.class(*class).passing > 0;
         let class = (0..self.left.len()).find(may_go)?;
@@ -77,7 +77,7 @@ impl Planner {
         (!leaves).then(|| self.delete_from(class))
     }
 
-    /// Whether a delete from a class could lead farther below the target than the band allows.
+    /// Whether a delete from a class could go further below the target than the band allows.
     fn leaves_band(&self, class: usize) -> bool {
         let deficit = self.band.target - self.totals.bytes_live as i64;
         deficit + self.sizes.allocated_most(class) as i64 > self.band.most
@@ -104,8 +104,8 @@ impl Planner {
         Operation { kind: OperationKind::Delete, file }
     }
 
-    /// Fetches what a coming delete is likely to need. Victims and slots are random: where live files are so many that no cache
-    /// holds them, every operation would wait for memory.
+    /// Prefetches data for a coming delete. Victims and slots are random: if the live files exceed all caches, every operation
+    /// would wait for memory.
     fn fetch_victim(&self) {
         let total = self.deletable.total();
         if total > 0 && self.live.is_far() {
@@ -162,9 +162,8 @@ impl Planner {
         Operation { kind: OperationKind::Create, file }
     }
 
-    /// Whether the next file of a class stays to the end: with the share of stayers among the creates left, certainly
-    /// when only stayers are left, never when it would take the last slot that deletes still need, or stand on the edge
-    /// of an age bin.
+    /// Whether the next file of a class stays to the end. The probability is the share of stayers among the remaining creates:
+    /// 1 if only stayers are left, 0 if it would take the last slot that deletes still need or lie on the edge of an age bin.
     fn draw_stay(&mut self, class: usize) -> bool {
         let left = &mut self.left[class];
         if left.stay == 0 {

@@ -1,4 +1,4 @@
-//! The profiles that come with the program.
+//! The built-in profiles.
 
 /// Name and TOML text of every built-in profile.
 pub const BUILTIN: [(&str, &str); 8] = [

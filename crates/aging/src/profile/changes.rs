@@ -4,24 +4,23 @@ use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How often files of a class of sizes are changed: files above the previous row's size and at most this one's; the last row holds
-/// for larger ones too. Rates are changes for each created file. A file is changed at most once, so that the rates of a row are at
-/// most 1 together.
+/// Changes of files in a class of sizes: above the previous row's size and at most this one's; the last row also holds for
+/// larger ones. Rates are changes per created file. A file is changed at most once, so the sum of a row's rates is at most 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRow {
-    /// Largest size of the class.
+    /// Maximum size of the class.
     pub bytes: Bytes,
     /// Files that are created smaller and grow to their size later.
     #[serde(default)]
     pub appends: f64,
-    /// Files that are created larger and are cut to their size later.
+    /// Files that are created larger and are truncated to their size later.
     #[serde(default)]
     pub truncations: f64,
     /// Files of which a part is overwritten in place.
     #[serde(default)]
     pub overwrites: f64,
-    /// Files that get another name in their directory.
+    /// Files that are renamed within their directory.
     #[serde(default)]
     pub renames: f64,
 }
@@ -32,7 +31,7 @@ impl ChangeRow {
         [self.appends, self.truncations, self.overwrites, self.renames]
     }
 
-    /// The row that holds for files of a size.
+    /// The row for files of this size.
     pub fn of(rows: &[Self], bytes: u64) -> Option<&Self> {
         rows.iter().find(|row| bytes <= row.bytes.0).or(rows.last())
     }
@@ -49,7 +48,7 @@ impl fmt::Display for ChangeRow {
     }
 }
 
-/// Rates are added in floating point.
+/// Tolerance for the floating-point sum of rates.
 const ROUNDING: f64 = 1e-9;
 
 pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {
@@ -64,8 +63,8 @@ pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {
         let sum: f64 = row.rates().iter().sum();
         if sum > 1.0 + ROUNDING {
             return Err(format!(
-                "changes, row {number} (files up to {}): {sum:.3} changes for each created file exceed the churn; a file is changed at \
-                 most once between create and delete, so lower the rates to 1 together",
+                "changes, row {number} (files up to {}): {sum:.3} changes for each created file exceed the churn; \
+                 a file is changed at most once between create and delete, so lower the sum of the rates to 1",
                 row.bytes
             ));
         }
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_holds_for_larger_files() {
+    fn last_row_also_holds_for_larger_files() {
         let rows = [row(4096, 0.1, 0.0), row(8192, 0.2, 0.0)];
         let appends = |bytes| ChangeRow::of(&rows, bytes).unwrap().appends;
         assert_eq!([appends(0), appends(4096), appends(4097), appends(1 << 40)], [0.1, 0.1, 0.2, 0.2]);

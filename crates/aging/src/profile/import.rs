@@ -7,8 +7,7 @@ use std::str::FromStr;
 
 /// Makes a profile from the texts of the age, size and directory distributions of the Geriatrix release.
 ///
-/// # Errors
-/// [`AgingError::Profile`] with the file and line that is wrong, or with what [`Profile::validate`] says of the whole.
+/// # Errors [`AgingError::Profile`] with the wrong file and line, or with the error of [`Profile::validate`].
 pub fn import_geriatrix(name: &str, age: &str, size: &str, directory: &str) -> Result<Profile, AgingError> {
     let make = || -> Result<Profile, String> {
         let ages = rows(age, "age", 2, |word| Ok(AgeRow { edge: field(word, 0)?, weight: field(word, 1)? }))?;

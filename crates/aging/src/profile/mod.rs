@@ -1,4 +1,4 @@
-//! Profiles: the histograms of sizes, depths and ages that a file system is aged to.
+//! Profiles: histograms of sizes, depths and ages as the target of an aging.
 
 mod builtin;
 mod changes;
@@ -14,14 +14,13 @@ use senesce_core::parameter::suggest;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What a population of files looks like. The three histograms are independent of each other; weights need not be
-/// normalised.
+/// A distribution of files. The three histograms are independent; weights need not be normalised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Short name.
     pub name: String,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     #[serde(default)]
     pub source: String,
     /// Allocated bytes of files over the raw size of the volume, in (0, 1).
@@ -33,7 +32,7 @@ pub struct Profile {
     pub depths: Vec<DepthRow>,
     /// Relative ages of files, ascending.
     pub ages: Vec<AgeRow>,
-    /// Changes of files between create and delete, by size, ascending; without any, files stay as they were created.
+    /// Changes of files between create and delete, by size, ascending; without any, files are never changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeRow>,
 }
@@ -56,7 +55,7 @@ pub struct DepthRow {
     pub depth: u32,
     /// Share of files.
     pub weight: f64,
-    /// Subdirectories that the directories of this depth hold together.
+    /// Total number of subdirectories in the directories of this depth.
     pub subdirectories: u32,
 }
 
@@ -70,9 +69,9 @@ pub struct AgeRow {
     pub weight: f64,
 }
 
-/// Greatest depth a profile may name: longer paths would pass PATH_MAX.
+/// Maximum depth of a profile: longer paths would exceed PATH_MAX.
 const DEPTH_LIMIT: u32 = 400;
-/// Most directories of one depth.
+/// Maximum number of directories of one depth.
 const DIRECTORY_LIMIT: u32 = 10_000_000;
 const BIN_LIMIT: usize = 2048;
 
@@ -81,10 +80,9 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Profile {
-    /// One of the profiles that come with the program.
+    /// A built-in profile.
     ///
-    /// # Errors
-    /// [`AgingError::Profile`] for an unknown name, with the nearest one and all that there are.
+    /// # Errors [`AgingError::Profile`] for an unknown name, with the nearest one and a list of all.
     pub fn builtin(name: &str) -> Result<Self, AgingError> {
         let text = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
             let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
@@ -98,10 +96,9 @@ impl Profile {
         Self::parse(name, text)
     }
 
-    /// A built-in profile by name, or a TOML file by path (anything with a `/` or ending in `.toml`).
+    /// A built-in profile by name, or a TOML file by path (with a `/` or the suffix `.toml`).
     ///
-    /// # Errors
-    /// As [`Self::builtin`] or [`Self::parse`]; [`AgingError::Io`] when the file cannot be read.
+    /// # Errors Those of [`Self::builtin`] and [`Self::parse`]; [`AgingError::Io`] when the file cannot be read.
     pub fn load(name_or_path: &str) -> Result<Self, AgingError> {
         if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
             return Self::builtin(name_or_path);
@@ -111,11 +108,10 @@ impl Profile {
         Self::parse(name_or_path, &text)
     }
 
-    /// Reads TOML and validates it. Unknown keys are refused with line, caret and the nearest known name. `origin` is
-    /// what error messages call it.
+    /// Reads TOML and validates it. Unknown keys are refused with line, caret and the nearest known name. `origin` is the
+    /// file's name in error messages.
     ///
-    /// # Errors
-    /// [`AgingError::Profile`] with line and caret, or with what [`Self::validate`] says.
+    /// # Errors [`AgingError::Profile`] with line and caret, or with the error of [`Self::validate`].
     pub fn parse(origin: &str, text: &str) -> Result<Self, AgingError> {
         let profile: Self =
             toml::from_str(text).map_err(|error| AgingError::profile(origin, explain(&error.to_string())))?;
@@ -123,7 +119,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The profile as TOML, one row of a histogram a line.
+    /// The profile as TOML, with one row of a histogram per line.
     pub fn to_toml(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.into()).to_string();
         let mut text = format!("name = {}\nsource = {}\n", quoted(&self.name), quoted(&self.source));
@@ -169,7 +165,7 @@ impl Profile {
         self.sizes.iter().map(|row| row.weight * row.bytes.0 as f64).sum::<f64>() / total
     }
 
-    /// Checks everything that the types leave open; the message names the row and what is wrong with it.
+    /// Checks the constraints that types do not enforce; the message names the row and the problem.
     pub fn validate(&self) -> Result<(), String> {
         if self.name.is_empty() {
             return Err("name is empty".into());
@@ -228,7 +224,7 @@ fn check_ascending<T: PartialOrd + std::fmt::Display + Copy>(
     for (row, value) in values.enumerate() {
         if let Some(previous) = before.filter(|previous| previous.partial_cmp(&value) != Some(std::cmp::Ordering::Less))
         {
-            return Err(format!("{histogram}, row {}: {key} {value} does not follow {previous} upwards", row + 1));
+            return Err(format!("{histogram}, row {}: {key} {value} is not larger than {previous}", row + 1));
         }
         before = Some(value);
     }

@@ -1,4 +1,4 @@
-//! Changes of files between create and delete: laid over a plan without touching it, and done as planned.
+//! Tests changes of files between create and delete: they leave the plan as it is, and are executed as planned.
 
 use crate::execute::{claim, play};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn all_kinds(seed: u64) -> Arc<AgingPlan> {
     plan(&spec(vec![row(1 << 30, [0.25; 4])], seed))
 }
 
-/// Files as the stream of operations and changes leads to them; every step must fit the one before.
+/// Files after the stream of operations and changes; every step must fit the previous one.
 #[derive(Default)]
 struct Model {
     files: HashMap<u64, File>,
@@ -67,7 +67,7 @@ impl Model {
 
     fn change(&mut self, change: &Change) {
         let after = change.file;
-        let before = self.files.insert(after.birth, after).expect("only a file that is there is changed");
+        let before = self.files.insert(after.birth, after).expect("only an existing file is changed");
         assert_eq!(before.directory, after.directory);
         assert!(!before.renamed, "a file is changed once");
         assert_eq!(after.renamed, change.kind == ChangeKind::Rename);
@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn changes_leave_births_sizes_depths_and_ages_as_they_are(small in rates(), large in rates(), seed in any::<u64>()) {
+    fn changes_keep_births_sizes_depths_and_ages(small in rates(), large in rates(), seed in any::<u64>()) {
         let changed = spec(vec![row(16 << 10, small), row(1 << 20, large)], seed);
         let (with, without) = (plan(&changed), plan(&spec(Vec::new(), seed)));
         prop_assert_eq!(with.len(), without.len());
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn the_clock_counts_what_truncations_free(rates in rates(), percent in 2.0f64..40.0, seed in any::<u64>()) {
+    fn clock_counts_bytes_freed_by_truncations(rates in rates(), percent in 2.0f64..40.0, seed in any::<u64>()) {
         let clock = Clock { commit_share: format!("{percent}%").parse().unwrap(), sync_every: 0 };
         let spec = PlanSpec { clock, ..spec(vec![row(1 << 30, rates)], seed) };
         let plan = plan(&spec);
@@ -155,7 +155,7 @@ proptest! {
 }
 
 #[test]
-fn as_many_files_are_changed_as_the_rates_say() {
+fn number_of_changed_files_follows_the_rates() {
     let changes = vec![row(64 << 10, [0.1, 0.2, 0.0, 0.4]), row(1 << 40, [0.0, 0.0, 0.5, 0.0])];
     let profile = Profile { changes, ..Profile::builtin("agrawal").unwrap() };
     let plan = plan(&PlanSpec { limit: Limit::Overwrites(8.0), ..PlanSpec::new(profile, Bytes::gib(1), Seed(3)) });
@@ -171,7 +171,7 @@ fn as_many_files_are_changed_as_the_rates_say() {
     while planner.next().is_some() {
         planner.changes().iter().for_each(|change| seen[planned[&change.file.birth]].count(change));
     }
-    // Files that are deleted before their turn are not changed: few, as the turn comes early.
+    // Files deleted before their change is due are not changed: few, because it is due early.
     let near = |count: u64, rate: f64, class: usize| {
         let expected = rate * small[class] as f64;
         assert!((0.85 * expected..=1.02 * expected + 20.0).contains(&(count as f64)), "{count} instead of {expected}");
@@ -184,7 +184,7 @@ fn as_many_files_are_changed_as_the_rates_say() {
 }
 
 #[test]
-fn what_was_changed_is_on_the_file_system_for_any_number_of_threads() {
+fn changes_are_on_the_file_system_for_any_number_of_threads() {
     let plan = all_kinds(1);
     let mut expected = plan.operations();
     expected.skip_to(u64::MAX);
@@ -202,7 +202,7 @@ fn what_was_changed_is_on_the_file_system_for_any_number_of_threads() {
         let outcome =
             execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
         assert_eq!(outcome.result.unwrap(), Stop::Finished);
-        assert_eq!(outcome.changes, done, "what was counted at the file system is what the plan says");
+        assert_eq!(outcome.changes, done, "the counts at the file system match the plan");
         assert_eq!(planner.namespace_sha256(), expected.namespace_sha256());
         let report = verify(&planner, room.path(), data, None).unwrap();
         assert!(report.is_good(), "{report:?}");
@@ -210,15 +210,15 @@ fn what_was_changed_is_on_the_file_system_for_any_number_of_threads() {
 }
 
 #[test]
-fn an_aging_with_changes_ends_the_same_after_a_kill() {
+fn aging_with_changes_ends_the_same_after_a_kill() {
     for (cut, ahead, data) in [(400, 30, Data::Write), (2500, 64, Data::Fallocate)] {
         let plan = all_kinds(3);
         let room = tempfile::tempdir().unwrap();
         let target = claim(&room);
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
-        assert!(before.changes_under_way() > 0, "nothing was under way: the test shows nothing");
-        assert!(verify(&before, room.path(), data, None).unwrap().is_good(), "a stopped run is as its planner says");
+        assert!(before.changes_under_way() > 0, "nothing was in progress: the test shows nothing");
+        assert!(verify(&before, room.path(), data, None).unwrap().is_good(), "a stopped run matches its planner");
         // As after a kill: operations and changes beyond the record.
         let backend = DirectoryTarget::new(plan.clone(), &target, data);
         let (mut hand, mut further) = (backend.hand(1).unwrap(), before.clone());
@@ -241,7 +241,7 @@ fn an_aging_with_changes_ends_the_same_after_a_kill() {
 }
 
 #[test]
-fn verification_finds_a_change_that_was_not_made() {
+fn verification_finds_a_missing_change() {
     let plan = all_kinds(5);
     let room = tempfile::tempdir().unwrap();
     let mut planner = plan.operations();
@@ -254,7 +254,7 @@ fn verification_finds_a_change_that_was_not_made() {
 }
 
 #[test]
-fn files_that_grow_side_by_side_are_whole_whenever_the_run_stops() {
+fn concurrently_growing_files_are_complete_whenever_the_run_stops() {
     for data in [Data::Write, Data::Fallocate] {
         let plan = all_kinds(7);
         let room = tempfile::tempdir().unwrap();
@@ -291,15 +291,15 @@ fn several_files_are_open_at_once_and_a_delete_waits_for_its_own() {
     }
     assert_eq!(files.each_ref().map(size), [0; 4]);
     hand.create(&file(5, 1 << 20), false).unwrap();
-    assert_eq!(files.each_ref().map(size), [65536, 65536, 65536, 10], "one piece each, until one is whole");
+    assert_eq!(files.each_ref().map(size), [65536, 65536, 65536, 10], "one piece each, until one is complete");
     hand.delete(&files[2]).unwrap();
-    assert_eq!(size(&files[0]), 4 * 65536, "the others grew while the one that was to go was made whole");
+    assert_eq!(size(&files[0]), 4 * 65536, "the others grew while the file to delete was completed");
     hand.finish().unwrap();
     assert_eq!(size(&files[1]), 1 << 20);
 }
 
 #[test]
-fn a_compressed_plan_with_changes_is_refused() {
+fn compressed_plan_with_changes_is_refused() {
     let changed = spec(vec![row(4096, [0.1, 0.0, 0.0, 0.0])], 1);
     let compressed =
         PlanSpec { limit: Limit::Bound, compression: Some(Compression { turnovers: 1.0 }), ..changed.clone() };
@@ -313,7 +313,7 @@ fn a_compressed_plan_with_changes_is_refused() {
 }
 
 #[test]
-fn a_profile_with_changes_survives_its_file_form_and_one_without_keeps_its_hash() {
+fn profile_with_changes_round_trips_and_one_without_keeps_its_hash() {
     let profile = Profile {
         changes: vec![row(4096, [0.1, 0.2, 0.3, 0.4]), row(1 << 20, [0.0; 4])],
         ..Profile::builtin("meyer").unwrap()
@@ -323,9 +323,9 @@ fn a_profile_with_changes_survives_its_file_form_and_one_without_keeps_its_hash(
     assert!(!without.contains("changes"), "{without}");
 }
 
-/// The planner's own churn between two moments, told from the file system alone.
+/// The planner's own churn between two times, measured only on the file system.
 #[test]
-fn two_snapshots_of_an_aging_tell_what_was_done_between_them() {
+fn two_snapshots_of_an_aging_show_the_operations_in_between() {
     let spec = spec(vec![row(1 << 30, [0.25; 4])], 11);
     let plan = plan(&PlanSpec { capacity: Bytes::mib(256), ..spec });
     let room = tempfile::tempdir().unwrap();
@@ -337,7 +337,7 @@ fn two_snapshots_of_an_aging_tell_what_was_done_between_them() {
     };
     let (was, before) = (files(&planner), snapshot(room.path(), 2).unwrap());
     assert_eq!(before.len(), was.len() + 1, "and the marker");
-    // Times of files have the grain of the kernel's clock: the next change has to be later than the last.
+    // File times have the resolution of the kernel's clock: the next change must be later than the last.
     let newest = before.iter().map(|seen| seen.newest()).max().unwrap();
     while now_of(&room) <= newest {}
     play(&mut planner, &target, Data::Sparse, 1, 3200);
@@ -358,7 +358,7 @@ fn two_snapshots_of_an_aging_tell_what_was_done_between_them() {
     assert!(sum(|class| class.renames) > 0 && sum(|class| class.appends) > 0 && sum(|class| class.overwrites) > 0);
 }
 
-/// The time that a file gets which is made now.
+/// The time of a file created now.
 fn now_of(room: &tempfile::TempDir) -> (i64, u32) {
     use std::os::unix::fs::MetadataExt;
     let path = room.path().join("probe");
@@ -369,7 +369,7 @@ fn now_of(room: &tempfile::TempDir) -> (i64, u32) {
 }
 
 #[test]
-fn two_trees_make_one_profile_and_must_come_in_their_order() {
+fn two_trees_make_one_profile_and_must_be_in_order() {
     let room = tempfile::tempdir().unwrap();
     let (one, two) = (room.path().join("one"), room.path().join("two"));
     let tree = |top: &std::path::Path, files: &[(&str, usize)]| {
@@ -390,7 +390,7 @@ fn two_trees_make_one_profile_and_must_come_in_their_order() {
     assert!(error.contains("name the earlier snapshot first"), "{error}");
 }
 
-/// A tree of files whose last modifications are known, as `cp -a` leaves them: births are those of the copying.
+/// A tree of files with known modification times, as left by `cp -a`: births are those of the copying.
 fn copy(top: &std::path::Path, files: &[(&str, u64)]) {
     std::fs::create_dir(top).unwrap();
     for (name, seconds) in files {
@@ -413,7 +413,7 @@ fn files_of_copied_snapshots_are_as_old_as_their_modifications() {
 }
 
 #[test]
-fn a_time_to_come_does_not_make_the_other_files_older() {
+fn future_time_does_not_make_other_files_older() {
     let room = tempfile::tempdir().unwrap();
     let (one, two) = (room.path().join("one"), room.path().join("two"));
     copy(&one, &[("a", 1_000_000), ("b", 1_500_000)]);
@@ -423,7 +423,7 @@ fn a_time_to_come_does_not_make_the_other_files_older() {
 }
 
 #[test]
-fn a_later_snapshot_may_lack_the_newest_file_of_the_earlier_one() {
+fn later_snapshot_may_lack_the_newest_file_of_the_earlier_one() {
     let room = tempfile::tempdir().unwrap();
     let (one, two) = (room.path().join("one"), room.path().join("two"));
     copy(&one, &[("a", 1_000_000), ("b", 1_500_000), ("newest", 4_000_000_000)]);

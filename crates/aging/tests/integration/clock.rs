@@ -1,4 +1,4 @@
-//! The clock: where commits lie, and that nothing is under way while the file system commits.
+//! Tests the clock: the positions of commits, and that nothing is in progress during a commit.
 
 use senesce_aging::execute::{Alone, Hand, PlanTarget};
 use senesce_aging::parts::{part_capacity, part_seed};
@@ -29,7 +29,7 @@ fn plan(clock: Clock) -> Arc<AgingPlan> {
     Arc::new(AgingPlan::new(&spec(clock)).unwrap())
 }
 
-/// Operations done when a commit follows, by the planner alone.
+/// Completed operations at each commit, by the planner only.
 fn schedule(plan: &Arc<AgingPlan>) -> Vec<u64> {
     let mut planner = plan.operations();
     let mut commits = Vec::new();
@@ -42,19 +42,19 @@ fn schedule(plan: &Arc<AgingPlan>) -> Vec<u64> {
     commits
 }
 
-/// Counts what is begun and done, and what was when it had to commit.
+/// Counts started and completed operations, and their state at each commit.
 #[derive(Default)]
 struct Witness {
     begun: AtomicU64,
     done: AtomicU64,
     commits: Mutex<Vec<(u64, u64)>>,
-    /// Operations done whenever what is under way had to be ended.
+    /// Completed operations whenever growing files had to be completed.
     ended: Mutex<Vec<u64>>,
     fails_at: Option<usize>,
 }
 
 impl Witness {
-    /// Operations done at each commit; no other had begun.
+    /// Completed operations at each commit; no other had started.
     fn commits(self) -> Vec<u64> {
         let seen = self.commits.into_inner().unwrap();
         assert!(seen.iter().all(|(begun, done)| begun == done), "{seen:?}");
@@ -114,7 +114,7 @@ fn go_on(_: &Planner, _: u64) -> ControlFlow<()> {
 }
 
 #[test]
-fn a_share_of_the_free_space_is_freed_between_two_commits() {
+fn share_of_the_free_space_is_freed_between_two_commits() {
     for (share, sync_every) in [("5%", 0), ("50%", 0), ("2%", 0), ("none", 100), ("27%", 64), ("none", 1)] {
         let clock = clock(share, sync_every);
         let plan = plan(clock);
@@ -145,7 +145,7 @@ fn a_share_of_the_free_space_is_freed_between_two_commits() {
 }
 
 #[test]
-fn commits_lie_at_the_same_operations_for_any_threads_and_nothing_is_under_way() {
+fn commits_are_at_the_same_operations_for_any_threads_with_nothing_in_progress() {
     let plan = plan(clock("5%", 0));
     let expected = schedule(&plan);
     assert!(expected.len() > 50);
@@ -159,7 +159,7 @@ fn commits_lie_at_the_same_operations_for_any_threads_and_nothing_is_under_way()
 }
 
 #[test]
-fn a_run_that_is_resumed_commits_where_one_that_was_not_stopped_does() {
+fn resumed_run_commits_at_the_same_operations() {
     let plan = plan(clock("5%", 700));
     let expected = schedule(&plan);
     for stop in [1, 333, 1400] {
@@ -192,7 +192,7 @@ fn every_shard_commits_at_the_commits_of_the_plan() {
 }
 
 #[test]
-fn the_commits_of_a_divided_plan_are_those_of_its_first_part() {
+fn commits_of_a_divided_plan_are_those_of_its_first_part() {
     let (parts, clock) = (3, clock("5%", 0));
     let planner = |part| {
         let whole = spec(clock);
@@ -226,7 +226,7 @@ fn the_commits_of_a_divided_plan_are_those_of_its_first_part() {
 }
 
 #[test]
-fn a_commit_that_fails_ends_the_run_behind_what_is_done() {
+fn failed_commit_ends_the_run_after_completed_operations() {
     let plan = plan(clock("5%", 0));
     let third = schedule(&plan)[2];
     for threads in [1, 2] {
@@ -239,7 +239,7 @@ fn a_commit_that_fails_ends_the_run_behind_what_is_done() {
 }
 
 #[test]
-fn a_pace_ends_rounds_early_so_that_a_signal_is_seen() {
+fn pace_ends_rounds_early_so_that_a_signal_is_noticed() {
     let plan = plan(Clock::NONE);
     let witness = Witness::default();
     let options = ExecuteOptions { pace: Some(10_000.0), ..ExecuteOptions::default() };
@@ -254,7 +254,7 @@ fn a_pace_ends_rounds_early_so_that_a_signal_is_seen() {
 }
 
 #[test]
-fn files_grow_through_the_short_rounds_of_a_pace_up_to_a_commit_or_the_end() {
+fn files_grow_through_short_rounds_up_to_a_commit_or_the_end() {
     let plan = plan(clock("none", 700));
     let witness = Witness::default();
     let options = ExecuteOptions { pace: Some(10_000.0), ..ExecuteOptions::default() };
@@ -272,7 +272,7 @@ fn files_grow_through_the_short_rounds_of_a_pace_up_to_a_commit_or_the_end() {
 }
 
 #[test]
-fn a_clock_finer_than_an_operation_is_refused_but_the_default_never() {
+fn clock_finer_than_an_operation_is_refused_except_the_default() {
     let error = AgingPlan::new(&spec(clock("0.001%", 0))).unwrap_err().to_string();
     assert!(error.contains("--commit-share 0.001%") && error.contains("at least"), "{error}");
     let least = error.split("at least ").nth(1).unwrap().split(',').next().unwrap();

@@ -1,4 +1,4 @@
-//! Plays plans on real directories: one namespace for any number of threads, repair after a kill, verification.
+//! Executes plans on real directories: one namespace for any number of threads, repair after a kill, verification.
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use senesce_aging::execute::{Hand, PlanTarget};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Without a clock: what else uses the file system of these tests would be written back at every commit.
+/// Without a clock: every commit would write back data of other users of these tests' file system.
 fn small_plan(seed: u64) -> Arc<AgingPlan> {
     let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(seed));
     let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), clock: Clock::NONE, ..spec };
@@ -42,7 +42,7 @@ pub fn claim(room: &tempfile::TempDir) -> ClaimedDirectory {
 }
 
 #[test]
-fn the_namespace_is_the_same_for_one_two_and_eight_threads() {
+fn namespace_is_the_same_for_one_two_and_eight_threads() {
     let plan = small_plan(1);
     let mut expected = plan.operations();
     expected.skip_to(u64::MAX);
@@ -59,7 +59,7 @@ fn the_namespace_is_the_same_for_one_two_and_eight_threads() {
 }
 
 #[test]
-fn verification_finds_what_was_changed() {
+fn verification_finds_changed_files() {
     let plan = small_plan(2);
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
@@ -80,11 +80,11 @@ fn verification_finds_what_was_changed() {
     std::fs::create_dir(room.path().join("d00")).unwrap();
     std::fs::create_dir(room.path().join("lost+found")).unwrap();
     let report = verify(&planner, room.path(), Data::Write, None).unwrap();
-    assert_eq!(report.strangers, 3, "directories count too, but for the one of mkfs: {report:?}");
+    assert_eq!(report.strangers, 3, "directories count too, except the one of mkfs: {report:?}");
 }
 
 #[test]
-fn what_lies_in_place_of_a_file_is_a_stranger_and_the_file_is_missing() {
+fn replaced_file_is_unknown_and_missing() {
     let room = tempfile::tempdir().unwrap();
     let mut planner = small_plan(10).operations();
     play(&mut planner, &claim(&room), Data::Sparse, 1, u64::MAX);
@@ -95,7 +95,7 @@ fn what_lies_in_place_of_a_file_is_a_stranger_and_the_file_is_missing() {
     };
     std::fs::remove_file(&path).unwrap();
     assert_eq!(counts(), (1, 0, 0));
-    // Nobody writes to the pipe: to open it would wait.
+    // Opening the pipe would block, because it has no writer.
     mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
     assert_eq!(counts(), (1, 1, 0), "a pipe");
     std::fs::remove_file(&path).unwrap();
@@ -107,11 +107,11 @@ fn what_lies_in_place_of_a_file_is_a_stranger_and_the_file_is_missing() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_missed_though_it_was_empty() {
+fn missing_directory_is_reported_even_if_it_was_empty() {
     let plan = small_plan(11);
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
-    // Nothing is played: all directories are empty.
+    // Nothing is executed: all directories are empty.
     DirectoryTarget::new(plan.clone(), &target, Data::Sparse).prepare().unwrap();
     let report = || verify(&plan.operations(), room.path(), Data::Sparse, None).unwrap();
     assert!(report().is_good(), "{:?}", report());
@@ -119,17 +119,17 @@ fn a_directory_that_is_not_there_is_missed_though_it_was_empty() {
     std::fs::remove_dir(&last).unwrap();
     assert_eq!((report().is_good(), report().missing_directories), (false, 1), "{:?}", report());
     std::os::unix::fs::symlink(room.path(), &last).unwrap();
-    assert_eq!((report().strangers, report().missing_directories), (1, 1), "a link is none: {:?}", report());
+    assert_eq!((report().strangers, report().missing_directories), (1, 1), "a link does not count: {:?}", report());
 }
 
-/// The last directory of a plan; none lies below it.
+/// The last directory of a plan, which has no subdirectories.
 fn last_directory(plan: &AgingPlan, room: &tempfile::TempDir) -> PathBuf {
     let tree = plan.directories();
     room.path().join(tree.path(tree.count() - 1).trim_end_matches('/'))
 }
 
 #[test]
-fn content_in_a_file_that_should_have_none_is_found_behind_holes() {
+fn content_behind_holes_of_an_empty_file_is_found() {
     let plan = small_plan(4);
     for data in [Data::Fallocate, Data::Sparse] {
         let room = tempfile::tempdir().unwrap();
@@ -144,19 +144,19 @@ fn content_in_a_file_that_should_have_none_is_found_behind_holes() {
         file.write_all_at(b"x", largest.file.size - 1).unwrap();
         let report = verify(&planner, room.path(), data, None).unwrap();
         assert_eq!(report.wrong_content, 1, "{report:?}");
-        assert!((1..=largest.file.size).contains(&report.bytes), "the file alone was read: {report:?}");
+        assert!((1..=largest.file.size).contains(&report.bytes), "only the file was read: {report:?}");
     }
 }
 
 #[test]
-fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
+fn directory_ahead_of_the_record_is_restored_and_ends_the_same() {
     for (cut, ahead, data) in [(40, 30, Data::Write), (700, 64, Data::Fallocate), (2500, 1, Data::Sparse)] {
         let plan = small_plan(3);
         let room = tempfile::tempdir().unwrap();
         let target = claim(&room);
         let mut before = plan.operations();
         let completed = play(&mut before, &target, data, 1, cut);
-        // As after a kill: operations beyond the record, the last file half-written.
+        // As after a kill: operations beyond the record, the last file incomplete.
         let backend = DirectoryTarget::new(plan.clone(), &target, data);
         let mut hand = backend.hand(1).unwrap();
         for operation in before.clone().take(ahead) {
@@ -181,7 +181,7 @@ fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
 }
 
 #[test]
-fn what_should_not_be_there_is_taken_away_before_anything_is_made() {
+fn extra_files_are_removed_before_any_file_is_created() {
     let plan = small_plan(12);
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
@@ -191,13 +191,18 @@ fn what_should_not_be_there_is_taken_away_before_anything_is_made() {
     let (missing, stranger) = (room.path().join(&live.path), room.path().join(file_name(1 << 40)));
     std::fs::remove_file(&missing).unwrap();
     std::fs::write(&stranger, "as if it was made ahead of the record").unwrap();
-    // The last directory cannot be looked at: nobody knows how much there is to take away.
+    // The last directory cannot be listed, so the files to remove are unknown.
     let last = last_directory(&plan, &room);
     std::fs::rename(&last, room.path().join("aside")).unwrap();
     std::fs::write(&last, "in the way").unwrap();
     let backend = DirectoryTarget::new(plan.clone(), &target, Data::Sparse);
     reconcile(&planner, &backend, None).unwrap_err();
-    assert_eq!((stranger.exists(), missing.exists()), (false, false), "nothing is made before all is looked at");
+    assert_eq!(
+        (stranger.exists(), missing.exists()),
+        (false, false),
+        "nothing is created before everything is \
+        listed"
+    );
     std::fs::remove_file(&last).unwrap();
     std::fs::rename(room.path().join("aside"), &last).unwrap();
     let done = reconcile(&planner, &backend, None).unwrap();
@@ -229,7 +234,7 @@ fn shards_together_hold_every_file() {
 }
 
 #[test]
-fn an_interrupt_leaves_planner_and_record_at_the_same_operation() {
+fn interrupt_leaves_planner_and_record_at_the_same_operation() {
     for threads in [1, 3] {
         let plan = small_plan(5);
         let mut planner = plan.operations();
@@ -249,7 +254,7 @@ fn an_interrupt_leaves_planner_and_record_at_the_same_operation() {
 }
 
 #[test]
-fn a_change_from_outside_is_told_with_operation_and_path() {
+fn external_change_is_reported_with_operation_and_path() {
     let plan = small_plan(6);
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
@@ -280,20 +285,20 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
 const WINDOW: u64 = 2048;
 const THREADS: usize = 4;
 
-/// A file system without spare space, on which the first thread is slow: it does an operation once the others have done all that
-/// may be in flight with it, or one of them waits for space.
+/// A file system without spare space, whose first thread is slow: it waits until the others have done all that may be in
+/// flight, or one of them waits for space.
 struct SmallVolume {
     operations: Vec<Operation>,
     capacity: i64,
     used: AtomicI64,
     hands: AtomicUsize,
-    /// Files by birth that were ever made, and those that are there.
+    /// Births of all files ever created, and of the existing ones.
     files: Mutex<(HashSet<u64>, HashSet<u64>)>,
     others: Mutex<Others>,
     changed: Condvar,
 }
 
-/// What the threads do that are not slow.
+/// State of the threads that are not slow.
 #[derive(Default)]
 struct Others {
     done: usize,
@@ -301,7 +306,7 @@ struct Others {
 }
 
 impl SmallVolume {
-    /// As large as the files of a plan at its fullest.
+    /// As large as the files of a plan at maximum fullness.
     fn new(plan: &Arc<AgingPlan>) -> Self {
         Self {
             operations: plan.operations().collect(),
@@ -319,7 +324,8 @@ impl SmallVolume {
         self.changed.notify_all();
     }
 
-    /// Waits before an operation of the slow thread: the first lane has every directory whose number the threads divide.
+    /// Waits before an operation of the slow thread: the first lane has every directory whose number is a multiple of the
+    /// number of threads.
     fn let_others_run_ahead(&self, operation: &Operation) {
         let position = self.operations.iter().position(|other| other == operation).unwrap() as u64;
         let end = (position / (WINDOW / 2) * (WINDOW / 2) + WINDOW).min(self.operations.len() as u64);
@@ -368,7 +374,7 @@ impl SmallVolume {
     }
 }
 
-/// Shards elsewhere that believe what they are told.
+/// Other shards that trust the reports of this one.
 struct Witness<'a> {
     volume: &'a SmallVolume,
     asked: AtomicUsize,
@@ -386,7 +392,7 @@ impl Pace for Witness<'_> {
             let birth = operation.file.birth;
             let done =
                 if operation.kind == OperationKind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
-            assert!(done, "{operation:?} was said to be done before {position}");
+            assert!(done, "{operation:?} was reported done before {position}");
         }
     }
 
@@ -425,7 +431,7 @@ impl<'a> PlanTarget for &'a SmallVolume {
 }
 
 impl SmallHand<'_> {
-    /// No longer waits for space.
+    /// Stops waiting for space.
     fn tries(&mut self) {
         if std::mem::take(&mut self.refused) {
             self.volume.tell(|others| others.waiting -= 1);
@@ -462,7 +468,7 @@ impl Hand for SmallHand<'_> {
     }
 }
 
-/// Bytes in files after each operation and change: the greatest of them, and the last.
+/// Bytes in files after each operation and change: their maximum, and the last value.
 fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
     let (mut planner, mut greatest, mut held) = (plan.operations(), 0, 0);
     while let Some(operation) = planner.next() {
@@ -481,12 +487,12 @@ fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
 }
 
 #[test]
-fn threads_that_run_ahead_of_a_slow_one_need_no_more_space_than_the_plan() {
+fn threads_ahead_of_a_slow_one_need_no_more_space_than_the_plan() {
     run_ahead_of_a_slow_one(&small_plan(7));
 }
 
 #[test]
-fn threads_that_run_ahead_with_changes_need_no_more_space_than_the_plan() {
+fn threads_ahead_with_changes_need_no_more_space_than_the_plan() {
     let plain = small_plan(7);
     let row = ChangeRow { bytes: Bytes(1 << 30), appends: 0.5, truncations: 0.3, renames: 0.2, overwrites: 0.0 };
     let profile = Profile { changes: vec![row], ..plain.spec().profile.clone() };
@@ -506,7 +512,7 @@ fn run_ahead_of_a_slow_one(plan: &Arc<AgingPlan>) {
 }
 
 #[test]
-fn other_shards_are_told_only_of_what_is_done() {
+fn other_shards_are_informed_only_of_completed_operations() {
     let plan = small_plan(8);
     let volume = SmallVolume::new(&plan);
     let witness = Witness { volume: &volume, asked: AtomicUsize::new(0) };
@@ -518,17 +524,17 @@ fn other_shards_are_told_only_of_what_is_done() {
     });
     assert_eq!(outcome.result.unwrap(), Stop::Finished);
     assert_eq!(volume.used.load(Ordering::Relaxed), bytes_held(&plan).1);
-    assert!(witness.asked.into_inner() > 0, "nobody was asked: the test shows nothing");
+    assert!(witness.asked.into_inner() > 0, "no shard was asked: the test shows nothing");
 }
 
-/// A volume that is full for one file, however often it was tried before.
+/// A volume that refuses one file for lack of space a given number of times.
 #[derive(Default)]
 struct FullForOne {
     tries: AtomicUsize,
     commits: AtomicUsize,
 }
 
-/// The birth of that file, and how often it is refused.
+/// The birth of that file, and the number of refusals.
 const REFUSED: (u64, usize) = (10, 3);
 
 struct HandOfOne<'a>(&'a FullForOne);
@@ -568,9 +574,9 @@ impl Hand for HandOfOne<'_> {
     }
 }
 
-/// A thread commits and fails all the same; so does the one that then plays what is left, until there is room.
+/// A thread commits and fails again; so does the one that executes the rest, until there is space.
 #[test]
-fn every_commit_for_want_of_room_is_counted() {
+fn every_commit_for_lack_of_space_is_counted() {
     let plan = small_plan(13);
     let volume = FullForOne::default();
     let options = ExecuteOptions { threads: 2, fsync_every: 500, ..ExecuteOptions::default() };
@@ -582,7 +588,7 @@ fn every_commit_for_want_of_room_is_counted() {
 }
 
 #[test]
-fn files_that_are_synchronised_are_counted() {
+fn synced_files_are_counted() {
     for threads in [1, 2] {
         let plan = small_plan(14);
         let mut planner = plan.operations();

@@ -1,5 +1,3 @@
-//! What aging must do, tried from outside.
-
 mod changes;
 mod clock;
 mod execute;

@@ -1,4 +1,4 @@
-//! Divided plans: the same operations whoever plays the parts, every part exact, totals that are sums.
+//! Tests divided plans: the same operations for any assignment of parts, exact parts, and totals that are sums.
 
 use proptest::prelude::*;
 use senesce_aging::execute::Alone;
@@ -28,7 +28,7 @@ fn interleaved(planners: &mut [(u32, Planner)], parts: u32, from: u64, len: u64)
     Interleaved::new(parts, planners.iter_mut().map(|(part, planner)| (*part, planner)).collect(), from, len)
 }
 
-/// All that one of `ranks` does from `from` on, in rounds of `round` positions.
+/// All operations of one of `ranks` from `from`, in rounds of `round` positions.
 fn played(rank: u32, ranks: u32, parts: u32, from: u64, round: u64) -> Vec<(u64, u32, Placed)> {
     let limit = Limit::Operations(600);
     let mut planners = planners((0..parts).filter(|part| part % ranks == rank), parts, Bytes::mib(64), limit);
@@ -54,7 +54,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
     #[test]
-    fn any_ranks_give_the_operations_of_one(parts in 1u32..7, ranks in 1u32..9, from in 0u64..900, round in 1u64..500) {
+    fn any_number_of_ranks_gives_the_operations_of_one(parts in 1u32..7, ranks in 1u32..9, from in 0u64..900, round in 1u64..500) {
         let all = |ranks| {
             let mut all: Vec<_> = (0..ranks).flat_map(|rank| played(rank, ranks, parts, from, round)).collect();
             all.sort_by_key(|(position, ..)| *position);
@@ -62,7 +62,7 @@ proptest! {
         };
         let one = all(1);
         prop_assert_eq!(&one, &all(ranks));
-        // Every position once, at its part's turn.
+        // Every position once, in its part's turn.
         let end = plan(0, parts, Bytes::mib(64), Limit::Operations(600)).len() * u64::from(parts);
         prop_assert_eq!(one.iter().map(|(position, ..)| *position).collect::<Vec<_>>(), (from..end).collect::<Vec<_>>());
         prop_assert!(one.iter().all(|(position, part, _)| position % u64::from(parts) == u64::from(*part)));
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn an_undivided_plan_is_its_only_part() {
+fn undivided_plan_is_its_only_part() {
     assert_eq!((part_capacity(Bytes(12_345), 1), part_seed(Seed(5), 0, 1)), (Bytes(12_345), Seed(5)));
     assert_eq!(whole_sha256(&["abc".into()]), "abc");
     let one = plan(0, 1, Bytes::mib(64), Limit::Bound);
@@ -101,7 +101,7 @@ fn an_undivided_plan_is_its_only_part() {
 }
 
 #[test]
-fn parts_are_equal_whole_blocks_with_names_and_seeds_of_their_own() {
+fn parts_are_equal_whole_blocks_with_distinct_names_and_seeds() {
     assert_eq!(part_capacity(Bytes(4096 * 10 + 5), 3), Bytes(4096 * 3));
     assert_ne!(part_seed(Seed(5), 0, 2), part_seed(Seed(5), 1, 2));
     assert_eq!(part_of_name(part_name(37).as_bytes()), Some(37));
@@ -114,7 +114,7 @@ fn parts_are_equal_whole_blocks_with_names_and_seeds_of_their_own() {
 }
 
 #[test]
-fn the_files_are_those_of_the_parts_for_any_threads_and_ranks() {
+fn files_are_those_of_the_parts_for_any_threads_and_ranks() {
     let (parts, capacity, limit) = (3, Bytes::mib(60), Limit::Operations(1500));
     for (ranks, threads) in [(1, 1), (1, 2), (2, 1), (3, 2), (5, 1)] {
         let room = tempfile::tempdir().unwrap();

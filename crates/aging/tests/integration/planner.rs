@@ -1,4 +1,4 @@
-//! What the planner promises, recomputed from the stream of operations alone.
+//! Checks the guarantees of the planner only from the stream of operations.
 
 use proptest::prelude::*;
 use senesce_aging::plan::DEFAULT_FULLNESS;
@@ -22,7 +22,7 @@ fn allocated(file: &File) -> u64 {
     file.size.next_multiple_of(4096)
 }
 
-/// Plays a plan and checks that every operation is possible.
+/// Follows a plan and checks that every operation is possible.
 fn watch(plan: &Arc<AgingPlan>) -> Watched {
     let capacity = plan.spec().capacity.0 as f64;
     let fill = plan.summary().files;
@@ -59,7 +59,7 @@ fn watch(plan: &Arc<AgingPlan>) -> Watched {
     seen
 }
 
-/// Index of the bin of the profile that each live file's age falls into: age T - birth, right edges included.
+/// Index of the profile's bin for each live file's age: age T - birth, right edges included.
 fn age_bin(profile: &Profile, operations: u64, birth: u64) -> usize {
     let last = profile.ages.last().unwrap().edge;
     let age = (operations - birth) as f64 / operations as f64 * last;
@@ -77,7 +77,7 @@ fn rmse(counts: &[f64], shares: &[f64]) -> f64 {
     (square / shares.len() as f64).sqrt()
 }
 
-/// Checks every promise of a plan at its bound, for a profile that needs no truncation.
+/// Checks every guarantee of a plan at its bound, for a profile without truncation.
 fn check(plan: &Arc<AgingPlan>) -> Watched {
     let (profile, summary) = (&plan.spec().profile, plan.summary());
     let seen = watch(plan);
@@ -139,7 +139,7 @@ fn plan(spec: &PlanSpec) -> Arc<AgingPlan> {
 }
 
 #[test]
-fn builtin_profiles_that_fit_meet_every_promise_at_the_bound() {
+fn builtin_profiles_that_fit_meet_every_guarantee_at_the_bound() {
     for name in ["agrawal", "meyer", "wang_os", "wang_lanl"] {
         let plan = plan(&builtin(name));
         let summary = plan.summary();
@@ -149,7 +149,7 @@ fn builtin_profiles_that_fit_meet_every_promise_at_the_bound() {
 }
 
 #[test]
-fn measures_agree_with_what_is_seen_from_outside() {
+fn measures_match_an_independent_count() {
     for name in ["meyer", "dabre", "grundman", "pramod"] {
         let plan = plan(&builtin(name));
         let seen = watch(&plan);
@@ -178,7 +178,7 @@ fn measures_agree_with_what_is_seen_from_outside() {
 }
 
 #[test]
-fn files_that_stay_are_spread_evenly_over_the_directories_of_a_depth() {
+fn staying_files_are_spread_evenly_over_the_directories_of_a_depth() {
     let plan = plan(&builtin("agrawal"));
     let seen = watch(&plan);
     let mut counts = vec![0u64; plan.directories().count() as usize];
@@ -203,14 +203,14 @@ fn overwrites_are_exact_at_the_end() {
 }
 
 #[test]
-fn overwrites_are_met_where_a_large_file_is_created_once_more_or_not() {
+fn overwrites_are_met_with_or_without_one_more_large_file() {
     let plan = plan(&PlanSpec { limit: Limit::Overwrites(1.0), ..builtin("grundman") });
     let off = watch(&plan).bytes_created as f64 / plan.spec().capacity.0 as f64 - 1.0;
     assert!(off.abs() < 0.15, "off by {off}, and the largest file is a quarter of the volume");
 }
 
 #[test]
-fn limits_below_the_bound_are_planned_for_as_well_as_possible() {
+fn limits_below_the_bound_are_planned_as_closely_as_possible() {
     for operations in [1, 100, 7000, 9000, 20_001, 300_000] {
         let plan = plan(&PlanSpec { limit: Limit::Operations(operations), ..builtin("agrawal") });
         let seen = watch(&plan);
@@ -256,7 +256,7 @@ fn impossible_plans_are_refused_with_numbers() {
 }
 
 #[test]
-fn the_volume_named_in_a_refusal_is_large_enough() {
+fn minimum_volume_in_a_refusal_is_large_enough() {
     let spec = PlanSpec { capacity: Bytes::kib(2600), ..builtin("wang_lanl") };
     let message = AgingPlan::new(&spec).unwrap_err().to_string();
     let words: Vec<&str> = message.split_whitespace().collect();
@@ -288,7 +288,7 @@ prop_compose! {
     }
 }
 
-/// A volume on which about `files` files of the profile live.
+/// A volume with about `files` live files of the profile.
 fn volume(profile: &Profile, files: f64) -> Bytes {
     let share = shares(profile.sizes.iter().map(|row| row.weight));
     let mean: f64 =
@@ -300,7 +300,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_profile_meets_every_promise(profile in any_profile(), files in 300.0f64..3000.0, seed in any::<u64>()) {
+    fn any_profile_meets_every_guarantee(profile in any_profile(), files in 300.0f64..3000.0, seed in any::<u64>()) {
         prop_assume!(profile.validate().is_ok());
         let spec = PlanSpec::new(profile.clone(), volume(&profile, files), Seed(seed));
         let Ok(plan) = AgingPlan::new(&spec) else { return Err(TestCaseError::reject("does not fit")) };
@@ -309,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn a_maximum_of_overwrites_is_never_exceeded(
+    fn maximum_of_overwrites_is_never_exceeded(
         profile in any_profile(), files in 300.0f64..3000.0, times in 0.02f64..6.0, operations in 2000u64..30_000,
     ) {
         prop_assume!(profile.validate().is_ok());
@@ -322,7 +322,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_stream(profile in any_profile(), seed in any::<u64>()) {
+    fn same_seed_gives_the_same_stream(profile in any_profile(), seed in any::<u64>()) {
         prop_assume!(profile.validate().is_ok());
         let spec = PlanSpec::new(profile.clone(), volume(&profile, 300.0), Seed(seed));
         let Ok(plan) = AgingPlan::new(&spec) else { return Err(TestCaseError::reject("does not fit")) };
@@ -338,7 +338,7 @@ proptest! {
 }
 
 #[test]
-fn a_new_limit_continues_from_the_state_that_was_reached() {
+fn new_limit_continues_from_the_reached_state() {
     let cases = [
         ("agrawal", Limit::Bound, 250_000, Limit::Overwrites(40.0)),
         ("agrawal", Limit::Operations(3000), 3000, Limit::Operations(20_001)),

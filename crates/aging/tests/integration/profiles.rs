@@ -1,4 +1,4 @@
-//! Profiles: their file form, foreign files, and captures of real trees.
+//! Tests profiles: their file format, foreign files, and captures of real trees.
 
 use proptest::prelude::*;
 use senesce_aging::capture::list;
@@ -13,7 +13,6 @@ depths = [{ depth = 0, weight = 1.0, subdirectories = 0 }]
 ages = [{ edge = 10.0, weight = 1.0 }]
 "#;
 
-/// The folder of a fuzz target's corpus.
 fn corpus(target: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let found: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -21,14 +20,13 @@ fn corpus(target: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The three parts of an import, as its fuzz target separates them.
 fn import_parts(text: &str) -> [&str; 3] {
     let mut parts = text.splitn(3, '\x1f');
     [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default)
 }
 
 #[test]
-fn builtin_profiles_survive_their_file_form() {
+fn builtin_profiles_round_trip() {
     for (name, _) in BUILTIN {
         let profile = Profile::builtin(name).unwrap();
         assert_eq!(Profile::parse("again", &profile.to_toml()).unwrap(), profile, "{name}");
@@ -37,7 +35,7 @@ fn builtin_profiles_survive_their_file_form() {
 }
 
 #[test]
-fn a_wrong_profile_is_told_by_line_and_nearest_name() {
+fn wrong_profile_is_reported_with_line_and_nearest_name() {
     for (wrong, words) in [
         (GOOD.replace("weight = 1.0 }]\ndepths", "wieght = 1.0 }]\ndepths"), vec!["line 3", "wieght", "weight", "^"]),
         (GOOD.replace("4096, weight = 1.0", "4096, weight = -1.0"), vec!["weight"]),
@@ -57,7 +55,7 @@ fn a_wrong_profile_is_told_by_line_and_nearest_name() {
 }
 
 #[test]
-fn the_corpora_of_the_fuzz_targets_give_no_panic() {
+fn fuzz_corpora_do_not_panic() {
     for path in corpus("profile") {
         let text = std::fs::read_to_string(&path).unwrap();
         if let Ok(profile) = Profile::parse("corpus", &text) {
@@ -78,7 +76,7 @@ fn the_corpora_of_the_fuzz_targets_give_no_panic() {
 }
 
 #[test]
-fn an_import_names_the_file_and_line_that_is_wrong() {
+fn import_reports_the_wrong_file_and_line() {
     let (age, size, directory) = ("1\n10 1.0\nprose\n", "2\n4096 0.5\n8192 0.5\n", "1\n0 1.0 0\n");
     let profile = import_geriatrix("x", age, size, directory).unwrap();
     assert_eq!((profile.sizes.len(), profile.ages.len()), (2, 1));
@@ -96,7 +94,7 @@ fn an_import_names_the_file_and_line_that_is_wrong() {
 }
 
 #[test]
-fn a_tree_and_its_list_give_the_same_profile() {
+fn tree_and_its_list_give_the_same_profile() {
     let room = tempfile::tempdir().unwrap();
     let tree = room.path().join("tree");
     let mut lines = String::new();
@@ -122,7 +120,7 @@ fn a_tree_and_its_list_give_the_same_profile() {
 }
 
 #[test]
-fn a_tree_that_is_missing_or_empty_is_told() {
+fn missing_or_empty_tree_is_reported() {
     let room = tempfile::tempdir().unwrap();
     let missing = capture(&room.path().join("nowhere"), &CaptureOptions::default()).unwrap_err().to_string();
     assert!(missing.contains("nowhere") && missing.contains("No such file"), "{missing}");

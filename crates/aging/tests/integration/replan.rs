@@ -1,4 +1,4 @@
-//! New limits for a run that has come somewhere.
+//! Tests new limits for a run that has started.
 
 use senesce_aging::profile::SizeRow;
 use senesce_aging::{AgingPlan, Limit, PlanSpec, Planner, Profile, Truncate};
@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 const CAPACITY: Bytes = Bytes::mib(64);
 
-/// Few files of three sizes.
 fn plan() -> Arc<AgingPlan> {
     let size = |kib, weight| SizeRow { bytes: Bytes::kib(kib), weight };
     let sizes = vec![size(4, 6.0), size(100, 3.0), size(1024, 1.0)];
@@ -31,7 +30,7 @@ fn by_size(planner: &Planner) -> BTreeMap<u64, u64> {
 }
 
 #[test]
-fn new_overwrites_during_the_fill_make_no_more_files_of_a_size_than_the_plan_has() {
+fn new_overwrites_during_the_fill_make_no_more_files_of_a_size_than_the_plan() {
     let plan = plan();
     let (files, fill) = (plan.summary().files, plan.summary().bytes_live.0 as f64);
     let full = by_size(&reached(&plan, files));
@@ -55,7 +54,7 @@ fn new_overwrites_during_the_fill_make_no_more_files_of_a_size_than_the_plan_has
 }
 
 #[test]
-fn overwrites_that_no_plan_comes_to_are_refused_where_a_run_goes_on() {
+fn overwrites_beyond_any_plan_are_refused_for_a_started_run() {
     let plan = plan();
     for position in [100, plan.len() / 2] {
         let planner = reached(&plan, position);
@@ -71,7 +70,7 @@ fn overwrites_that_no_plan_comes_to_are_refused_where_a_run_goes_on() {
 }
 
 #[test]
-fn a_limit_of_confidence_is_met_by_the_files_that_live_then() {
+fn limit_of_confidence_is_met_by_the_files_alive_at_the_end() {
     for (name, p) in [("dabre", 0.99), ("agrawal", 0.95), ("grundman", 0.99)] {
         let base = PlanSpec {
             truncate: Truncate::Drop,
@@ -85,6 +84,6 @@ fn a_limit_of_confidence_is_met_by_the_files_that_live_then() {
         let anew = reached(&whole, whole.summary().files + 10).replan(Limit::Confidence(p)).unwrap();
         let mut end = anew.clone();
         end.skip_to(u64::MAX);
-        assert!(end.measures().chi_square.age.p >= p, "{name}, planned anew: {}", end.measures().chi_square.age.p);
+        assert!(end.measures().chi_square.age.p >= p, "{name}, planned again: {}", end.measures().chi_square.age.p);
     }
 }

@@ -1,4 +1,4 @@
-//! The steps of docs/aging-theory.md.
+//! Tests the steps of docs/aging-theory.md.
 
 use proptest::prelude::*;
 use senesce_aging::profile::{AgeRow, DepthRow, SizeRow};
@@ -6,7 +6,7 @@ use senesce_aging::{AgingPlan, Clock, Compression, Limit, OperationKind, PlanSpe
 use senesce_core::{Bytes, Seed};
 use std::sync::Arc;
 
-/// Profiles of any ages and of a few sizes.
+/// Profiles with any ages and a few sizes.
 fn profiles() -> impl Strategy<Value = Profile> {
     let ages = prop::collection::vec((0.05f64..1.0, 0.02f64..1.0), 1..7);
     let sizes = prop::collection::vec(0.1f64..1.0, 1..4);
@@ -36,7 +36,7 @@ fn plan(spec: &PlanSpec) -> Arc<AgingPlan> {
     Arc::new(AgingPlan::new(spec).unwrap())
 }
 
-/// Live files of each age, size and depth at the end, and the rounding that whole files allow.
+/// Live files of each age, size and depth at the end, and the rounding of whole files.
 fn end(plan: &Arc<AgingPlan>) -> ([Vec<u64>; 3], f64) {
     let mut planner = plan.operations();
     planner.skip_to(plan.len());
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn no_fewer_operations_reach_the_ages(profile in profiles(), part in 0.3f64..0.9) {
+    fn fewer_operations_do_not_reach_the_ages(profile in profiles(), part in 0.3f64..0.9) {
         let whole = plan(&spec(&profile));
         let (files, bound) = (whole.summary().files, whole.summary().t_bound);
         let fewer = (bound * part) as u64;
@@ -82,7 +82,8 @@ proptest! {
         let young = profile.ages.len() - 1;
         let binding = (0..young).max_by(|a, b| needed(*a).total_cmp(&needed(*b)));
         let oldest = 1.0 - left(young) / last;
-        // A younger bin binds, the fill stays in the oldest, and a tenth of the bin's files are more than rounding.
+        // The bound comes from a younger bin, the fill stays in the oldest, and a tenth of the bin's files are more than
+        // rounding.
         prop_assume!(binding.is_some_and(|bin| needed(bin) >= bound * 0.999 && profile.ages[bin].weight / total * files as f64 > 20.0));
         prop_assume!(fewer as f64 * oldest > files as f64);
         let short = plan(&PlanSpec { limit: Limit::Operations(fewer), ..spec(&profile) });
@@ -92,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn commits_bound_what_is_freed(profile in profiles(), percent in 2.0f64..60.0) {
+    fn commits_bound_freed_bytes(profile in profiles(), percent in 2.0f64..60.0) {
         let clock = Clock { commit_share: format!("{percent}%").parse().unwrap(), sync_every: 0 };
         let spec = PlanSpec { clock, ..spec(&profile) };
         let plan = plan(&spec);
@@ -108,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn compression_keeps_what_the_profile_says(profile in profiles(), turnovers in 0.1f64..3.0) {
+    fn compression_keeps_the_profile(profile in profiles(), turnovers in 0.1f64..3.0) {
         let full = plan(&spec(&profile));
         let short = plan(&PlanSpec { compression: Some(Compression { turnovers }), ..spec(&profile) });
         prop_assert_eq!(short.summary().virtual_t, full.len());

@@ -11,7 +11,6 @@ pub(super) struct RecordedAging<'a> {
     pub layout: Option<&'a LayoutSeen>,
     pub samples: Vec<Sample>,
     pub warnings: Vec<&'a str>,
-    /// The last checkpoint.
     pub reached: Option<Checkpoint>,
 }
 

@@ -33,7 +33,6 @@ impl Own {
         Ok(Self { parts, planners, shard: shard.filter(|_| parts == 1) })
     }
 
-    /// Their operations up to the position `len`.
     pub fn operations(&mut self, from: u64, len: u64) -> Interleaved<'_> {
         let own = self.planners.iter_mut().map(|(part, planner)| (*part, planner)).collect();
         Interleaved::new(self.parts, own, from, len)

@@ -61,7 +61,6 @@ impl<'a> Published<'a> {
         })
     }
 
-    /// Converts a published change of throughput to a change of this metric.
     fn converted(&self, change: f64) -> f64 {
         if self.inverse { percent(1.0 / (1.0 + change / 100.0)) } else { change }
     }
