@@ -1,4 +1,4 @@
-//! Preparing a workload on a claimed directory, and running it.
+//! Prepares a workload on a claimed directory, and runs it.
 
 use crate::engine::account::missing_files;
 use crate::engine::clock::Clock;
@@ -30,26 +30,26 @@ use std::time::{Duration, Instant};
 pub enum Execution {
     #[default]
     System,
-    /// Not at all: measures the engine itself. Nothing is written.
+    /// No execution: measures the engine itself. Writes nothing.
     Null,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Feeds every random choice while the workload runs.
+    /// Seed of every random choice of the workload.
     pub seed: Seed,
-    /// Another population than Filebench's.
+    /// Seed of another population than Filebench's.
     pub populate_seed: Option<u64>,
-    /// How long to run; `None`: as the workload says, else 60 s.
+    /// Run length; `None`: as in the workload, otherwise 60 s.
     pub length: Option<Length>,
-    /// Time before counting begins, in addition to what the workload says.
+    /// Time before counting begins, in addition to the workload's.
     pub warm_up: Duration,
-    /// Length of the intervals of the course; `None`: as the workload says, else 1 s.
+    /// Length of recorded intervals; `None`: as in the workload, otherwise 1 s.
     pub interval: Option<Duration>,
-    /// Files are chosen at random instead of in rotation.
+    /// Choose files randomly instead of in rotation.
     pub random_choice: bool,
     pub populate_threads: usize,
-    /// A system call that takes longer is reported.
+    /// A longer system call is reported.
     pub stuck_after: Duration,
     pub execution: Execution,
 }
@@ -70,21 +70,20 @@ impl Default for Options {
     }
 }
 
-/// Seconds that a workload runs when nobody says how long.
+/// Default run length.
 const DEFAULT_SECONDS: u64 = 60;
 
-/// A prepared workload: its file sets are drawn and written. It holds no descriptor, so the file system can be
-/// remounted before [`Bench::run`].
+/// A prepared workload with populated file sets. Holds no descriptors, so the file system can be remounted before [`Bench::run`].
 #[derive(Debug)]
 pub struct Bench {
     workload: Workload,
     layouts: Vec<Layout>,
     roots: Vec<PathBuf>,
     options: Options,
-    /// What was written, per file set.
+    /// Written data by file set.
     pub populated: Vec<Populated>,
     pub populate_seconds: f64,
-    /// What its commands started in the background ends with it.
+    /// Background commands of the workload, ended on drop.
     commands: Vec<CommandGroup>,
 }
 
@@ -95,7 +94,7 @@ pub struct Finished {
 }
 
 impl Bench {
-    /// Draws and writes the file sets of `workload` in `directory`, and does what the workload asks to be done before.
+    /// Draws and populates the file sets of `workload` in `directory`, and runs its preparation steps.
     pub fn prepare(
         workload: &Workload,
         directory: &ClaimedDirectory,
@@ -122,7 +121,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Takes the file sets that another process has written in `directory` by [`Bench::prepare`] with the seed `drawn`.
+    /// Uses the file sets that another process has populated in `directory` by [`Bench::prepare`] with the seed `drawn`.
     pub fn adopt(
         workload: &Workload,
         directory: &ClaimedDirectory,
@@ -132,7 +131,7 @@ impl Bench {
         let layouts = Population::new(workload, drawn, options.populate_seed).draw(&workload.filesets)?;
         let roots = layouts.iter().map(|layout| root_of(layout, directory.path())).collect::<Result<Vec<_>, _>>()?;
         for (root, layout) in roots.iter().zip(&layouts) {
-            // An old tree is removed by its name and made anew; one that is kept is entered.
+            // An old tree is removed and created again; a reused one is opened.
             let entered = layout.spec.reuse || layout.spec.trusttree;
             directory.check_beneath(&if entered { root.join("any") } else { root.clone() })?;
         }
@@ -148,8 +147,8 @@ impl Bench {
         })
     }
 
-    /// The first flowop that creates or deletes files or directories, by name: several processes cannot run it on one
-    /// file set, because each knows only of its own.
+    /// Name of the first flowop that creates or deletes files or directories. Several processes cannot run it on one file set,
+    /// because each only knows its own changes.
     pub fn changes_names(workload: &Workload) -> Option<String> {
         use FlowopKind as K;
         let programs = Programs::compile(workload);
@@ -158,7 +157,8 @@ impl Bench {
         found.map(|(name, _)| name.clone())
     }
 
-    /// Flowops whose `directio` has no effect, by name: an `openfile` or `createfile` without it opened their descriptor before.
+    /// Names of flowops whose `directio` has no effect, because an `openfile` or `createfile` without it opened their descriptor
+    /// before.
     pub fn buffered_in_spite_of_directio(workload: &Workload) -> Vec<String> {
         use FlowopKind as K;
         let opens = |kind| matches!(kind, K::OpenFile | K::CreateFile);
@@ -174,7 +174,7 @@ impl Bench {
         names
     }
 
-    /// The file sets as drawn.
+    /// File sets as drawn.
     pub fn filesets(&self) -> Vec<FilesetSummary> {
         self.layouts.iter().map(summary).collect()
     }
@@ -186,8 +186,8 @@ impl Bench {
     fn check_space(&self, target: &Path) -> Result<(), WorkloadError> {
         let needed: u64 = self.layouts.iter().map(Layout::existing_bytes).sum();
         let reused = self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree);
-        let found = rustix::fs::statvfs(target).map_err(WorkloadError::io("look at the free space of", target))?;
-        // What an earlier run left in its file sets is removed first, so it counts as free.
+        let found = rustix::fs::statvfs(target).map_err(WorkloadError::io("determine the free space of", target))?;
+        // Space of earlier file sets, which are removed first, counts as free.
         let free = found.f_bavail * found.f_frsize;
         let total = found.f_blocks * found.f_frsize;
         if !reused && needed > total || needed > free && !self.roots.iter().any(|root| root.exists()) {
@@ -204,7 +204,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A file set that is taken as it is must be there.
+    /// A trusted file set must exist.
     fn check_trusted(&self) -> Result<(), WorkloadError> {
         let mut trusted = self.layouts.iter().zip(&self.roots).filter(|(layout, _)| layout.spec.trusttree);
         match trusted.find(|(layout, root)| layout.existing.is_empty() && !root.exists()) {
@@ -215,7 +215,7 @@ impl Bench {
                     layout.spec.name,
                     root.display()
                 ),
-                remedy: "make it first, or remove 'trusttree' and add 'prealloc'".into(),
+                remedy: "create it first, or remove 'trusttree' and add 'prealloc'".into(),
             }),
         }
     }
@@ -239,8 +239,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs the workload once. `directory` is claimed anew if the file system was remounted since. Errors are those
-    /// that prevent a start; everything later is in the result, with the reason why it does not count.
+    /// Runs the workload once. `directory` is claimed again if the file system was remounted. Errors prevent a start; later
+    /// failures make the result invalid, with a reason.
     pub fn run(
         self,
         directory: &ClaimedDirectory,
@@ -319,7 +319,7 @@ impl Bench {
         Ok(Finished { repetition, histograms })
     }
 
-    /// Whether files that no operation made may lie in a file set.
+    /// Whether a file set may contain files that no operation created.
     fn has_foreign_files(&self) -> bool {
         self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree)
     }
@@ -346,13 +346,13 @@ fn summary(layout: &Layout) -> FilesetSummary {
     }
 }
 
-/// Draws the file sets of a workload without touching anything.
+/// Draws the file sets of a workload without writing.
 pub fn draw(workload: &Workload, options: &Options) -> Result<Vec<FilesetSummary>, WorkloadError> {
     let layouts = Population::new(workload, options.seed, options.populate_seed).draw(&workload.filesets)?;
     Ok(layouts.iter().map(summary).collect())
 }
 
-/// Whether a flowop looks at totals over all threads.
+/// Whether a flowop depends on totals over all threads.
 fn needs_totals(programs: &Programs) -> bool {
     use FlowopKind as K;
     programs.each().any(|flowop| {
@@ -364,7 +364,7 @@ fn needs_totals(programs: &Programs) -> bool {
     })
 }
 
-/// Thread memory must fit, or the run measures swapping.
+/// Thread memory must fit, otherwise the run would measure swapping.
 fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
     let of_one = |program: &Program| program.instances.saturating_mul(program.memsize);
     let wanted = programs.list.iter().map(of_one).fold(0, u64::saturating_add);
@@ -377,7 +377,7 @@ fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
     }
 }
 
-/// Every slot of every thread may be open at once.
+/// Every slot of every thread may be open at the same time.
 fn raise_descriptor_limit(programs: &Programs) -> Vec<String> {
     let slots = |program: &crate::engine::program::Program| {
         let mut slots: Vec<usize> = program.flowops().map(|flowop| flowop.spec.fd).collect();
@@ -394,8 +394,10 @@ fn raise_descriptor_limit(programs: &Programs) -> Vec<String> {
     }
     let raised = Rlimit { current: Some(wanted.min(maximum)), maximum: limit.maximum };
     let failed = setrlimit(Resource::Nofile, raised).is_err() || wanted > maximum;
-    let note =
-        format!("the workload may need {wanted} open files, the limit is {}; raise `ulimit -n`", maximum.min(wanted));
+    let note = format!(
+        "the workload may need {wanted} open files, but the limit is {}; raise `ulimit -n`",
+        maximum.min(wanted)
+    );
     if failed { vec![note] } else { Vec::new() }
 }
 

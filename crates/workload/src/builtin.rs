@@ -1,4 +1,4 @@
-//! The built-in personalities, written from the published facts about Filebench's.
+//! The built-in personalities, written from published facts about Filebench's.
 
 use crate::error::WorkloadError;
 use crate::model::Workload;
@@ -10,7 +10,7 @@ pub struct Personality {
     pub name: &'static str,
     pub summary: &'static str,
     pub text: &'static str,
-    /// What `--scale` multiplies: variable, value at scale 1 and least value.
+    /// Variables that `--scale` multiplies: name, value at scale 1 and minimum.
     pub scaled: &'static [(&'static str, u64, u64)],
 }
 
@@ -28,8 +28,7 @@ macro_rules! personality {
 /// Thread memory; a thread needs space for one call of 1 MiB.
 const MEMORY: (&str, u64, u64) = ("memsize", 10 << 20, 1 << 20);
 
-/// All built-in personalities. The least number of files is twenty per thread that creates: with fewer, creation soon
-/// finds no missing file.
+/// The minimum number of files is twenty per creating thread: with fewer, creation soon finds no missing file.
 pub const PERSONALITIES: &[Personality] = &[
     personality!(
         "fileserver",
@@ -63,14 +62,13 @@ pub const PERSONALITIES: &[Personality] = &[
     ),
 ];
 
-/// A built-in personality, scaled. `scale` multiplies its file sets (1: as published); variables set in `overrides`
-/// are not scaled.
+/// A built-in personality. `scale` multiplies its file sets (1: as published), except for variables in `overrides`.
 pub fn builtin(name: &str, scale: f64, overrides: &BTreeMap<String, String>) -> Result<Workload, WorkloadError> {
     let Some(personality) = PERSONALITIES.iter().find(|personality| personality.name == name) else {
         let names: Vec<&str> = PERSONALITIES.iter().map(|personality| personality.name).collect();
         let hint = suggest(name, names.iter().copied());
         return Err(WorkloadError::Usage(format!(
-            "there is no built-in workload '{name}'{hint}; there are {}, or name a workload file",
+            "unknown built-in workload '{name}'{hint}; choose from {}, or name a workload file",
             names.join(", ")
         )));
     };
@@ -93,7 +91,7 @@ mod tests {
     use crate::model::Value;
 
     #[test]
-    fn every_personality_parses_and_scales() {
+    fn personalities_parse_and_scale() {
         for personality in PERSONALITIES {
             let full = builtin(personality.name, 1.0, &BTreeMap::new()).unwrap();
             let small = builtin(personality.name, 0.01, &BTreeMap::new()).unwrap();

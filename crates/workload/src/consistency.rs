@@ -1,23 +1,23 @@
-//! Whether a result agrees with itself: rates with counts, counts with each other, means with percentiles. A result that was read back may
-//! have been altered.
+//! Checks the consistency of a result: rates with counts, counts with each other, means with percentiles. A result from a file
+//! may have been altered.
 
 use crate::micro::{CallResult, ColdRead, FileOpsResult, SizeResult};
 use crate::result::{FlowopResult, Repetition};
 
-/// Rates are made from counts and seconds and keep all digits.
+/// Rates are computed from counts and seconds and keep all digits.
 const EXACT: f64 = 1e-6;
-/// Latencies lie in cells of 0.8 % (engine/latency.rs), and merging those of ranks adds 0.1 %.
+/// Latencies are in cells of 0.8 % (engine/latency.rs), and merging those of ranks adds 0.1 %.
 const CELL: f64 = 0.02;
-/// In microseconds; single latencies are whole ones.
+/// In microseconds; single latencies are whole nanoseconds.
 const NANOSECOND: f64 = 1e-3;
 
-/// In words, where a number is not what follows from others.
+/// Describes a number that differs from the computed one.
 fn differs(name: &str, stated: f64, computed: f64) -> Option<String> {
     let is_equal = (stated - computed).abs() <= EXACT * computed.abs().max(1e-9);
-    (!is_equal).then(|| format!("{name} is {stated}, and {computed} follows from the counts"))
+    (!is_equal).then(|| format!("{name} is {stated}, but its counts give {computed}"))
 }
 
-/// In words, where percentiles do not rise or the mean lies outside of them.
+/// Describes percentiles that are not ascending, or a mean outside of them.
 fn unordered(percentiles: &[(&str, f64)], mean_us: f64) -> Option<String> {
     let falls = percentiles.windows(2).find(|pair| pair[0].1 > pair[1].1 * (1.0 + CELL));
     if let Some([(low, low_us), (high, high_us)]) = falls.map(|pair| [pair[0], pair[1]]) {
@@ -30,7 +30,7 @@ fn unordered(percentiles: &[(&str, f64)], mean_us: f64) -> Option<String> {
 }
 
 impl Repetition {
-    /// What in it contradicts itself, in words. One that does not count has no rates, and contradicts nothing.
+    /// Describes the first contradiction. An invalid result has no rates and does not contradict itself.
     pub fn contradiction(&self) -> Option<String> {
         if !(self.valid || self.interrupted) {
             return None;
@@ -46,7 +46,7 @@ impl Repetition {
             let (ops, seconds) = (self.ops, self.seconds);
             let bytes: f64 = counted().map(|one| one.bytes as f64).sum();
             let time: f64 = counted().map(|one| one.mean_us * one.count as f64).sum();
-            (sum != u128::from(ops)).then(|| format!("ops is {ops}, and its flowops counted {sum}")).or_else(|| {
+            (sum != u128::from(ops)).then(|| format!("ops is {ops}, but its flowops counted {sum}")).or_else(|| {
                 differs("mb_per_second", self.mb_per_second, Self::megabytes(1, seconds) * bytes)
                     .or_else(|| differs("mean_us", self.mean_us, time / ops.max(1) as f64))
             })
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn each_altered_number_contradicts_the_others() {
+    fn altered_numbers_contradict_the_others() {
         assert_eq!(repetition().contradiction(), None);
         let altered: [fn(&mut Repetition); 13] = [
             |one| one.ops_per_second *= 10.0,

@@ -1,4 +1,4 @@
-//! What can go wrong in this crate.
+//! Errors of this crate.
 
 use crate::wml::Diagnostic;
 use senesce_core::IoFailure;
@@ -8,25 +8,22 @@ use senesce_volume::TargetError;
 use std::io;
 use std::path::PathBuf;
 
-/// An error that prevents a benchmark from giving any result. A run that begins and then fails is not an error of
-/// this type: it is a [`crate::Repetition`] that is not valid, with the reason.
+/// An error that prevents any result. A run that fails after its start is an invalid [`crate::Repetition`] with a reason.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// A mistake in a workload file, or a construct that is not supported.
+    /// An error or unsupported construct in a workload file.
     #[error("{0}")]
     Language(#[from] Box<Diagnostic>),
-    /// The words of the command are wrong.
     #[error("{0}")]
     Usage(String),
     /// A file set would lie outside of the claimed directory.
     #[error("refused: file set '{fileset}' lies at {path}, outside of the target {target}; {remedy}")]
     Outside { fileset: String, path: PathBuf, target: PathBuf, remedy: String },
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },
-    /// The user asked to stop before anything was measured.
+    /// The user requested a stop before anything was measured.
     #[error("interrupted while {0}; nothing was measured")]
     Interrupted(String),
     #[error(transparent)]
@@ -48,7 +45,7 @@ fn remedy(source: &io::Error) -> &'static str {
 }
 
 impl WorkloadError {
-    /// For `map_err` on I/O: `WorkloadError::io("create", path)`.
+    /// For `map_err`: `WorkloadError::io("create", path)`.
     pub fn io<E: Into<io::Error>>(operation: impl Into<String>, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
         let (operation, path) = (operation.into(), path.into());
         move |source| {

@@ -1,22 +1,21 @@
-//! What a benchmark gives: plain data, the shape of `senesce bench --json`.
+//! Results of a benchmark: plain data, the format of `senesce bench --json`.
 
 use crate::model::FlowopKind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Bytes of the "MB" in Filebench's and our MB/s.
+/// Bytes of "MB" in MB/s, as in Filebench.
 const MEGABYTE: f64 = 1_048_576.0;
 
-/// The result of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchResult {
     /// Name of the workload.
     pub workload: String,
     /// One per repetition.
     pub repetitions: Vec<Repetition>,
-    /// The file sets as populated.
+    /// File sets as populated.
     pub filesets: Vec<FilesetSummary>,
-    /// "Measured without ..." and other things a reader must know.
+    /// "Measured without ..." and other caveats.
     pub notes: Vec<String>,
 }
 
@@ -25,9 +24,9 @@ pub struct BenchResult {
 pub struct FilesetSummary {
     /// Name.
     pub name: String,
-    /// Files, whether they exist at the start or not.
+    /// Files, including those that do not exist at the start.
     pub files: u64,
-    /// Directories, the root of the file set included.
+    /// Directories, including the root of the file set.
     pub directories: u64,
     /// Sum of the sizes of all files, as Filebench prints it.
     pub bytes: u64,
@@ -50,20 +49,20 @@ pub struct Repetition {
     pub reads: u64,
     /// Flowops that write.
     pub writes: u64,
-    /// Processor time in user mode, the kernel's own not included.
+    /// User processor time.
     pub user_cpu_seconds: f64,
-    /// Processor time in the kernel.
+    /// System processor time.
     pub system_cpu_seconds: f64,
     /// Measured time.
     pub seconds: f64,
     /// Mean latency of a counted operation in microseconds.
     pub mean_us: f64,
-    /// 99 % of the latencies of counted operations lie below, in microseconds; `None` where nothing was counted.
+    /// 99 % of the latencies of counted operations lie below, in microseconds; `None` without counted operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
-    /// Whether the numbers count.
+    /// Whether the result is valid.
     pub valid: bool,
-    /// Why they do not, or why the run ended before its time.
+    /// Why it is invalid, or why the run ended early.
     pub reason: Option<String>,
     /// Whether the user stopped it.
     #[serde(default)]
@@ -74,7 +73,7 @@ pub struct Repetition {
     /// Results per flowop, in the order of the workload.
     #[serde(with = "ordered")]
     pub flowops: Vec<(String, FlowopResult)>,
-    /// The course of the run.
+    /// Intervals of the run.
     pub over_time: Vec<Interval>,
     /// Messages of print flowops, warnings of the watchdog.
     pub messages: Vec<String>,
@@ -83,11 +82,11 @@ pub struct Repetition {
 /// Results of one flowop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowopResult {
-    /// What it does.
+    /// Kind of flowop.
     pub kind: FlowopKind,
-    /// How often it was executed.
+    /// Number of executions.
     pub count: u64,
-    /// Bytes that it moved.
+    /// Bytes moved.
     pub bytes: u64,
     /// Executions per second.
     pub ops_per_second: f64,
@@ -95,7 +94,7 @@ pub struct FlowopResult {
     pub mb_per_second: f64,
     /// Mean latency in microseconds.
     pub mean_us: f64,
-    /// Least latency (to within 1 %).
+    /// Minimum latency (to within 1 %).
     pub min_us: f64,
     /// Median latency.
     pub p50_us: f64,
@@ -107,11 +106,11 @@ pub struct FlowopResult {
     pub p999_us: f64,
     /// 99.99 % lie below.
     pub p9999_us: f64,
-    /// Greatest latency (to within 1 %).
+    /// Maximum latency (to within 1 %).
     pub max_us: f64,
 }
 
-/// What happened between two moments of a run.
+/// Counters of an interval of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// End of the interval in seconds after the start of the measurement.
@@ -138,7 +137,7 @@ pub struct Interval {
 /// One flowop in an interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalFlowop {
-    /// How often it was executed.
+    /// Number of executions.
     pub count: u64,
     /// Median latency in microseconds.
     pub p50_us: f64,
@@ -181,12 +180,12 @@ mod ordered {
 }
 
 impl Repetition {
-    /// A run that gave nothing.
+    /// A run without a result.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self { reason: Some(reason.into()), ..Self::default() }
     }
 
-    /// Where another account contradicts it, it does not count, and has no rates that could be taken for a result.
+    /// Marks the result as invalid, without rates, if a cross-check contradicts it.
     pub fn refute(&mut self, contradiction: Option<String>) {
         if let Some(contradiction) = contradiction {
             (self.valid, self.reason) = (false, Some(contradiction));
@@ -194,7 +193,7 @@ impl Repetition {
         }
     }
 
-    /// Rates from counts, bytes and seconds.
+    /// Rate from a count and seconds.
     pub fn rate(count: u64, seconds: f64) -> f64 {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
@@ -203,7 +202,7 @@ impl Repetition {
         if seconds > 0.0 { bytes as f64 / MEGABYTE / seconds } else { 0.0 }
     }
 
-    /// The breakdown and summary line in Filebench's own format, for scripts that read its logs.
+    /// Breakdown and summary line in Filebench's format, for scripts that parse its logs.
     pub fn filebench_lines(&self) -> String {
         let mut text = format!("{:.3}: Per-Operation Breakdown\n", self.seconds);
         for (name, flowop) in &self.flowops {
@@ -243,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_line_is_filebenchs() {
+    fn summary_line_matches_filebench() {
         let repetition = Repetition {
             ops: 1200,
             ops_per_second: 120.0,

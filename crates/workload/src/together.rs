@@ -1,11 +1,11 @@
-//! One result from those of several processes that ran at the same time.
+//! Merges the results of concurrent processes.
 
 use crate::bench::Finished;
 use crate::result::{FlowopResult, Repetition};
 use hdrhistogram::Histogram;
 
 /// Adds counters and merges histograms. Rates are sums over the longest measured time; percentiles are those of the merged
-/// histograms, never averages of percentiles. The course over time stays with the single processes.
+/// histograms, never averages of percentiles. Intervals stay with the individual processes.
 pub fn merge(parts: Vec<Finished>) -> Finished {
     let repetitions: Vec<&Repetition> = parts.iter().map(|part| &part.repetition).collect();
     let seconds = repetitions.iter().map(|part| part.seconds).fold(0.0, f64::max);
@@ -50,7 +50,7 @@ pub fn merge(parts: Vec<Finished>) -> Finished {
 fn reason(repetitions: &[&Repetition]) -> Option<String> {
     let told =
         repetitions.iter().enumerate().filter_map(|(rank, part)| Some((rank, part.valid, part.reason.as_ref()?)));
-    // Why a part does not count says more than why another ended early.
+    // The reason of an invalid part is more informative than that of an early end.
     let (rank, _, message) = told.min_by_key(|(_, valid, _)| *valid)?;
     Some(format!("rank {rank}: {message}"))
 }
@@ -92,7 +92,7 @@ fn counted_p99_us(flowops: &[(String, FlowopResult)], histograms: &[(String, His
 }
 
 fn add(sum: &mut Histogram<u64>, histogram: &Histogram<u64>) {
-    // The sum grows by itself, so it can hold what any other holds.
+    // The sum resizes automatically.
     sum.add(histogram).unwrap_or_else(|_| unreachable!("the histogram grows by itself"));
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use crate::model::FlowopKind;
 
     fn part(latencies_us: &[u64], seconds: f64) -> Finished {
-        // As it comes out of a message: of a fixed size.
+        // As decoded from a message: of a fixed size.
         let mut histogram = Histogram::new_with_max(2 * 1000 * latencies_us.iter().max().unwrap(), 3).unwrap();
         for latency in latencies_us {
             histogram.record(latency * 1000).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_part_that_does_not_count_is_named() {
+    fn invalid_part_is_named() {
         let mut bad = part(&[5], 1.0);
         bad.repetition.valid = false;
         bad.repetition.reason = Some("read x: Input/output error (EIO)".into());

@@ -1,4 +1,4 @@
-//! Second accounts of a run, which must agree with its counters.
+//! Cross-checks of a run's counters.
 
 use super::measure::Sample;
 use super::program::Programs;
@@ -10,25 +10,25 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The time of operations and of threads may differ by this share: what a thread does between two operations.
+/// Allowed relative difference between the times of operations and of threads, for the time between two operations.
 const TOLERANCE: f64 = 0.2;
-/// What a thread's beginning and end add to its time: the kernel's accounts of it go by ticks, and it is woken a tick or two late.
+/// Allowance for the start and end of a thread: kernel times have tick granularity, and wake-ups may be late by one or two ticks.
 const BEGIN_AND_END_SECONDS: f64 = 0.01;
-/// Threads may be elsewhere for this share of their time; with more of it, what is lost could not be told from it.
+/// Maximum share of time that threads may spend elsewhere; beyond, lost time could not be detected.
 const MOST_ELSEWHERE: f64 = 0.5;
 
-/// What a run says of itself in two ways.
+/// Independent measurements of a run.
 pub struct Account<'a> {
     pub programs: &'a Programs,
     /// Counters and histograms, taken after every thread has ended.
     pub counted: &'a Sample,
-    /// Measured time of all threads, each from its first moment of processor time on.
+    /// Measured time of all threads, each from its first execution.
     pub thread_seconds: f64,
-    /// The part of it in operations that are not counted, because the window cuts them.
+    /// Part of it in operations that are not counted because they cross the measured time.
     pub cut_seconds: f64,
-    /// How long threads that could run waited for a processor; `None`: the kernel does not tell.
+    /// Time that runnable threads waited for a processor; `None` if unknown.
     pub waiting: Option<Waiting>,
-    /// Processor time of the process in the measured time: in user mode, in the kernel.
+    /// User and system time of the process in the measured time.
     pub cpu_seconds: (f64, f64),
     /// Whether every thread worked until the end of the measured time.
     pub threads_stayed: bool,
@@ -41,68 +41,68 @@ pub struct Waiting {
 }
 
 impl Account<'_> {
-    /// Why the numbers cannot all be right, if so.
+    /// First contradiction between the measurements.
     pub fn contradiction(&self) -> Option<String> {
         self.histograms().or_else(|| self.thread_time())
     }
 
-    /// Every operation that was counted has a latency.
+    /// Every counted operation has a latency.
     fn histograms(&self) -> Option<String> {
         let names = self.programs.flowops.iter().zip(&self.counted.counters).enumerate();
         names
             .map(|(index, ((name, _), [count, ..]))| (name, *count, self.counted.latencies.flowop(index).count()))
             .find(|(_, count, latencies)| count != latencies)
             .map(|(name, count, latencies)| {
-                format!("flowop {name} was counted {count} times, and {latencies} latencies were recorded")
+                format!("flowop {name} was counted {count} times, but {latencies} latencies were recorded")
             })
     }
 
-    /// In a closed loop, throughput x latency is the concurrency (Little, Operations Research 9:3, 1961): the time of all
-    /// operations is the time of all threads, less what they run outside of the kernel, or wait for a processor or for one
-    /// that waits for it.
+    /// In a closed loop, throughput x latency is the concurrency (Little, Operations Research 9:3, 1961). The time of all
+    /// operations equals the time of all threads minus user time and waiting for processors, including waiting for a thread that
+    /// waits for a processor.
     fn thread_time(&self) -> Option<String> {
         let (threads, whole, busy) = (self.closed_threads()?, self.thread_seconds, self.busy_seconds());
         let lost = self.allowance(threads).is_some_and(|allowance| busy + allowance < whole * (1.0 - TOLERANCE));
         (lost || busy > whole * 1.01).then(|| {
             format!(
-                "operations took {busy:.3} s in all, which {threads} threads that do nothing else had {whole:.3} s for \
+                "operations took {busy:.3} s in total, but {threads} threads without other work had {whole:.3} s \
                  (throughput x latency against concurrency)"
             )
         })
     }
 
-    /// Why operations that are not counted would not be noticed by the time of the threads, where every other run is checked by it.
+    /// Why the time of the threads cannot reveal uncounted operations, as it does in other runs.
     pub fn unchecked(&self) -> Option<String> {
         let (threads, whole) = (self.closed_threads()?, self.thread_seconds);
         match self.allowance(threads) {
             None => Some(
-                "the threads' time was not checked: the kernel does not tell how long they waited for a processor"
+                "the threads' time was not checked: the kernel does not report how long they waited for a processor"
                     .into(),
             ),
             Some(allowance) if allowance > whole * MOST_ELSEWHERE => Some(format!(
-                "the threads' time was not checked (throughput x latency against concurrency): of {whole:.3} s that {threads} threads \
-                 had they may have been elsewhere for {allowance:.3} s, most of it waiting for a processor; use fewer threads, a \
+                "the threads' time was not checked (throughput x latency against concurrency): {threads} threads had {whole:.3} s, of \
+                 which they may have spent {allowance:.3} s elsewhere, mostly waiting for a processor; use fewer threads, a \
                  longer run or a quieter machine"
             )),
             Some(_) => None,
         }
     }
 
-    /// Time of all operations that were counted.
+    /// Time of all counted operations.
     fn busy_seconds(&self) -> f64 {
         let nanoseconds: u64 = self.counted.counters.iter().map(|[_, _, time]| time).sum();
         nanoseconds as f64 / 1e9
     }
 
-    /// How long `threads` threads may have been elsewhere; none where the kernel does not tell.
+    /// Time that `threads` threads may have spent elsewhere; `None` if unknown.
     fn allowance(&self, threads: u64) -> Option<f64> {
-        // Whoever waits for a processor may hold what all others need.
+        // A thread that waits for a processor may hold a resource that all others need.
         let waiting = self.waiting?;
         let waiting = waiting.seconds + waiting.longest_seconds * threads.saturating_sub(1) as f64;
         Some(waiting + self.cut_seconds + self.cpu_seconds.0 + BEGIN_AND_END_SECONDS * threads as f64)
     }
 
-    /// Number of threads, where every one does nothing but operations that are timed, one after the other.
+    /// Number of threads, if all of them only execute timed operations in sequence.
     fn closed_threads(&self) -> Option<u64> {
         let timed =
             |kind: FlowopKind| kind.entry().counted && !matches!(kind, FlowopKind::AioWrite | FlowopKind::AioWait);
@@ -111,7 +111,7 @@ impl Account<'_> {
     }
 }
 
-/// Compares the files that the run believes to exist with those that do, where it created or deleted some.
+/// Compares the expected number of files with the existing ones, in file sets with created or deleted files.
 pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Result<Option<String>> {
     let changes = |kind: FlowopKind| matches!(kind, FlowopKind::CreateFile | FlowopKind::DeleteFile);
     if !programs.flowops.iter().any(|(_, kind)| changes(*kind)) {
@@ -122,7 +122,7 @@ pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Res
         let (believed, found) = (fileset.files.existing() as u64, files_below(&fileset.path, &mounts)?);
         if believed != found {
             return Ok(Some(format!(
-                "file set {} has {found} files in {}, and its operations left {believed}",
+                "file set {} has {found} files in {}, but its operations left {believed}",
                 fileset.name,
                 fileset.path.display()
             )));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_a_few_ticks_is_not_judged_by_them() {
+    fn short_runs_are_not_checked_by_tick_granularity() {
         let programs = programs(&[FlowopKind::ReadWholeFile], 2);
         let latencies = Latencies::new(1);
         latencies.record(0, 500_000);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_for_a_processor_may_keep_all_others_waiting() {
+    fn thread_waiting_for_a_processor_may_block_others() {
         let programs = programs(&[FlowopKind::ReadWholeFile], 4);
         let latencies = Latencies::new(1);
         latencies.record(0, 500_000);
@@ -198,7 +198,7 @@ mod tests {
         assert!(Account { waiting: None, ..found(0.05) }.unchecked().is_some());
     }
 
-    /// A run of 1 s of which each flowop was executed so many times, at so many ns.
+    /// A run of 1 s with the number of executions and ns of each flowop.
     fn contradiction(programs: &Programs, executed: &[(u64, u64)], recorded: u64) -> Option<String> {
         let latencies = Latencies::new(executed.len());
         for (index, (_, nanoseconds)) in executed.iter().enumerate() {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_that_loses_time_or_operations_contradicts_itself() {
+    fn closed_loop_with_lost_time_or_operations_is_contradictory() {
         let read = programs(&[FlowopKind::Read], 4);
         assert_eq!(contradiction(&read, &[(1000, 3_900_000)], 1000), None);
         assert_eq!(contradiction(&read, &[(1000, 3_100_000)], 1000), None, "a quarter is the engine's");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_wait_are_no_closed_loop() {
+    fn waiting_threads_are_not_a_closed_loop() {
         let waits = programs(&[FlowopKind::Read, FlowopKind::Delay], 4);
         assert_eq!(contradiction(&waits, &[(10, 1000), (10, 1000)], 10), None);
     }

@@ -4,10 +4,10 @@ use io_uring::{IoUring, opcode, types};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Entries of the submission queue; completions beyond twice as many are kept by the kernel.
+/// Entries of the submission queue; the kernel keeps completions beyond twice this number.
 const ENTRIES: u32 = 256;
 
-/// More writes in flight than this are waited for.
+/// Maximum writes in flight; beyond, waits for completions.
 const MOST_IN_FLIGHT: usize = 4096;
 
 pub struct AioQueue {
@@ -16,7 +16,6 @@ pub struct AioQueue {
 }
 
 impl AioQueue {
-    /// An empty queue.
     pub fn new() -> io::Result<Self> {
         Ok(Self { ring: IoUring::new(ENTRIES)?, in_flight: 0 })
     }
@@ -28,8 +27,8 @@ impl AioQueue {
     /// Submits one write.
     ///
     /// # Safety
-    /// `data` must stay mapped and `descriptor` open until the write is complete; waiting for all writes or dropping
-    /// the queue makes sure of that.
+    /// `data` must stay mapped and `descriptor` open until the write is complete; waiting for all writes or dropping the queue
+    /// ensures that.
     pub unsafe fn write(&mut self, descriptor: RawFd, data: &[u8], offset: u64) -> io::Result<()> {
         if self.in_flight >= MOST_IN_FLIGHT {
             self.wait(self.in_flight / 2)?;
@@ -84,7 +83,7 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 impl Drop for AioQueue {
     fn drop(&mut self) {
-        // The kernel must be done with buffers and descriptors before they go; results no longer matter.
+        // The kernel must release buffers and descriptors before they are dropped; results no longer matter.
         let _ = self.wait(self.in_flight);
     }
 }
@@ -95,7 +94,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn writes_arrive_and_failures_are_told() {
+    fn writes_complete_and_failures_are_reported() {
         let file = tempfile::tempfile().unwrap();
         let data = vec![7u8; 4096];
         let mut queue = AioQueue::new().unwrap();

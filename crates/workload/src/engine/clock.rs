@@ -1,8 +1,7 @@
-//! Time stamps at the lowest cost: the time stamp counter where the kernel trusts it, else `clock_gettime`.
+//! Cheap timestamps: the time stamp counter if the kernel trusts it, otherwise `clock_gettime`.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A source of time stamps in ticks.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     counter: bool,
@@ -11,7 +10,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The best clock of this machine. The counter is calibrated against the monotonic clock for 20 ms.
+    /// Chooses the cheapest clock. Calibrates the counter against the monotonic clock for 20 ms.
     pub fn new() -> Self {
         let plain = Self { counter: false, scale: 1 << 32 };
         if !counter_is_trusted() {
@@ -29,7 +28,6 @@ impl Clock {
         Self { counter: true, scale: ((u128::from(nanoseconds) << 32) / u128::from(ticks)) as u64 }
     }
 
-    /// The present time in ticks.
     #[inline]
     pub fn now(&self) -> u64 {
         #[cfg(target_arch = "x86_64")]
@@ -61,7 +59,7 @@ impl Default for Clock {
     }
 }
 
-/// Whether the kernel itself keeps time by the counter: it then runs at one rate, on all processors alike.
+/// Whether the kernel uses the counter as its clock source: its rate is then constant and equal on all processors.
 fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64")
         && std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")

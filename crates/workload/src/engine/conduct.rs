@@ -1,4 +1,4 @@
-//! Starts the threads of a run, watches them, and ends the run.
+//! Starts, watches and ends the threads of a run.
 
 use super::account::{Account, Waiting};
 use super::course::IntervalSeries;
@@ -35,17 +35,17 @@ pub struct Measure {
     /// Time before counting begins.
     pub warm_up: Duration,
     pub interval: Duration,
-    /// A system call that takes longer is reported, and waited for that long at the end.
+    /// A longer system call is reported; also the time limit for threads at the end.
     pub stuck_after: Duration,
 }
 
 /// Stack of a workload thread; flowops keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 << 10;
 
-/// How often the conductor looks at the user's wish to stop.
+/// Interval of checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Gives every semblock flowop of every thread its semaphore. Returns one list per thread: semaphore by flowop.
+/// Assigns a semaphore to every semblock flowop of every thread. Returns one list per thread: semaphore by flowop.
 pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec<Vec<usize>> {
     let mut lists = Vec::new();
     for program in &programs.list {
@@ -60,7 +60,7 @@ pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec
     lists
 }
 
-/// Runs the workload and returns its result with the histograms at the end. Errors are only those that prevent a start.
+/// Runs the workload and returns its result with final histograms. Errors only prevent a start.
 pub fn conduct<B: FileCalls>(
     shared: Arc<Shared<B>>,
     semaphores: Vec<Vec<usize>>,
@@ -203,10 +203,10 @@ impl<B: FileCalls> Run<'_, B> {
         let window = self.window(begin_tick, end_tick);
         let watched = heartbeat.end();
         shared.waits.stop();
-        // A thread may have ended an operation in time and count it only now.
+        // A thread may have completed an operation in time and count it only now.
         let left = self.wait_for_threads();
         let seconds = shared.clock.nanoseconds(end_tick.saturating_sub(begin_tick)) as f64 / 1e9;
-        // A steady state is the result as it stands; the moments since are no interval of their own.
+        // A steady state is the final result; the time since then is not an interval.
         let steady = matches!(self.measure.length, Length::Steady(_)) && course.is_steady();
         if seconds > course.last_seconds() && !steady {
             course.close(seconds, Sample::take(&shared, self.records));
@@ -217,9 +217,9 @@ impl<B: FileCalls> Run<'_, B> {
             if steady { window.0 + Duration::from_secs_f64(course.steady().2.max(0.0)) } else { window.0 };
         let lost = watched.lost_between(counted_from, window.1);
         let mut measured = self.conclude(course, cpu, interrupted, left);
-        // Time that was lost explains all that the accounts may contradict.
+        // Lost time explains contradictions, so it takes precedence.
         measured.problem = measured.problem.or(lost.map(|lost| lost.to_string()));
-        // A steady state is a part of the run, and its latencies are counted a moment late.
+        // A steady state is part of the run, and its latencies are counted slightly late.
         if B::EXECUTES && all_ended && !steady {
             let account = Account {
                 programs: &shared.programs,
@@ -236,7 +236,7 @@ impl<B: FileCalls> Run<'_, B> {
         measured
     }
 
-    /// The measured time by CLOCK_MONOTONIC, from its ticks.
+    /// The measured time on CLOCK_MONOTONIC, from its ticks.
     fn window(&self, begin_tick: u64, end_tick: u64) -> (Duration, Duration) {
         let engine = self.shared.clock;
         let (tick, now) = (engine.now(), clock::monotonic());
@@ -265,14 +265,14 @@ impl<B: FileCalls> Run<'_, B> {
         })
     }
 
-    /// Whether no thread has left before the end: one that found no file, or that counted the last operation wanted.
+    /// Whether no thread ended early: one that found no file, or that counted the last requested operation.
     fn threads_stay(&self) -> bool {
         let counts_operations = matches!(self.measure.length, Length::Operations(_));
         let none_left = self.shared.ended.load(Ordering::SeqCst) == 0;
         self.shared.ending().is_none() && (none_left || counts_operations && self.shared.quit_mode != QuitMode::AllDone)
     }
 
-    /// Sets from when to when operations count; returns the first tick.
+    /// Sets the time window in which operations count; returns the first tick.
     fn open_window(&self) -> u64 {
         let clock = self.shared.clock;
         let ticks = |time: Duration| clock.ticks(time.as_nanos().min(u128::from(u64::MAX / 4)) as u64);
@@ -352,7 +352,7 @@ impl<B: FileCalls> Run<'_, B> {
         }
     }
 
-    /// Waits until all threads have ended, and names one that does not.
+    /// Waits until all threads have ended; returns the description of one that does not.
     fn wait_for_threads(&self) -> Option<String> {
         let end = Instant::now() + self.measure.stuck_after;
         while !self.all_ended() {
@@ -367,7 +367,7 @@ impl<B: FileCalls> Run<'_, B> {
     }
 }
 
-/// What a thread is doing, in words; `None` when it waits as the workload wants, or does nothing.
+/// Activity of a thread; `None` if it waits as the workload requires, or does nothing.
 fn describe<B: FileCalls>(shared: &Shared<B>, record: &ThreadRecord) -> Option<String> {
     let activity = record.activity.load(Ordering::Relaxed);
     let call = *SystemCall::ALL.get((activity >> 40 & 0xff) as usize)?;
@@ -406,12 +406,12 @@ fn finish<B: FileCalls>(shared: &Shared<B>, measured: Measured) -> (Repetition, 
         _ => interrupted.or(measured.problem),
     };
     let nothing =
-        (result.ops == 0 && failure.is_none()).then(|| "no operation was completed in the measured time".to_string());
+        (result.ops == 0 && failure.is_none()).then(|| "no operation completed in the measured time".to_string());
     let failure = failure.or(nothing);
     result.valid = failure.is_none();
     result.io_failed = matches!(ending, Some(Ending::Failed(_)));
     if !result.valid && !result.interrupted {
-        // A rate of a run that does not count must not be taken for a result.
+        // The rate of an invalid run must not look like a result.
         (result.ops_per_second, result.mb_per_second) = (0.0, 0.0);
     }
     result.reason = failure.or(match ending {

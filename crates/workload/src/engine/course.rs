@@ -1,15 +1,14 @@
-//! The course of a run: its intervals, and where a steady state begins.
+//! Intervals of a run, and the start of a steady state.
 
 use super::measure::{STEADY_INTERVALS, Sample, is_steady};
 use crate::model::FlowopKind;
 use crate::result::Interval;
 use std::collections::VecDeque;
 
-/// Samples and intervals so far.
 pub struct IntervalSeries<'a> {
     names: &'a [(String, FlowopKind)],
     begin: Sample,
-    /// The last samples with their times in seconds, the oldest first: enough for the beginning of a steady state.
+    /// Recent samples with their times in seconds, oldest first: enough for the start of a steady state.
     recent: VecDeque<(f64, Sample)>,
     pub intervals: Vec<Interval>,
 }
@@ -41,12 +40,12 @@ impl<'a> IntervalSeries<'a> {
         is_steady(&rates)
     }
 
-    /// All that was counted, with the time it took.
+    /// All counters, with the elapsed time.
     pub fn whole(&self) -> (Sample, f64) {
         self.between(0.0, &self.begin)
     }
 
-    /// What was counted in the last [`STEADY_INTERVALS`], with the time it took and its beginning.
+    /// Counters of the last [`STEADY_INTERVALS`], with their duration and start.
     pub fn steady(&self) -> (Sample, f64, f64) {
         let (begin, sample) = self.recent.front().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));
         let (counted, seconds) = self.between(begin, sample);

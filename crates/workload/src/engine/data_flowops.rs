@@ -17,8 +17,8 @@ struct Access {
 }
 
 impl<'a, B: FileCalls> Worker<'a, B> {
-    /// The descriptor slot: as given, or the next of the rotation (`opennext`), which counts down from the last slot
-    /// through as many as the file set has files.
+    /// The descriptor slot: the given one, or the next of the rotation (`opennext`), which counts down from the last slot through
+    /// as many as the file set has files.
     pub(super) fn slot(&mut self, flowop: &Flowop) -> Result<usize, Stop> {
         if flowop.spec.fd > 0 || !flowop.spec.opennext {
             return Ok(flowop.spec.fd);
@@ -34,7 +34,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Ok(self.slot_rotor)
     }
 
-    /// Finds the slot and opens a file on it if none is open; that opening counts for the flowop, as in Filebench.
+    /// Finds the slot and opens a file on it if necessary; the opening counts for the flowop, as in Filebench.
     fn place(&mut self, flowop: &Flowop) -> Result<Access, Stop> {
         let slot = self.slot(flowop)?;
         let file = self.slots[slot].file.map(|file| file.fileset as usize);
@@ -86,10 +86,10 @@ impl<'a, B: FileCalls> Worker<'a, B> {
             return Ok(());
         }
         let path = self.file_path(place.file);
-        // The rest would fail with ENOSPC: a write to a file is short where the volume, or a quota, ends.
+        // The rest would fail with ENOSPC: writes are short at the end of the volume or quota.
         let words = format!(
-            "write {path}: no space left on device (ENOSPC) after {written} of {wanted} bytes; the workload needs more space: \
-             make it smaller with --scale or --set, or use a larger target"
+            "cannot write {path}: no space left on device (ENOSPC) after {written} of {wanted} bytes; the workload needs more space: \
+                 make it smaller with --scale or --set, or use a larger target"
         );
         Err(self.mistake(flowop, &words))
     }
@@ -120,7 +120,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// At the end of the file, the next read begins at its start.
+    /// At the end of the file, the next read starts at the beginning.
     fn rewind(&mut self, flowop: &Flowop, place: Access) -> Outcome {
         let Some(handle) = &mut self.slots[place.slot].handle else { return Ok(()) };
         let moved = self.shared.backend.seek_start(handle);
@@ -185,9 +185,8 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         total.map(drop).map_err(|errno| self.failed(flowop, "read", Some(place.file), errno))
     }
 
-    /// Writes a whole file: as many writes as the size of the file needs, where a file that is larger than iosize and
-    /// no multiple of it is written past its size, because the last length is computed one write too early. That is
-    /// what Filebench's numbers contain.
+    /// Writes a whole file in as many writes as its size needs. A file larger than iosize but not a multiple of it is written
+    /// past its size, because the last length is computed one write too early; Filebench's numbers include this.
     pub(super) fn write_whole(&mut self, flowop: &Flowop) -> Outcome {
         let place = self.place(flowop)?;
         let bytes = match self.value(flowop.spec.iosize) {
@@ -232,7 +231,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.append_bytes(flowop, bytes)
     }
 
-    /// Appends 0 to iosize - 1 bytes; nothing is done for 0, which counts all the same.
+    /// Appends 0 to iosize - 1 bytes; an append of 0 bytes does nothing but counts.
     pub(super) fn append_random(&mut self, flowop: &Flowop) -> Outcome {
         let most = self.value(flowop.spec.iosize);
         match self.below(most) {
@@ -264,14 +263,14 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         let memory = self.memory_offset(flowop, bytes)?;
         let offset = self.file_offset(flowop, place, bytes)?;
         if self.memory.fixed_bytes() == 0 {
-            // A buffer that grows must not be in use.
+            // A growing buffer must not be in use.
             self.aio_drain(flowop)?;
         }
         let start = self.begin(flowop, SystemCall::IoUringEnter, place.file);
         let submitted = match (&mut self.aio, &self.slots[place.slot].handle, self.memory.buffer(memory, bytes)) {
             (Some(queue), Some(handle), Ok(buffer)) => match self.shared.backend.descriptor(handle) {
-                // SAFETY: thread memory is unmapped and slots are closed only after the queue is dropped, which waits
-                // for all writes; a close flowop in between waits too (see `execute`).
+                // SAFETY: thread memory is unmapped and slots are closed only after the queue is dropped, which waits for all
+                // writes; a close flowop in between waits too (see `execute`).
                 Some(descriptor) => unsafe { queue.write(descriptor, buffer, offset) },
                 None => Ok(()),
             },

@@ -1,4 +1,4 @@
-//! What flowops call: the system, or nothing at all, to measure the engine itself.
+//! Calls of flowops: to the system, or to a null back end that measures the engine itself.
 
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
@@ -6,17 +6,17 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
-/// The calls that flowops make. Paths are relative to the file set's directory.
+/// Paths are relative to the file set's directory.
 #[expect(clippy::missing_errors_doc, reason = "one section for all, that of the trait")]
 pub trait FileCalls: Send + Sync + 'static {
     type Handle: Send + Copy;
 
-    /// Whether asynchronous writes are really issued.
+    /// Whether asynchronous writes are actually issued.
     const ASYNCHRONOUS: bool;
-    /// Whether operations are done, or only counted.
+    /// Whether operations are executed or only counted.
     const EXECUTES: bool;
 
-    /// Opens or creates a file; `size` is what the file set says about it.
+    /// Opens or creates a file; `size` is its size in the file set.
     fn open(&self, root: BorrowedFd<'_>, path: &CStr, flags: OFlags, size: u64) -> Result<Self::Handle, Errno>;
     fn close(&self, handle: Self::Handle) -> Result<(), Errno>;
     /// Reads at the file's position.
@@ -27,11 +27,9 @@ pub trait FileCalls: Send + Sync + 'static {
     fn write_at(&self, handle: &mut Self::Handle, buffer: &[u8], offset: u64) -> Result<usize, Errno>;
     fn seek_start(&self, handle: &mut Self::Handle) -> Result<(), Errno>;
     fn seek_end(&self, handle: &mut Self::Handle) -> Result<(), Errno>;
-    /// Makes a file durable.
     fn fsync(&self, handle: &Self::Handle) -> Result<(), Errno>;
-    /// Tells the kernel that reads will be random.
+    /// Announces random reads to the kernel.
     fn advise_random(&self, handle: &Self::Handle) -> Result<(), Errno>;
-    /// Looks up an open file.
     fn fstat(&self, handle: &Self::Handle) -> Result<(), Errno>;
     fn stat(&self, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno>;
     fn unlink(&self, root: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno>;
@@ -55,7 +53,7 @@ impl Descriptor {
     }
 }
 
-/// What Filebench adds to a name's length per directory entry: `sizeof (struct dirent) - 1` of glibc on 64 bits.
+/// Bytes that Filebench adds to a name's length per directory entry: `sizeof (struct dirent) - 1` of glibc on 64 bits.
 const DIRENT_BYTES: u64 = 279;
 
 impl FileCalls for System {
@@ -70,7 +68,7 @@ impl FileCalls for System {
     }
 
     fn close(&self, handle: Descriptor) -> Result<(), Errno> {
-        // SAFETY: the handle was taken out of its slot, so nobody uses the descriptor any more.
+        // SAFETY: the handle was taken out of its slot, so no other thread uses the descriptor.
         unsafe { rustix::io::try_close(handle.0) }
     }
 
@@ -143,11 +141,11 @@ impl FileCalls for System {
     }
 }
 
-/// Nothing: every call succeeds at once. Reads end at the size that the file set says.
+/// Null back end: every call succeeds at once. Reads end at the size in the file set.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Null;
 
-/// A file of the null back end: its size and the bytes left to read.
+/// A file of the null back end: its size and remaining bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct NullFile {
     size: u64,

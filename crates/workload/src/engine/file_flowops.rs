@@ -14,10 +14,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
 
-/// Bytes of the buffer that directories are read with.
+/// Buffer size for reading directories.
 const DIRECTORY_BUFFER: usize = 32 << 10;
 
-/// Directories are made or removed once each: without one left, the work is done.
+/// Each directory is created or removed once; then the work is done.
 fn exhausted(stop: Stop) -> Stop {
     match stop {
         Stop::NoFile(why) => Stop::Exhausted(why),
@@ -132,7 +132,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// Directories are missing when the file set is not preallocated; creation makes them, as in Filebench.
+    /// Directories are missing if the file set is not preallocated; creation adds them, as in Filebench.
     fn make_parents(&self, fileset: &ActiveFileset, path: &CStr) -> Result<(), Errno> {
         let text = path.to_string_lossy();
         for (position, _) in text.match_indices('/') {
@@ -188,7 +188,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         let fileset = &self.shared.filesets[file.fileset as usize];
         let own = u32::from(given.is_some() && self.slots[slot].handle.is_some());
         if fileset.files.open_count(file.entry) > own {
-            // Somebody else has it open: it stays, and nothing is counted.
+            // Another thread has it open: it is kept, and nothing is counted.
             fileset.files.release(file.entry, 0);
             return Ok(());
         }

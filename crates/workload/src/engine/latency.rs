@@ -1,14 +1,13 @@
-//! Latency histograms with 128 cells per power of two (values are kept to within 0.8 %), filled by all threads.
+//! Latency histograms with 128 cells per power of two (resolution 0.8 %), filled by all threads.
 
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const CELL_BITS: u32 = 7;
-/// Greatest recorded latency in ns (18 minutes); longer ones count as this.
+/// Maximum recorded latency in ns (18 minutes); longer ones count as this.
 const GREATEST: u64 = (1 << 40) - 1;
 pub const CELLS: usize = (((40 - CELL_BITS - 1) << CELL_BITS) + (2 << CELL_BITS)) as usize;
 
-/// The cell of a latency in ns.
 #[inline]
 fn cell(nanoseconds: u64) -> usize {
     let value = nanoseconds.min(GREATEST);
@@ -23,7 +22,7 @@ fn middle(cell: usize) -> u64 {
     (mantissa << shift) + ((1u64 << shift) >> 1)
 }
 
-/// One histogram per flowop, with a copy for every processor: cells stay in the cache of the processor that counts.
+/// One histogram per flowop, with a copy per processor, so that cells stay in that processor's cache.
 pub struct Latencies {
     /// All cells of the first copy, then of the next.
     cells: Box<[AtomicU64]>,
@@ -32,7 +31,6 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Histograms for `flowops` flowops.
     pub fn new(flowops: usize) -> Self {
         let copies = std::thread::available_parallelism().map_or(1, usize::from).next_power_of_two();
         Self { cells: zeroed(copies * flowops * CELLS), copies, flowops }
@@ -50,17 +48,17 @@ impl Latencies {
 
     #[inline]
     fn place(&self, flowop: usize, nanoseconds: u64) -> usize {
-        // SAFETY: no arguments, no memory. The thread may move on to another processor at once; the copies are added up.
-        // Miri does not know the call.
+        // SAFETY: no arguments, no memory access. The thread may migrate afterwards; the copies are added up. Miri does not
+        // support the call.
         let processor = if cfg!(miri) { 0 } else { unsafe { libc::sched_getcpu() } };
         ((processor as usize & (self.copies - 1)) * self.flowops + flowop) * CELLS + cell(nanoseconds)
     }
 
-    /// Brings a cell near the processor.
+    /// Prefetches a cell.
     #[inline]
     fn fetch(&self, place: usize) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a hint, which never faults.
+        // SAFETY: a hint that never faults.
         unsafe {
             use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_ET0>(self.cells.as_ptr().wrapping_add(place).cast());
@@ -80,18 +78,18 @@ impl Latencies {
     }
 }
 
-/// One thread's way to count latencies: a short one is added when the next comes, after its cell has arrived from memory,
-/// because an atomic addition waits for it. At most one latency per thread is behind.
+/// Per-thread recorder. A short latency is added when the next one comes, after its cell was prefetched, because an atomic
+/// addition waits for memory. At most one latency per thread is pending.
 #[derive(Debug, Default)]
 pub struct Recorder {
     pending: std::cell::Cell<Option<usize>>,
 }
 
-/// Latencies from this on are added at once: waiting for memory makes no difference to them.
+/// Latencies from this on are added at once, because waiting for memory is negligible for them.
 const LONG_NANOSECONDS: u64 = 100_000;
 
 impl Recorder {
-    /// Adds one latency of a flowop, perhaps later.
+    /// Adds one latency of a flowop, possibly delayed.
     #[inline]
     pub fn record(&self, latencies: &Latencies, flowop: usize, nanoseconds: u64) {
         let place = latencies.place(flowop, nanoseconds);
@@ -103,7 +101,7 @@ impl Recorder {
         }
     }
 
-    /// Adds the latency that was put off.
+    /// Adds the pending latency.
     #[inline]
     pub fn settle(&self, latencies: &Latencies) {
         if let Some(place) = self.pending.take() {
@@ -112,21 +110,21 @@ impl Recorder {
     }
 }
 
-/// Counters that start at 0 without touching their memory: most cells are never used.
+/// Zeroed counters without touching their memory, because most cells are never used.
 fn zeroed(length: usize) -> Box<[AtomicU64]> {
     let plain: Box<[u64]> = vec![0u64; length].into_boxed_slice();
-    // SAFETY: AtomicU64 has the same size, alignment and bit validity as u64, and the box is handed over whole.
+    // SAFETY: AtomicU64 has the same size, alignment and bit validity as u64, and the box is transferred as a whole.
     unsafe { Box::from_raw(Box::into_raw(plain) as *mut [AtomicU64]) }
 }
 
-/// Histograms at one moment, or their growth between two.
+/// Histograms at one time, or their growth between two.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     counts: Vec<u64>,
 }
 
 impl Snapshot {
-    /// What came between `earlier` and this.
+    /// Difference from `earlier`.
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then).collect();
         Snapshot { counts }
@@ -136,7 +134,7 @@ impl Snapshot {
         Distribution { parts: vec![&self.counts[flowop * CELLS..(flowop + 1) * CELLS]] }
     }
 
-    /// The histogram of several flowops together.
+    /// The merged histogram of several flowops.
     pub fn merged(&self, flowops: impl IntoIterator<Item = usize>) -> Distribution<'_> {
         let parts = flowops.into_iter().map(|flowop| &self.counts[flowop * CELLS..(flowop + 1) * CELLS]).collect();
         Distribution { parts }
@@ -156,7 +154,7 @@ impl Distribution<'_> {
         self.parts.iter().map(|part| part.iter().sum::<u64>()).sum()
     }
 
-    /// The values below which `quantiles` (ascending, 0 to 1) of all lie, in microseconds; 0 when there are none.
+    /// `quantiles` (ascending, 0 to 1) in microseconds; 0 if empty.
     pub fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
         let total = self.count();
         let mut found = [0.0; N];
@@ -175,7 +173,7 @@ impl Distribution<'_> {
     pub fn to_histogram(&self) -> Histogram<u64> {
         let mut histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 significant digits are allowed"));
         for (value, count) in self.cells().filter(|(_, count)| *count > 0) {
-            // It grows to hold every value; recording with saturation would cut values off before it grows.
+            // It resizes automatically; saturating recording would clip values first.
             histogram.record_n(value, count).unwrap_or_else(|_| unreachable!("the histogram grows by itself"));
         }
         histogram
@@ -189,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cell_keeps_its_values_to_within_a_percent(value in 0u64..GREATEST) {
+        fn cells_have_a_resolution_of_one_percent(value in 0u64..GREATEST) {
             let found = middle(cell(value));
             prop_assert!(found.abs_diff(value) as f64 <= 0.008 * value as f64, "{value} became {found}");
             prop_assert!(cell(value) < CELLS);
@@ -203,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_loses_nothing() {
+    fn recorder_loses_no_latencies() {
         let (latencies, recorder) = (Latencies::new(1), Recorder::default());
         for nanoseconds in [10, 20, 200_000, 30] {
             recorder.settle(&latencies);

@@ -1,4 +1,4 @@
-//! From counters and histograms to results.
+//! Computes results from counters and histograms.
 
 use super::file_calls::FileCalls;
 use super::latency::Snapshot;
@@ -8,7 +8,7 @@ use crate::result::{FlowopResult, Interval, IntervalFlowop, Repetition};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// All counters and histograms at one moment.
+/// All counters and histograms at one time.
 #[derive(Clone)]
 pub struct Sample {
     /// Count, bytes and latency sum in ns, by flowop.
@@ -29,7 +29,7 @@ impl Sample {
         Self { counters, latencies: shared.latencies.snapshot() }
     }
 
-    /// What came between `earlier` and this.
+    /// Difference from `earlier`.
     pub fn since(&self, earlier: &Sample) -> Sample {
         let counters = self.counters.iter().zip(&earlier.counters);
         Sample {
@@ -47,7 +47,7 @@ impl Sample {
         self.counted(names).map(|(index, _)| self.counters[index][part]).sum()
     }
 
-    /// The result of `seconds` of measurement.
+    /// Result of `seconds` of measurement.
     pub fn repetition(&self, names: &[(String, FlowopKind)], seconds: f64) -> Repetition {
         let (ops, bytes, time) = (self.sum(names, 0), self.sum(names, 1), self.sum(names, 2));
         let directed = |wanted| {
@@ -97,7 +97,7 @@ impl Sample {
         }
     }
 
-    /// The same as one interval of a run, `length` seconds long and ending at `seconds`.
+    /// Result of one interval, `length` seconds long and ending at `seconds`.
     pub fn interval(&self, names: &[(String, FlowopKind)], seconds: f64, length: f64) -> Interval {
         let (ops, bytes) = (self.sum(names, 0), self.sum(names, 1));
         let counted: Vec<usize> = self.counted(names).map(|(index, _)| index).collect();
@@ -125,12 +125,11 @@ fn mean_us(count: u64, nanoseconds: u64) -> f64 {
     if count == 0 { 0.0 } else { nanoseconds as f64 / count as f64 / 1000.0 }
 }
 
-/// Intervals that must agree for a steady state.
+/// Number of intervals that must agree for a steady state.
 pub const STEADY_INTERVALS: usize = 5;
 
-/// Whether the last [`STEADY_INTERVALS`] rates are steady: their range is at most 20 % of their mean, and the rise or
-/// fall of the line fitted through them at most 10 % of it (SNIA Solid State Storage Performance Test Specification,
-/// "steady state").
+/// Whether the last [`STEADY_INTERVALS`] rates are steady: their range is at most 20 % of their mean, and the change along the
+/// fitted line at most 10 % of it (SNIA Solid State Storage Performance Test Specification, "steady state").
 pub fn is_steady(rates: &[f64]) -> bool {
     let Some(window) = rates.len().checked_sub(STEADY_INTERVALS).map(|start| &rates[start..]) else { return false };
     let count = window.len() as f64;

@@ -1,19 +1,19 @@
-//! A thread's memory, which flowops read into and write from.
+//! Memory of a thread, the buffer of its reads and writes.
 
 use memmap2::MmapMut;
 use std::io;
 
-/// `memsize` bytes as the workload asks for, or a buffer that grows with the largest call.
+/// `memsize` bytes as in the workload, or a buffer that grows with the largest call.
 pub struct Memory {
     map: Option<MmapMut>,
     fixed: bool,
 }
 
-/// Bytes of pseudo-random content that the memory repeats.
+/// Length of the repeated pseudo-random pattern.
 const PATTERN_BYTES: usize = 64 << 10;
 
 impl Memory {
-    /// Memory of a thread, filled with incompressible content; 0 bytes: grows with need.
+    /// Filled with incompressible content; 0 bytes: grows on demand.
     pub fn new(bytes: u64, salt: u64) -> io::Result<Self> {
         if bytes == 0 {
             return Ok(Self { map: None, fixed: false });
@@ -21,12 +21,12 @@ impl Memory {
         Ok(Self { map: Some(filled(bytes, salt)?), fixed: true })
     }
 
-    /// Bytes that the workload asked for; 0: grows with need.
+    /// Requested bytes; 0: grows on demand.
     pub fn fixed_bytes(&self) -> u64 {
         if self.fixed { self.map.as_ref().map_or(0, |map| map.len() as u64) } else { 0 }
     }
 
-    /// A buffer at an offset (0 for growing memory). Growing memory is made large enough first.
+    /// A buffer at an offset (0 for growing memory). Grows if necessary.
     pub fn buffer(&mut self, offset: u64, bytes: u64) -> io::Result<&mut [u8]> {
         let have = self.map.as_ref().map_or(0, |map| map.len() as u64);
         if !self.fixed && have < bytes {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growing_memory_follows_the_largest_call_and_fixed_memory_does_not() {
+    fn growing_memory_fits_the_largest_call() {
         let mut growing = Memory::new(0, 1).unwrap();
         assert_eq!(growing.fixed_bytes(), 0);
         assert_eq!(growing.buffer(0, 5000).unwrap().len(), 5000);

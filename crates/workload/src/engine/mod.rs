@@ -1,4 +1,4 @@
-//! The flowop engine: programs of flowops, executed by many threads against a back end.
+//! The flowop engine: programs of flowops, executed by many threads on a back end.
 
 pub mod account;
 pub mod aio;

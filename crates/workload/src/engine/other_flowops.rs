@@ -1,4 +1,4 @@
-//! The dispatch, and the flowops that do no I/O: waiting, limits, ends, messages.
+//! Dispatch, and flowops without I/O: waiting, limits, ends, messages.
 
 use super::file_calls::FileCalls;
 use super::program::{Flowop, Target};
@@ -117,7 +117,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.shared.programs.blocks.iter().position(|name| *name == flowop.spec.name)
     }
 
-    /// A measured wait; it ends early when the run ends.
+    /// A measured wait, which ends early with the run.
     fn waiting(&mut self, flowop: &'a Flowop, wait: impl FnOnce(&Self)) -> Outcome {
         let start = self.begin(flowop, SystemCall::Wait, NOBODY);
         wait(self);
@@ -139,7 +139,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Ok(())
     }
 
-    /// The total that a limit or end looks at: that of its target in this thread, or of the whole workload.
+    /// The total for a limit or end: of its target in this thread, or of the whole workload.
     fn total(&self, flowop: &Flowop, what: Limited) -> u64 {
         if let Target::Own(local) = flowop.target {
             let [count, bytes, _] = &self.record.counters[local];
@@ -154,8 +154,8 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         .load(Ordering::Relaxed)
     }
 
-    /// Waits until the event generator has had an event for every operation, read or write, or MiB since the last time.
-    /// Without a target, every operation of the workload is charged once, by whichever thread comes first.
+    /// Waits until the event generator has issued an event for every operation, read or write, or MiB since the last time.
+    /// Without a target, every operation of the workload is charged once, by the first thread that comes.
     fn limit(&mut self, flowop: &'a Flowop, what: Limited) -> Outcome {
         let Some(events) = &self.shared.events else { return Ok(()) };
         let total = self.total(flowop, what);
@@ -180,7 +180,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.waiting(flowop, |worker| worker.shared.waits.sleep_until(until))
     }
 
-    /// What is new at a target of this thread; bytes are charged in whole MiB.
+    /// New total at a target of this thread; bytes are charged in whole MiB.
     fn charge(&mut self, flowop: &Flowop, what: Limited, total: u64, seen: u64) -> u64 {
         let fresh = total.saturating_sub(seen);
         let fresh = if what == Limited::Bytes { fresh >> 20 << 20 } else { fresh };

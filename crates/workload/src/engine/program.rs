@@ -1,4 +1,4 @@
-//! A workload compiled for execution: one flat list of operations per kind of thread.
+//! A workload compiled to one flat list of operations per kind of thread.
 
 use crate::model::{FlowNode, FlowopKind, FlowopSpec, Value, Workload};
 use rustix::fs::OFlags;
@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 /// One step of a thread's loop.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// A flowop, `iters` times.
+    /// A flowop, executed `iters` times.
     Flowop(Box<Flowop>),
-    /// Begins `iters` passes over the operations up to the matching end.
+    /// Start of `iters` passes over the operations up to the matching end.
     Begin { iters: Value, end: usize },
     End {
-        /// Position of the matching beginning.
+        /// Position of the matching start.
         begin: usize,
     },
 }
 
-/// A flowop with everything about it that does not change while it runs.
+/// A flowop with all its constant properties.
 #[derive(Debug, Clone)]
 pub struct Flowop {
     pub spec: FlowopSpec,
@@ -31,7 +31,7 @@ pub struct Flowop {
     pub counted: bool,
 }
 
-/// Whom a flowop acts on, resolved.
+/// Resolved target of a flowop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     None,
@@ -41,21 +41,18 @@ pub enum Target {
     Own(usize),
 }
 
-/// What one kind of thread executes.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     pub process: String,
     pub thread: String,
-    /// How many threads execute it.
     pub instances: u64,
-    /// Bytes of thread memory.
     pub memsize: u64,
     pub nice: i64,
     /// Best-effort I/O priority.
     pub io_priority: Option<u8>,
     pub operations: Vec<Operation>,
     pub flowops: usize,
-    /// Whether a flowop writes asynchronously.
+    /// Whether it has asynchronous writes.
     pub asynchronous: bool,
 }
 
@@ -63,7 +60,7 @@ pub struct Program {
 pub struct Programs {
     /// One per thread of every process definition.
     pub list: Vec<Program>,
-    /// Flowops by name, in order of appearance, with what they do.
+    /// Name and kind of flowops, in order of appearance.
     pub flowops: Vec<(String, FlowopKind)>,
     pub blocks: Vec<String>,
 }
@@ -110,7 +107,7 @@ impl Programs {
         }
     }
 
-    /// Where a flowop is counted: with those of its name that do the same.
+    /// Result row of a flowop: flowops with equal name and kind share one.
     fn results_of(&self, spec: &FlowopSpec) -> Option<usize> {
         let is_it = |name: &str, kind| kind == spec.kind && (name == spec.name || name == told_apart(spec));
         self.flowops.iter().position(|(name, kind)| is_it(name, *kind))
@@ -134,7 +131,7 @@ impl Program {
     }
 }
 
-/// The name of a flowop's results where others of its name do something else.
+/// Name of a flowop's results if flowops of its name differ in kind.
 fn told_apart(spec: &FlowopSpec) -> String {
     format!("{} ({})", spec.name, spec.kind.entry().name)
 }
@@ -194,7 +191,7 @@ impl Builder<'_> {
         flags
     }
 
-    /// Targets are resolved last, when every name of the thread is known.
+    /// Resolves targets last, when every name of the thread is known.
     fn finish(mut self) -> (Vec<Operation>, usize) {
         let count = self.locals.len();
         for operation in &mut self.operations {
@@ -212,7 +209,7 @@ impl Builder<'_> {
     }
 }
 
-/// A flowop of the same thread by its name, or by its name inside a composite flowop.
+/// A flowop of the same thread by its name, or by its name within a composite flowop.
 fn own(locals: &BTreeMap<String, usize>, name: &str) -> Option<usize> {
     let inner = format!(".{name}");
     locals.get(name).or_else(|| locals.iter().find(|(key, _)| key.ends_with(&inner)).map(|(_, index)| index)).copied()

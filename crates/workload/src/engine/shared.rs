@@ -1,4 +1,4 @@
-//! What all threads of a run share.
+//! State shared by all threads of a run.
 
 use super::clock::Clock;
 use super::file_calls::FileCalls;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A file set while a workload runs.
+/// A file set in use.
 pub struct ActiveFileset {
     pub name: String,
     pub path: PathBuf,
@@ -31,7 +31,7 @@ pub struct ActiveFileset {
 }
 
 impl ActiveFileset {
-    /// The file set as populated.
+    /// A populated file set.
     pub fn new(layout: &Layout, path: PathBuf, root: OwnedFd) -> Self {
         let strings =
             |paths: Vec<String>| paths.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect();
@@ -53,7 +53,7 @@ impl ActiveFileset {
     }
 }
 
-/// Totals over all threads, kept only for flowops and run lengths that look at them.
+/// Totals over all threads, only kept for flowops and run lengths that need them.
 #[derive(Debug, Default)]
 pub struct Totals {
     pub kept: bool,
@@ -65,33 +65,33 @@ pub struct Totals {
     pub charged_bytes: AtomicU64,
 }
 
-/// Why a run ended before its time.
+/// Reason for an early end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// As the workload wants it (finishoncount, firstdone ...).
+    /// Requested by the workload (finishoncount, firstdone ...).
     Finished(String),
-    /// The run counts for nothing because of an I/O error.
+    /// Invalid because of an I/O error.
     Failed(String),
-    /// The run counts for nothing because of the workload: no file could be obtained.
+    /// Invalid because of the workload: no file could be obtained.
     Invalid(String),
 }
 
-/// What a thread tells the watchdog and the statistics. Only the thread itself writes, and no other thread's record lies
-/// in the same cache lines (two: processors fetch them in pairs).
+/// Data of a thread for the watchdog and the statistics. Only the thread writes it. Records of different threads do not share
+/// cache lines (nor pairs of lines, which processors prefetch).
 #[repr(align(128))]
 pub struct ThreadRecord {
     pub program: usize,
     /// Number among the threads of its program, from 1.
     pub instance: u64,
-    /// The tick of its first moment after the start; `u64::MAX` before.
+    /// Tick of its first execution after the start; `u64::MAX` before.
     pub began: AtomicU64,
-    /// Ticks of the measured time in operations that were not counted.
+    /// Ticks of measured time in uncounted operations.
     pub cut: AtomicU64,
-    /// Nanoseconds that it waited for a processor while it could run; `u64::MAX`: not known.
+    /// Nanoseconds of waiting for a processor while runnable; `u64::MAX`: unknown.
     pub waiting: AtomicU64,
     /// Count, bytes and latency sum in ns of each flowop.
     pub counters: Box<[[AtomicU64; 3]]>,
-    /// What it is doing: flowop + 1 (16 bits), system call (8), file set (8), entry (32).
+    /// Current activity: flowop + 1 (16 bits), system call (8), file set (8), entry (32).
     pub activity: AtomicU64,
     pub since: AtomicU64,
     pub ended: AtomicBool,
@@ -101,34 +101,32 @@ pub struct Shared<B: FileCalls> {
     pub backend: B,
     pub clock: Clock,
     pub programs: Programs,
-    /// File sets by index.
     pub filesets: Vec<ActiveFileset>,
     pub randoms: Vec<RandomVariable>,
     pub latencies: Latencies,
-    /// Operations that begin before this tick are not counted.
+    /// Operations that start before this tick are not counted.
     pub count_from: AtomicU64,
     /// Operations that end after this tick are not counted.
     pub count_until: AtomicU64,
-    /// How many counted operations the run shall have; `u64::MAX`: no limit.
+    /// Requested number of counted operations; `u64::MAX`: no limit.
     pub operations_wanted: u64,
     pub places_taken: AtomicU64,
     pub waits: Waits,
     pub events: Option<EventGenerator>,
     pub totals: Totals,
-    /// What happens when no file can be obtained.
+    /// Reaction if no file can be obtained.
     pub quit_mode: QuitMode,
-    /// Files are chosen at random instead of in rotation.
     pub random_choice: bool,
     pub seed: Seed,
     pub ready: AtomicUsize,
     pub ended: AtomicUsize,
-    /// Why the run ended before its time: the first reason counts.
+    /// First reason for an early end.
     pub ending: Mutex<Option<Ending>>,
     pub messages: Mutex<Vec<String>>,
 }
 
 impl<B: FileCalls> Shared<B> {
-    /// Ends the run for a reason; later reasons do not count.
+    /// Ends the run; later reasons are ignored.
     pub fn end(&self, ending: Ending) {
         let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() && !self.waits.stopped() {
@@ -138,7 +136,7 @@ impl<B: FileCalls> Shared<B> {
         self.waits.stop();
     }
 
-    /// What was counted has failed, as turns out when the run is over: that outweighs every other end.
+    /// A failure of counted operations that is only known after the run. Overrides every other end.
     pub fn fail_afterwards(&self, why: String) {
         let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(*slot, Some(Ending::Failed(_))) {
@@ -148,12 +146,11 @@ impl<B: FileCalls> Shared<B> {
         self.waits.stop();
     }
 
-    /// The reason why the run ended before its time.
     pub fn ending(&self) -> Option<Ending> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends counting now, if it has not ended yet.
+    /// Stops counting, unless already stopped.
     pub fn stop_counting(&self) -> u64 {
         let now = self.clock.now();
         self.count_until.fetch_min(now, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! How threads wait: for each other (block and wakeup, semaphores), for events (rate limits), for time.
+//! Waiting of threads: for each other (block and wakeup, semaphores), for events (rate limits), for time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything that threads of a run wait on, and the flag that ends all waiting.
+/// All objects that threads wait on, and the flag that ends all waiting.
 #[derive(Debug, Default)]
 pub struct Waits {
     stop: AtomicBool,
@@ -23,7 +23,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// With `blocks` block flowops by name.
+    /// `blocks`: number of block flowops by name.
     pub fn new(blocks: usize) -> Self {
         Self { blocks: (0..blocks).map(|_| Block::default()).collect(), ..Self::default() }
     }
@@ -36,7 +36,7 @@ impl Waits {
         index
     }
 
-    /// Waits until the gate is opened: all threads begin together.
+    /// Waits for the gate, so that all threads start together.
     pub fn wait_for_gate(&self) {
         let mut open = lock(&self.gate);
         while !*open {
@@ -58,7 +58,7 @@ impl Waits {
         &self.stop
     }
 
-    /// Ends the run: everybody who waits goes on and sees it.
+    /// Ends the run and wakes all waiting threads.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         drop(lock(&self.sleepers));
@@ -73,7 +73,7 @@ impl Waits {
         }
     }
 
-    /// Sleeps until `end` or until the run is over.
+    /// Sleeps until `end` or the end of the run.
     pub fn sleep_until(&self, end: Instant) {
         let mut guard = lock(&self.sleepers);
         loop {
@@ -95,13 +95,13 @@ impl Waits {
         }
     }
 
-    /// Wakes everybody who waits at a block flowop.
+    /// Wakes all threads waiting at a block flowop.
     pub fn wake(&self, index: usize) {
         *lock(&self.blocks[index].generation) += 1;
         self.blocks[index].woken.notify_all();
     }
 
-    /// semblock: makes space for `value` posts, then takes `value` from the semaphore, waiting for them.
+    /// semblock: makes space for `value` posts, then waits for and takes `value` from the semaphore.
     pub fn take(&self, semaphore: usize, value: u64) {
         let semaphore = &self.semaphores[semaphore];
         let mut counts = lock(&semaphore.counts);
@@ -136,7 +136,7 @@ struct Block {
     woken: Condvar,
 }
 
-/// Filebench's pair of System V semaphores: what was posted, and the space for blocking posts.
+/// Filebench's pair of System V semaphores: posts, and space for blocking posts.
 #[derive(Debug)]
 struct Semaphore {
     counts: Mutex<Counts>,
@@ -155,19 +155,19 @@ impl Semaphore {
     }
 }
 
-/// The event generator: `rate` events per second, of which at most five seconds' worth can be saved up.
+/// Issues `rate` events per second; at most five seconds' worth can accumulate.
 #[derive(Debug)]
 pub struct EventGenerator {
     start: Instant,
     nanoseconds_per_event: f64,
-    /// When the last event that was taken became available, in ns after the start.
+    /// When the last taken event became available, in ns after the start.
     taken_until: AtomicU64,
 }
 
 const SAVED_NANOSECONDS: u64 = 5_000_000_000;
 
 impl EventGenerator {
-    /// A generator that starts now, with no events. `rate` > 0.
+    /// Starts now, without events. `rate` > 0.
     pub fn new(rate: u64) -> Self {
         Self { start: Instant::now(), nanoseconds_per_event: 1e9 / rate as f64, taken_until: AtomicU64::new(0) }
     }
@@ -221,7 +221,7 @@ mod tests {
         begun.wait();
         for _ in 0..1000 {
             std::thread::yield_now();
-            assert!(!poster.is_finished(), "there is no space for 3");
+            assert!(!poster.is_finished(), "the queue has no space for 3");
         }
         waits.take(index, 5);
         poster.join().unwrap();

@@ -1,10 +1,9 @@
-//! What a thread sets and knows of itself.
+//! Settings and measurements of the calling thread.
 
 use rustix::io::Errno;
 use senesce_core::failure::errno_message;
 use senesce_sys::priority;
 
-/// Sets nice value and best-effort I/O priority of the calling thread.
 pub(super) fn set_priorities(nice: i64, io_priority: Option<u8>) -> Result<(), String> {
     let failed = |what: String| move |errno: Errno| format!("{what}: {}", errno_message(&errno.into()));
     if nice != 0 {

@@ -1,4 +1,4 @@
-//! One thread: executes its program until the run ends.
+//! A thread that executes its program until the run ends.
 
 use super::aio::AioQueue;
 use super::file_calls::FileCalls;
@@ -15,14 +15,14 @@ use rustix::io::Errno;
 use senesce_core::failure::errno_message;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Why a flowop does not return normally.
+/// Reason why a flowop does not return normally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
     Over,
     NoFile(String),
-    /// The thread has made or removed the last directory of a file set: that is all there was to do.
+    /// The thread has created or removed the last directory of a file set.
     Exhausted(String),
-    /// The workload wants the run to end.
+    /// The workload requested the end of the run.
     Finished(String),
     Failed(String),
 }
@@ -31,15 +31,14 @@ pub type Outcome = Result<(), Stop>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
-    /// Index of the file set.
     pub fileset: u32,
     pub entry: u32,
 }
 
 pub struct Slot<H> {
-    /// The open file, if one is open.
+    /// The open file, if any.
     pub handle: Option<H>,
-    /// The file that was opened here last; it stays when the file is closed, as in Filebench.
+    /// The last file opened here; kept when it is closed, as in Filebench.
     pub file: Option<FileId>,
 }
 
@@ -53,13 +52,13 @@ pub struct Worker<'a, B: FileCalls> {
     /// This thread's rotors, one per file set (`opennext`).
     pub rotors: Vec<AtomicU32>,
     pub memory: Memory,
-    /// Offsets, sizes and choices.
+    /// For offsets, sizes and choices.
     pub generator: Pcg64,
     pub variables: Vec<Pcg64>,
     pub semaphores: Vec<usize>,
-    /// What limits saw last, per flowop; `None` before the first time.
+    /// Last value seen by limits, per flowop; `None` before the first.
     pub limit_seen: Vec<Option<u64>>,
-    /// Constant copies of working set and value, drawn once.
+    /// Constant working sets and values, drawn once.
     pub constants: Vec<(u64, u64)>,
     pub aio: Option<AioQueue>,
     pub latencies: Recorder,
@@ -68,7 +67,7 @@ pub struct Worker<'a, B: FileCalls> {
 }
 
 impl<'a, B: FileCalls> Worker<'a, B> {
-    /// A thread before it begins: the `number`-th of the run. `semaphores` has one index per flowop.
+    /// The `number`-th thread of the run. `semaphores` has one index per flowop.
     pub fn new(
         shared: &'a Shared<B>,
         record: &'a ThreadRecord,
@@ -116,7 +115,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         let stop = self.loops();
         self.latencies.settle(&self.shared.latencies);
         if let Err(error) = self.aio.as_mut().map_or(Ok(0), |queue| queue.wait(usize::MAX)) {
-            // They were counted when they were submitted.
+            // They were counted on submission.
             self.shared.fail_afterwards(format!(
                 "asynchronous write of thread {}-{}, in flight when the run ended: {}",
                 self.program.thread,
@@ -196,20 +195,19 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// A random variable's value.
     pub fn draw(&mut self, index: usize) -> f64 {
         let variable: &RandomVariable = &self.shared.randoms[index];
         let generator = &mut self.variables[index];
         variable.sample(&mut || (generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
     }
 
-    /// A uniform whole number below `bound` (0 when `bound` is 0).
+    /// A uniform integer below `bound` (0 if `bound` is 0).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.generator.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Begins a measured operation and returns its start.
+    /// Starts a measured operation; returns its start tick.
     #[inline]
     pub fn begin(&self, flowop: &Flowop, call: SystemCall, file: FileId) -> u64 {
         let activity = (flowop.local as u64 + 1) << 48
@@ -222,7 +220,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         start
     }
 
-    /// Ends a measured operation and counts it if it lies within the measured time.
+    /// Ends a measured operation, and counts it if it is within the measured time.
     #[inline]
     pub fn end(&self, flowop: &Flowop, start: u64, bytes: u64) {
         let shared = self.shared;
@@ -247,7 +245,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.latencies.record(&shared.latencies, flowop.global, nanoseconds);
     }
 
-    /// Remembers the time of an operation that is not counted.
+    /// Adds the time of an uncounted operation.
     #[cold]
     fn cut(&self, start: u64, end: u64) {
         self.record.cut.fetch_add(end.saturating_sub(start), Ordering::Relaxed);
@@ -262,7 +260,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// Takes a place among the operations that the run shall have; the last one ends it. `false`: none is left.
+    /// Reserves one of the requested operations; the last one ends the run. `false`: none is left.
     fn take_place(&self) -> bool {
         let before = self.shared.places_taken.fetch_add(1, Ordering::Relaxed);
         if before + 1 == self.shared.operations_wanted {
@@ -278,7 +276,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Stop::Failed(format!("{}: {call}{place}: {message}", self.who(flowop)))
     }
 
-    /// A run-time mistake of the workload, in words.
+    /// Message about a run-time error of the workload.
     pub fn mistake(&self, flowop: &Flowop, what: &str) -> Stop {
         Stop::Failed(format!("{}: {what}", self.who(flowop)))
     }
@@ -296,7 +294,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.aio = None;
         for slot in &mut self.slots {
             if let Some(handle) = slot.handle.take() {
-                // The run is over and the file was only left open; an error has nobody to go to.
+                // The run is over; an error cannot be reported.
                 let _ = self.shared.backend.close(handle);
             }
         }
@@ -308,7 +306,7 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// Leaves a message for the user.
+    /// Adds a message for the user.
     pub fn say(&self, text: String) {
         let mut messages = self.shared.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if messages.len() < 1000 {

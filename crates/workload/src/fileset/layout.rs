@@ -1,5 +1,5 @@
-//! The directory tree, names and sizes of a file set, drawn exactly as Filebench draws them: same recursion, same
-//! gamma sampler, same generators in their unseeded states.
+//! Directory tree, names and sizes of a file set, drawn exactly as Filebench does: same recursion, same gamma sampler, same
+//! generators in their unseeded states.
 
 use crate::error::WorkloadError;
 use crate::model::random::{NumberSource, RandomVariable, knuth_gamma};
@@ -10,10 +10,10 @@ use senesce_core::machine::memory_available;
 use senesce_core::{Bytes, Seed};
 use std::collections::BTreeMap;
 
-/// Deepest directory; deeper paths would exceed `PATH_MAX`.
+/// Maximum directory depth; deeper paths would exceed `PATH_MAX`.
 const MAX_DEPTH: u32 = 400;
 
-/// A directory: its parent's index (itself for the root) and its number in the parent.
+/// Parent's index (itself for the root), and number in the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Directory {
     pub parent: u32,
@@ -21,12 +21,11 @@ pub struct Directory {
     pub serial: u32,
 }
 
-/// A file: its directory's index, its number there, and its size.
+/// Directory's index, number there, and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
     pub directory: u32,
     pub serial: u32,
-    /// Size in bytes.
     pub size: u64,
 }
 
@@ -34,19 +33,19 @@ pub struct File {
 #[derive(Debug, Clone)]
 pub struct Layout {
     pub spec: FilesetSpec,
-    /// Directories; the first is the root of the file set.
+    /// The first is the root of the file set.
     pub directories: Vec<Directory>,
     pub files: Vec<File>,
-    /// Empty directories that makedir and removedir work on.
+    /// Empty directories for makedir and removedir.
     pub leaf_directories: Vec<Directory>,
-    /// Sum of the files' sizes, also of those that do not exist at the start.
+    /// Total size of all files, including those that do not exist at the start.
     pub bytes: u64,
     /// Files that exist at the start, in the order in which they are written.
     pub existing: Vec<u32>,
     pub existing_leaf_directories: Vec<u32>,
 }
 
-/// The generators that all file sets of a workload share while they are drawn.
+/// Generators shared by all file sets of a workload during drawing.
 pub struct Population<'a> {
     randoms: &'a [RandomVariable],
     drand48: Drand48,
@@ -58,8 +57,8 @@ pub struct Population<'a> {
 }
 
 impl<'a> Population<'a> {
-    /// Generators for `workload`. Without `population_seed` they start in the states in which Filebench finds them;
-    /// with it they give another population. `seed` feeds what Filebench takes from the clock.
+    /// Without `population_seed`, generators start in Filebench's states; with it they give another population. `seed` replaces
+    /// values that Filebench takes from the clock.
     pub fn new(workload: &'a Workload, seed: Seed, population_seed: Option<u64>) -> Self {
         let state = population_seed.map_or(0, |seed| (seed << 16) | 0x330E);
         Self {
@@ -73,7 +72,7 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// Draws every file set, the last defined first, as Filebench does. The result is in the order of definition.
+    /// Draws every file set, the last defined first, as Filebench does. The result is in order of definition.
     pub fn draw(mut self, filesets: &[FilesetSpec]) -> Result<Vec<Layout>, WorkloadError> {
         let mut layouts = Vec::new();
         for spec in filesets.iter().rev() {
@@ -143,7 +142,7 @@ impl<'a> Population<'a> {
         Ok(layout)
     }
 
-    /// Which entries exist at the start: all are visited in random order, and `rand()` keeps the given share.
+    /// Selects the entries that exist at the start: visits all in random order, and `rand()` keeps the given share.
     fn preallocate(&mut self, count: usize, percent: u64) -> Vec<u32> {
         let refused = crate::model::random::RAND_MAX * (100 - percent.min(100)) / 100;
         let mut order: Vec<u32> = (0..count as u32).collect();
@@ -156,11 +155,11 @@ impl<'a> Population<'a> {
     }
 }
 
-/// What an entry takes in memory, at most: its place and size, its number among those of the start, its path, and the engine's
-/// lists of entries that are there and free.
+/// Maximum memory of an entry: its position and size, its number among those of the start, its path, and the engine's lists of
+/// existing and free entries.
 const ENTRY_BYTES: u64 = 160;
 
-/// Refuses a file set that cannot be held in memory, before any of it is drawn.
+/// Refuses a file set that does not fit in memory, before drawing it.
 fn check_memory(spec: &FilesetSpec, entries: u64) -> Result<(), WorkloadError> {
     if entries > u64::from(u32::MAX) {
         return Err(WorkloadError::Usage(format!("file set '{}' has more than 2^32 entries", spec.name)));
@@ -169,7 +168,7 @@ fn check_memory(spec: &FilesetSpec, entries: u64) -> Result<(), WorkloadError> {
     match memory_available() {
         Some(available) if needed > available => Err(WorkloadError::Missing {
             what: format!(
-                "memory for file set '{}': its {entries} entries take {needed}, {available} are available; it",
+                "memory for file set '{}': its {entries} entries take {needed}, but {available} are available; it",
                 spec.name
             ),
             remedy: "lower entries or leafdirs, or use --scale".into(),
@@ -266,7 +265,7 @@ impl Layout {
         parts.join("/")
     }
 
-    /// Paths of all directories, in index order.
+    /// In index order.
     pub fn directory_paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = Vec::with_capacity(self.directories.len());
         for (index, directory) in self.directories.iter().enumerate() {
@@ -282,7 +281,7 @@ impl Layout {
         self.files.iter().map(|file| below(&directories[file.directory as usize], file.serial)).collect()
     }
 
-    /// Paths of all leaf directories, in index order.
+    /// In index order.
     pub fn leaf_directory_paths(&self) -> Vec<String> {
         let directories = self.directory_paths();
         self.leaf_directories.iter().map(|leaf| below(&directories[leaf.parent as usize], leaf.serial)).collect()
@@ -312,7 +311,7 @@ mod tests {
         format!("{:.3}", layout.bytes as f64 / 1024.0 / 1024.0)
     }
 
-    /// Totals that public Filebench logs print; `data/filebench/populate_check.csv`.
+    /// Totals printed in public Filebench logs; `data/filebench/populate_check.csv`.
     #[test]
     fn populations_agree_with_filebench_to_the_digit() {
         let table = include_str!("../../data/filebench/populate_check.csv");
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memory_cannot_hold_is_refused_before_it_is_drawn() {
+    fn file_set_larger_than_memory_is_refused_before_drawing() {
         for entries in ["4000000000", "9223372036854775807"] {
             let text = format!("define fileset name=a, path=$dir, entries={entries}, size=4k, dirwidth=20, leafdirs=7");
             let workload = Workload::parse("w.f", &text, &BTreeMap::new()).unwrap();
@@ -381,8 +380,8 @@ mod tests {
             let total = paths.len();
             paths.sort();
             paths.dedup();
-            // A directory may hold a file and a leaf directory of the same number only if it is a leaf; Filebench has
-            // that clash too, so only file sets without leaf directories are free of it by construction.
+            // Only a leaf directory may contain a file and a directory of the same number. Filebench has the same clash, so only
+            // file sets without leaf directories are free of it.
             prop_assert!(leafdirs > 0 || paths.len() == total);
         }
     }

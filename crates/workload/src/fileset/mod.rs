@@ -1,4 +1,4 @@
-//! File sets: how they are laid out, written, and how files are chosen while a workload runs.
+//! File sets: layout, population, and selection of files during a run.
 
 pub mod layout;
 pub mod pick;

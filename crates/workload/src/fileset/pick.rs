@@ -1,12 +1,12 @@
-//! How a flowop obtains a file: in rotation by index, by a given index, or at random; never one that is busy.
+//! Selects a file for a flowop: in rotation by index, by a given index, or randomly; never a busy one.
 //!
-//! The rules are Filebench's (`fileset_pick`). In rotation, the candidate is the first existing entry at or after the
-//! rotor, which then stands behind it; busy candidates are passed over without moving the rotor again. Creation has a
-//! rotor of its own over the entries that do not exist. An entry is busy while a thread opens, closes, deletes or looks
-//! it up, not while it is merely open. All state is atomic: two compare-and-swap per pick, none of them blocking.
+//! The rules are Filebench's (`fileset_pick`). In rotation, the candidate is the first existing entry at or after the rotor,
+//! which then moves past it; busy candidates are skipped without moving the rotor again. Creation has its own rotor over missing
+//! entries. An entry is busy while a thread opens, closes, deletes or stats it, not while it is merely open. All state is atomic:
+//! two non-blocking compare-and-swap operations per pick.
 //!
-//! One rule is not Filebench's: deletion passes over open files. Filebench then deletes nothing, so that the file set
-//! fills up until creation finds no missing file.
+//! One rule differs from Filebench: deletion skips open files. Filebench then deletes nothing, so that the file set fills up
+//! until creation finds no missing file.
 
 use super::states::{Apart, States};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,9 +20,8 @@ const OPEN_COUNT: u32 = BUSY - 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     Existing,
-    /// Entries that exist and that nobody has open; when all of them are open, any that exists.
+    /// Existing entries that are not open; if all are open, any existing one.
     Closed,
-    /// Entries that do not exist.
     Missing,
 }
 
@@ -34,13 +33,13 @@ pub enum How<'a> {
     Random(u64),
 }
 
-/// The entries of one kind (files, directories, leaf directories) of a file set while a workload runs.
+/// Entries of one kind (files, directories, leaf directories) of a file set in use.
 #[derive(Debug)]
 pub struct EntryTable {
     states: States,
     existing: Bitmap,
     missing: Bitmap,
-    /// Rotor over existing entries that all threads share.
+    /// Rotor over existing entries, shared by all threads.
     pub rotor: Apart<AtomicU32>,
     pub missing_rotor: Apart<AtomicU32>,
 }
@@ -79,8 +78,8 @@ impl EntryTable {
         self.existing.count()
     }
 
-    /// Obtains an entry, which is then busy until [`Self::release`]. `None`: no entry of that kind is left, or `stop`
-    /// was set while all of them were busy.
+    /// Selects an entry, which is busy until [`Self::release`]. `None`: no entry of that kind is left, or `stop` was set while
+    /// all of them were busy.
     pub fn pick(&self, mut which: Which, how: How<'_>, stop: &AtomicBool) -> Option<u32> {
         let mut wait = Wait::default();
         loop {
@@ -94,7 +93,7 @@ impl EntryTable {
         }
     }
 
-    /// Makes one given entry busy, waiting for whoever has it. `false`: `stop` was set meanwhile.
+    /// Makes one given entry busy, waiting for its current user. `false`: `stop` was set.
     pub fn acquire(&self, index: u32, stop: &AtomicBool) -> bool {
         let state = self.states.of(index);
         let mut wait = Wait::default();
@@ -110,7 +109,7 @@ impl EntryTable {
         }
     }
 
-    /// Ends the busy state of an entry that this thread obtained. `opened` is added to the count of open descriptors.
+    /// Ends the busy state of an entry of this thread. `opened` is added to the count of open descriptors.
     pub fn release(&self, index: u32, opened: i32) {
         let state = self.states.of(index);
         let seen = state.load(Ordering::Relaxed);
@@ -118,7 +117,7 @@ impl EntryTable {
         state.store((seen & EXISTS) | count, Ordering::Release);
     }
 
-    /// Ends the busy state and records that the entry now exists.
+    /// Ends the busy state; the entry now exists.
     pub fn release_existing(&self, index: u32, opened: i32) {
         self.missing.clear(index);
         self.existing.set(index);
@@ -127,14 +126,14 @@ impl EntryTable {
         state.store(EXISTS | count, Ordering::Release);
     }
 
-    /// Ends the busy state and records that the entry no longer exists and nobody has it open.
+    /// Ends the busy state; the entry no longer exists and is not open.
     pub fn release_missing(&self, index: u32) {
         self.existing.clear(index);
         self.missing.set(index);
         self.states.of(index).store(0, Ordering::Release);
     }
 
-    /// How many descriptors are open on an entry.
+    /// Number of open descriptors of an entry.
     pub fn open_count(&self, index: u32) -> u32 {
         self.states.of(index).load(Ordering::Relaxed) & OPEN_COUNT
     }
@@ -188,7 +187,7 @@ fn exchange(state: &AtomicU32, seen: u32, new: u32) -> bool {
     state.compare_exchange(seen, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Finds the candidate in rotation and moves the rotor behind it, as one step for all threads.
+/// Finds the candidate in rotation and moves the rotor past it atomically.
 fn advance(rotor: &AtomicU32, bitmap: &Bitmap) -> Option<u32> {
     loop {
         let seen = rotor.load(Ordering::Relaxed);
@@ -199,7 +198,7 @@ fn advance(rotor: &AtomicU32, bitmap: &Bitmap) -> Option<u32> {
     }
 }
 
-/// Waiting for an entry that another thread holds for the length of one system call.
+/// Wait for an entry that another thread holds during a system call.
 #[derive(Default)]
 struct Wait(u32);
 
@@ -209,7 +208,7 @@ impl Wait {
         if self.0 < 16 {
             std::thread::yield_now();
         } else {
-            // Longer and longer, up to 2 ms: the holder may be one of thousands of threads that want to run.
+            // Increasing, up to 2 ms: the holder may be one of thousands of runnable threads.
             std::thread::sleep(Duration::from_micros(20) * self.0.min(100));
         }
     }
@@ -237,7 +236,7 @@ impl Bitmap {
         self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 
-    /// The first set bit at or after `from`, going on from the start at the end.
+    /// The first set bit at or after `from`, wrapping around.
     fn next(&self, from: u32) -> Option<u32> {
         let from = if from as usize / 64 < self.words.len() { from } else { 0 };
         let start = from as usize / 64;
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_entry_is_passed_over_and_the_rotor_stands_behind_the_candidate() {
+    fn busy_entry_is_skipped_and_the_rotor_moves_past_the_candidate() {
         let table = EntryTable::new(10, 0..10);
         assert_eq!(rotate(&table), Some(0));
         table.rotor.store(0, Ordering::Relaxed);

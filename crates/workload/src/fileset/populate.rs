@@ -1,4 +1,4 @@
-//! Writing the file sets: the directory tree first, then the files of the start in parallel.
+//! Populates file sets: first the directory tree, then the initial files in parallel.
 
 use super::layout::Layout;
 use crate::error::WorkloadError;
@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// Bytes per write of a file's initial content (Filebench: `FILE_ALLOC_BLOCK`).
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How file sets are written.
 #[derive(Debug, Clone, Copy)]
 pub struct PopulateOptions {
     pub threads: usize,
@@ -25,11 +24,11 @@ pub struct PopulateOptions {
 pub struct Populated {
     pub written_files: u64,
     pub written_bytes: u64,
-    /// Files that an existing tree already held.
+    /// Files that an existing tree already contained.
     pub reused_files: u64,
 }
 
-/// Writes one file set below `root` (the file set's own directory) and returns what was done.
+/// Populates one file set below `root` (its own directory).
 pub fn populate(
     layout: &Layout,
     root: &Path,
@@ -171,8 +170,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether an existing file serves: a trusted one without a look, one of the right size, or a larger one after it
-    /// is cut. A smaller or missing one is written.
+    /// Whether an existing file is usable: a trusted one without checks, one of the right size, or a larger one after truncation.
+    /// A smaller or missing one is written.
     fn reuse(&self, path: &str, size: u64) -> Result<bool, WorkloadError> {
         if self.layout.spec.trusttree {
             return Ok(true);
@@ -191,7 +190,7 @@ impl Job<'_> {
     }
 }
 
-/// A path as a user may name it: below the target by the target's own name, absolute, or relative to the target.
+/// Path as a user may give it: below the target by the target's name, absolute, or relative to the target.
 fn below(path: &Path, target: &Path) -> PathBuf {
     let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
     match path.strip_prefix(&absolute) {
@@ -201,7 +200,7 @@ fn below(path: &Path, target: &Path) -> PathBuf {
     }
 }
 
-/// Where a file set lies: its path with the placeholder replaced, then its name. It must be inside of `target`.
+/// Location of a file set: its path with the placeholder replaced, then its name. It must be inside of `target`.
 pub fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
     let spec = &layout.spec;
     let path = match spec.path.strip_prefix(crate::model::TARGET_PLACEHOLDER) {

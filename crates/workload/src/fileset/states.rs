@@ -1,9 +1,9 @@
-//! States of entries in memory, placed so that threads do not take cache lines from each other.
+//! States of entries, placed to avoid false sharing.
 
 use std::sync::atomic::AtomicU32;
 
-/// A value that every thread changes, in cache lines of its own, so that what lies beside it stays in all caches (two
-/// lines: processors fetch them in pairs).
+/// A frequently written value in its own cache lines, so that adjacent data stay in all caches (two lines, because processors
+/// prefetch pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Apart<T>(T);
@@ -16,20 +16,20 @@ impl<T> std::ops::Deref for Apart<T> {
     }
 }
 
-/// The state of each entry. Rotation gives neighbours to different threads at the same time; they lie in different cache
-/// lines, so that the threads do not take these from each other.
+/// The state of each entry. Rotation gives adjacent entries to different threads at the same time, so adjacent entries are in
+/// different cache lines.
 #[derive(Debug)]
 pub struct States {
     cells: Vec<AtomicU32>,
     entries: usize,
-    /// The lines are two to this power.
+    /// Logarithm of the number of lines to base 2.
     shift: u32,
 }
 
 impl States {
     const IN_A_LINE: usize = 64 / size_of::<AtomicU32>();
 
-    /// That of so many entries, all 0.
+    /// All states are 0.
     pub fn new(entries: usize) -> Self {
         let lines = entries.div_ceil(Self::IN_A_LINE).next_power_of_two();
         let cells = (0..lines * Self::IN_A_LINE).map(|_| AtomicU32::new(0)).collect();

@@ -1,4 +1,4 @@
-//! Latency of appends and random writes by size, each made durable in a chosen way.
+//! Latency of appends and random writes by size, with a selectable sync method.
 
 use crate::engine::clock::Clock;
 use crate::engine::latency::Latencies;
@@ -19,17 +19,17 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Where the calls write.
+/// Position of the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteMode {
     /// At the end of a file.
     Append,
-    /// At random multiples of the size in a file that exists.
+    /// At random multiples of the size in an existing file.
     RandomWrite,
 }
 
-/// How a call is made durable.
+/// Sync method of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncMode {
@@ -39,7 +39,7 @@ pub enum SyncMode {
     Fdatasync,
     /// By opening with `O_DSYNC`.
     Dsync,
-    /// Not at all.
+    /// No sync.
     None,
 }
 
@@ -63,9 +63,9 @@ pub struct CallOptions {
     pub sizes: Vec<Bytes>,
     pub sync: SyncMode,
     pub calls: u64,
-    /// Most bytes written with one size; at least eight calls are made all the same.
+    /// Maximum bytes written with one size, but at least eight calls.
     pub bytes: Bytes,
-    /// Size of the file that random writes go to; at least eight times the call's size is used.
+    /// Size of the file for random writes, at least eight times the call's size.
     pub file_size: Bytes,
     pub seed: Seed,
 }
@@ -84,12 +84,12 @@ impl CallOptions {
         }
     }
 
-    /// Calls of `size` bytes, at least 1.
+    /// Number of calls of `size` bytes, at least 1.
     fn calls_of(&self, size: u64) -> u64 {
         (self.bytes.0 / size).clamp(LEAST_CALLS, self.calls.max(LEAST_CALLS))
     }
 
-    /// What all sizes write together, with the files that random writes go to.
+    /// Total bytes written by all sizes, including the files for random writes.
     pub fn bytes_to_write(&self) -> Bytes {
         let prepared = |size| if self.mode == WriteMode::RandomWrite { file_size(self, size) } else { 0 };
         let sizes = self.sizes.iter().map(|size| size.0).filter(|size| *size > 0);
@@ -106,19 +106,19 @@ pub struct CallResult {
     pub sync: SyncMode,
     /// One per size.
     pub sizes: Vec<SizeResult>,
-    /// Time that was lost while one of them was measured, if that is too much: then none counts.
+    /// Time lost during the measurement, if that is too much: the result is invalid then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
 }
 
 impl CallResult {
-    /// The result, where it counts.
+    /// Returns the result if it is valid.
     pub fn valid(self) -> Result<Self, Lost> {
         self.lost.map_or(Ok(self), Err)
     }
 }
 
-/// Latencies of one size: the call and its sync together.
+/// Latencies of one size: the call including its sync.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SizeResult {
     /// Bytes per call.
@@ -143,11 +143,11 @@ pub struct SizeResult {
     pub max_us: f64,
 }
 
-/// Who looks on while calls are measured, outside of the timed part.
+/// Observer of the measurement, called outside of the timed part.
 pub trait Watch {
-    /// The file is there with all its bytes, and nothing was timed yet.
+    /// The file is complete, and nothing was timed yet.
     fn prepared(&mut self, _file: &Path) {}
-    /// A call and its sync ended after so many nanoseconds.
+    /// A call including its sync took this number of nanoseconds.
     fn called(&mut self, _nanoseconds: u64) {}
 }
 
@@ -156,7 +156,7 @@ impl Watch for () {}
 const FOLDER: &str = "senesce-calls";
 const LEAST_CALLS: u64 = 8;
 
-/// Measures below `directory`; every size has a file of its own, made beforehand.
+/// Measures below `directory`; every size has its own file, created in advance.
 pub fn measure_calls(
     directory: &ClaimedDirectory,
     options: &CallOptions,
@@ -166,7 +166,7 @@ pub fn measure_calls(
     measure_calls_watched(directory, options, progress, interrupt, &mut ())
 }
 
-/// The same, with somebody who looks on.
+/// The same, with an observer.
 pub fn measure_calls_watched(
     directory: &ClaimedDirectory,
     options: &CallOptions,
@@ -200,7 +200,7 @@ pub fn measure_calls_watched(
     Ok(CallResult { mode: options.mode, sync: options.sync, sizes, lost })
 }
 
-/// A folder that goes with its files, also when measuring failed.
+/// A folder that is removed on drop.
 struct RemovedAtEnd<'a>(&'a Path);
 
 impl RemovedAtEnd<'_> {
@@ -314,7 +314,7 @@ mod tests {
     use senesce_core::progress::Silent;
 
     #[test]
-    fn both_modes_measure_every_size_and_leave_nothing() {
+    fn both_modes_measure_every_size_and_clean_up() {
         let temporary = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         for mode in [WriteMode::Append, WriteMode::RandomWrite] {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_goes_also_when_measuring_fails() {
+    fn files_are_removed_if_the_measurement_fails() {
         let temporary = tempfile::tempdir().unwrap();
         let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         fs::create_dir_all(temporary.path().join(FOLDER).join("file-4096")).unwrap();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_on_sees_the_whole_file_before_and_every_call() {
+    fn observer_sees_the_complete_file_and_every_call() {
         #[derive(Default)]
         struct RecordedCalls(Vec<u64>, u64);
         impl Watch for RecordedCalls {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_write_where_they_should() {
+    fn calls_write_at_their_offsets() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("file");
         let options = CallOptions { file_size: Bytes(64), ..CallOptions::new(WriteMode::RandomWrite) };

@@ -17,28 +17,26 @@ use std::time::Instant;
 
 const READ_BYTES: usize = 32 << 10;
 
-/// What was read, and how long it took.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColdRead {
     /// Seconds of walking and reading.
     pub seconds: f64,
     /// Bytes that read(2) returned.
     pub bytes_read: u64,
-    /// Bytes allocated to the files that were read, without holes; once for a file with several names.
+    /// Bytes allocated to the files that were read, without holes; hard links count once.
     pub allocated_bytes: u64,
     /// Files read.
     pub files: u64,
     /// Directories listed.
     pub directories: u64,
-    /// Seconds per GiB of allocated bytes; none when nothing is allocated.
+    /// Seconds per GiB of allocated bytes; none if nothing is allocated.
     pub seconds_per_gib: Option<Finite>,
     /// Whether the user stopped it before the end.
     pub interrupted: bool,
 }
 
-/// Reads every regular file below `root` in the order in which the directories list them, depth first, with one thread,
-/// read(2) and a buffer of 32 KiB. Symbolic links are not followed, and the marker of a directory of ours is no file of the
-/// user's. The caller makes the caches cold before.
+/// Reads every regular file below `root` in directory order, depth first, with one thread, read(2) and a buffer of 32 KiB. Does
+/// not follow symbolic links, and skips the marker file of a claimed directory. The caller drops the caches before.
 pub fn cold_read(root: &Path, progress: &dyn Progress, interrupt: &Interrupt) -> Result<ColdRead, WorkloadError> {
     progress.phase("cold read", 0, "bytes");
     let mut walk = Walk {
@@ -64,9 +62,9 @@ const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXE
 struct Walk<'a> {
     buffer: Vec<u8>,
     found: ColdRead,
-    /// Files with several names that were read.
+    /// Files with several hard links that were read.
     linked: HashSet<(u64, u64)>,
-    /// What is mounted below the root is no part of its file system.
+    /// File systems mounted below the root are skipped.
     mounts: HashSet<PathBuf>,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
@@ -119,7 +117,7 @@ impl Walk<'_> {
     }
 }
 
-/// The entries of a directory in its own order. A type that the directory does not tell is looked up.
+/// Entries of a directory in its own order. Types that are not listed are looked up.
 fn list(handle: &OwnedFd, path: &Path) -> Result<Vec<(CString, FileType)>, WorkloadError> {
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
     let mut entries = RawDir::new(handle.as_fd(), &mut buffer);
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_costs_nothing_that_could_be_told() {
+    fn empty_tree_has_no_rate() {
         let temporary = tempfile::tempdir().unwrap();
         let result = cold_read(temporary.path(), &Silent, &Interrupt::new()).unwrap();
         assert_eq!((result.files, result.seconds_per_gib), (0, None));

@@ -1,4 +1,4 @@
-//! The file-operation microbenchmark: prepared untimed, timed alone, overhead measured and subtracted.
+//! The file-operation microbenchmark: prepares untimed, times only the operation, measures and subtracts overhead.
 
 use super::macros;
 use super::operations::{self, BatchDirectory, OPERATIONS, Operation};
@@ -18,15 +18,15 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileOpsOptions {
-    /// Names of operations; empty: all of the published table.
+    /// Empty: all of the published table.
     pub operations: Vec<String>,
-    /// Without and with fsync after each operation.
+    /// Whether to fsync after each operation; several values are measured separately.
     pub sync: Vec<bool>,
     pub time: Duration,
     pub instances: u64,
-    /// The loads of many operations too: mail, unpacking and removing a source tree.
+    /// Also measure the macro loads: mail, unpacking and removing a source tree.
     pub macros: bool,
-    /// Feeds the macro loads.
+    /// Seed of the macro loads.
     pub seed: senesce_core::Seed,
 }
 
@@ -46,19 +46,19 @@ impl Default for FileOpsOptions {
 /// The result of the microbenchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileOpsResult {
-    /// Time of a pass over the loop without an operation, in ns; it is subtracted from every result.
+    /// Time of a loop iteration without an operation, in ns; subtracted from every result.
     pub loop_overhead_ns: f64,
-    /// Time of reading the clock twice, in ns; it falls on a whole batch and is subtracted too.
+    /// Time of reading the clock twice, in ns; subtracted once per batch.
     pub clock_overhead_ns: f64,
     /// Results in the order of the table.
     pub operations: Vec<OperationResult>,
-    /// Time that was lost while one of them was measured, if that is too much: then none counts.
+    /// Time lost during the measurement, if that is too much: the result is invalid then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
 }
 
 impl FileOpsResult {
-    /// The result, where it counts.
+    /// Returns the result if it is valid.
     pub fn valid(self) -> Result<Self, Lost> {
         self.lost.map_or(Ok(self), Err)
     }
@@ -73,23 +73,23 @@ pub struct OperationResult {
     pub fsync: bool,
     /// Timed operations.
     pub iterations: u64,
-    /// Batches they were timed in.
+    /// Number of timed batches.
     pub batches: u64,
-    /// Median over the batches of the mean time of an operation, overhead subtracted, in microseconds.
+    /// Median over the batches of the mean time of an operation without overhead, in microseconds.
     pub mean_us: f64,
     /// Fastest batch.
     pub min_us: f64,
     /// Slowest batch.
     pub max_us: f64,
-    /// Share of the timed time that was overhead, in percent.
+    /// Share of overhead in the timed time, in percent.
     pub overhead_percent: f64,
 }
 
-/// Name of the directory that the benchmark works in; it is removed at the end.
+/// Working directory of the benchmark, removed at the end.
 const FOLDER: &str = "senesce-file-ops";
-/// Most instances of a batch; all lie in one directory.
+/// Maximum instances of a batch; all are in one directory.
 const MOST_INSTANCES: u64 = 256;
-/// Most bytes that a batch prepares.
+/// Maximum bytes that a batch prepares.
 const MOST_PREPARED: u64 = 32 << 20;
 const LEAST_BATCHES: usize = 3;
 const MOST_BATCHES: usize = 2000;
@@ -135,11 +135,11 @@ pub fn file_ops(
     })
 }
 
-/// An operation is measured so many times until one measurement counts: it takes a fraction of a second, of which a delay of a few
-/// milliseconds is more than may be lost.
+/// Maximum attempts until a measurement is valid: it takes a fraction of a second, so a delay of a few milliseconds invalidates
+/// it.
 const TRIES: u32 = 3;
 
-/// Measures until a measurement counts, [`TRIES`] times at most; with the time that the last one lost.
+/// Measures until a measurement is valid, at most [`TRIES`] times; returns the time lost by the last one.
 fn measured_again<T>(measure: impl Fn() -> Result<T, WorkloadError>) -> Result<(T, Option<Lost>), WorkloadError> {
     for _ in 1..TRIES {
         if let (done, None) = watched(&measure) {
@@ -157,7 +157,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Operation>, WorkloadError> {
     let find = |name: &String| {
         operations::all().find(|operation| operation.name == name).ok_or_else(|| {
             let known = operations::all().map(|operation| operation.name);
-            WorkloadError::Usage(format!("there is no file operation '{name}'{}", suggest(name, known)))
+            WorkloadError::Usage(format!("unknown file operation '{name}'{}", suggest(name, known)))
         })
     };
     names.iter().map(find).collect()
@@ -184,7 +184,7 @@ struct FileOps<'a> {
 }
 
 impl FileOps<'_> {
-    /// The loop with an operation that does nothing, and the clock alone: the fastest of many.
+    /// The loop with an empty operation, and the clock alone: the fastest of many.
     fn measure_overhead(&self) -> Result<Overhead, WorkloadError> {
         let empty = &OPERATIONS[0];
         let passes = 5000;
@@ -230,7 +230,7 @@ impl FileOps<'_> {
         })
     }
 
-    /// Prepares a batch in a fresh directory, times it as a whole, removes it. Nanoseconds.
+    /// Prepares a batch in a new directory, times it as a whole, removes it. Nanoseconds.
     fn batch(&self, operation: &Operation, sync: bool, instances: usize) -> Result<f64, WorkloadError> {
         fs::create_dir_all(self.folder).map_err(WorkloadError::io("make directory", self.folder))?;
         let handle = File::open(self.folder).map_err(WorkloadError::io("open directory", self.folder))?;
@@ -243,7 +243,7 @@ impl FileOps<'_> {
             operation.prepare(&place, index).map_err(|errno| failed("prepare", index, errno))?;
         }
         if sync && operation.prepared_bytes() > 0 {
-            // Data of the preparation must not be what the timed fsync writes.
+            // Otherwise the timed fsync would write data of the preparation.
             rustix::fs::syncfs(&handle).map_err(WorkloadError::io("sync", self.folder))?;
         }
         let start = self.clock.now();
@@ -257,7 +257,7 @@ impl FileOps<'_> {
     }
 }
 
-/// The middle of sorted values; of an even number of them the mean of the two in the middle.
+/// Median of sorted values; the mean of the middle two if their number is even.
 fn median(sorted: &[f64]) -> f64 {
     let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
     (sorted[low] + sorted[high]) / 2.0
@@ -270,7 +270,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+    fn median_of_an_even_number_is_the_mean_of_the_middle_two() {
         assert_eq!([median(&[1.0, 2.0, 9.0]), median(&[1.0, 2.0, 4.0, 9.0]), median(&[5.0])], [2.0, 3.0, 5.0]);
     }
 
@@ -303,7 +303,7 @@ mod tests {
     fn operations_have_their_effects() {
         let temporary = tempfile::tempdir().unwrap();
         let content = filled(128 << 10, 1).unwrap();
-        // Not every file system has a folder for the tests that can punch holes and has attributes: /dev/shm and ext4 do.
+        // Some file systems used for tests do not support hole punching and attributes: /dev/shm and ext4 do.
         for operation in operations::all() {
             let folder = temporary.path().join(operation.name);
             fs::create_dir(&folder).unwrap();
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Names with length, mode, link count and content sum, recursively.
+    /// Names with length, mode, link count and checksum, recursively.
     fn snapshot(folder: &Path) -> Vec<String> {
         use std::os::unix::fs::MetadataExt;
         let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! Loads of many operations: a mail load in the manner of PostMark, unpacking and removing a source tree.
+//! Loads of many operations: a mail load similar to PostMark, and unpacking and removing a source tree.
 
 use super::file_ops::OperationResult;
 use crate::error::WorkloadError;
@@ -11,8 +11,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A mail load: files of 500 to 9770 bytes, of which transactions read or append to one and create or delete one
-/// (Katz, PostMark: A New File System Benchmark, NetApp TR3022, 1997: its default sizes and mix).
+/// A mail load: files of 500 to 9770 bytes; each transaction reads or appends to one and creates or deletes one (Katz, PostMark:
+/// A New File System Benchmark, NetApp TR3022, 1997: its default sizes and mix).
 struct Mail {
     name: &'static str,
     files: u64,
@@ -26,11 +26,11 @@ const MAILS: [Mail; 2] = [
 const LEAST_BYTES: u64 = 500;
 const MOST_BYTES: u64 = 9770;
 
-/// Files and directories of the source tree; sizes are log-normal about the 5 KiB median of source files.
+/// Files of the source tree; sizes are log-normal around the 5 KiB median of source files.
 const TREE_FILES: u64 = 2000;
 const TREE_DIRECTORIES: u64 = 120;
 
-/// Runs all of them below `folder`.
+/// Runs all loads below `folder`.
 pub fn all(
     folder: &Path,
     content: &[u8],
@@ -54,7 +54,7 @@ pub fn all(
     Ok(results)
 }
 
-/// A load is one timed run; its time is that of one transaction or file.
+/// A load is one timed run; its time is per transaction or file.
 fn result(name: &str, count: u64, begin: Instant) -> OperationResult {
     let each = begin.elapsed().as_secs_f64() * 1e6 / count as f64;
     OperationResult {
@@ -138,7 +138,7 @@ fn unpack(root: &Path, content: &[u8], generator: &mut Pcg64) -> Result<(), Work
     for number in 0..TREE_FILES {
         let directory = &directories[(number * TREE_DIRECTORIES / TREE_FILES) as usize];
         let path = directory.join(format!("f{number}.c"));
-        // The sum of twelve uniform numbers less six is nearly a standard normal number.
+        // The sum of twelve uniform numbers minus six is approximately standard normal.
         let normal: f64 = (0..12).map(|_| generator.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0;
         let bytes = ((5.0 * 1024.0) * (1.2 * normal).exp()) as usize;
         fs::write(&path, &content[..bytes.min(content.len())]).map_err(WorkloadError::io("write", &path))?;

@@ -1,4 +1,4 @@
-//! The file operations of the BPFS microbenchmark, each with its untimed preparation (`data/bpfs/microbench.csv`).
+//! File operations of the BPFS microbenchmark with their untimed preparation (`data/bpfs/microbench.csv`).
 
 use rustix::fs::{AtFlags, FallocateFlags, Gid, Mode, OFlags, RawDir, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Where one batch of instances of an operation is done: an own directory with names made beforehand.
+/// Directory of one batch of instances, with names created in advance.
 pub struct BatchDirectory<'a> {
     pub directory: BorrowedFd<'a>,
     /// First name of each instance (`a0`, `a1` ...).
@@ -24,7 +24,7 @@ pub struct BatchDirectory<'a> {
 }
 
 impl<'a> BatchDirectory<'a> {
-    /// A place for `count` instances.
+    /// `count`: number of instances.
     pub fn new(directory: BorrowedFd<'a>, count: usize, content: &'a [u8]) -> Self {
         let names = |form: &dyn Fn(usize) -> String| -> Vec<CString> {
             (0..count).map(|index| CString::new(form(index)).unwrap_or_default()).collect()
@@ -44,7 +44,7 @@ impl<'a> BatchDirectory<'a> {
         rustix::fs::openat(self.directory, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o644))
     }
 
-    /// Makes a file of `size` bytes by writes of 16 KiB.
+    /// Creates a file of `size` bytes by writes of 16 KiB.
     fn file(&self, path: &CString, size: u64) -> Result<(), Errno> {
         let file = self.open(path, OFlags::WRONLY | OFlags::CREATE)?;
         let mut left = size;
@@ -56,7 +56,7 @@ impl<'a> BatchDirectory<'a> {
         Ok(())
     }
 
-    /// Content for a timed write, other than what the preparation wrote.
+    /// Content for a timed write, different from the preparation's.
     fn tail(&self, bytes: u64) -> &[u8] {
         &self.content[self.content.len() - bytes as usize..]
     }
@@ -159,7 +159,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation("readdir", Act::ReadDirectory),
 ];
 
-/// Operations that the published table has not; a file system may lack some of them, so they are measured where they are named.
+/// Operations beyond the published table. Only measured if named, because some file systems do not support them.
 pub const FURTHER: &[Operation] = &[
     operation("fallocate_1M", Act::Allocate { bytes: MIB }),
     operation("punch_hole_64k", Act::PunchHole { bytes: 64 * KIB }),
@@ -173,17 +173,17 @@ pub fn all() -> impl Iterator<Item = &'static Operation> + Clone {
     OPERATIONS.iter().chain(FURTHER)
 }
 
-/// The attribute that is set and read, and its value.
+/// Name and value of the attribute that is set and read.
 const ATTRIBUTE: &str = "user.senesce";
 const ATTRIBUTE_VALUE: [u8; 64] = [0x5a; 64];
 
-/// Asks for the extents of a file: at most 16 of them. Returns how many.
+/// Requests at most 16 extents of a file; returns their number.
 fn extents(file: &OwnedFd) -> Result<usize, Errno> {
     Ok(ExtentMap::<16>::default().read(file, 0)?.len())
 }
 
 impl Operation {
-    /// Bytes of data that one instance's preparation writes.
+    /// Bytes of data written by the preparation of one instance.
     pub fn prepared_bytes(&self) -> u64 {
         match self.act {
             Act::Unlink { size } => size,
@@ -234,8 +234,8 @@ impl Operation {
         }
     }
 
-    /// Does instance `index`; timed. With `sync`, what was changed is made durable: the file where one is written or
-    /// changed, else the directory.
+    /// Executes instance `index`; timed. With `sync`, makes the change durable: syncs the file if one is written or changed,
+    /// otherwise the directory.
     #[inline]
     pub fn run(&self, place: &BatchDirectory<'_>, index: usize, sync: bool) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
@@ -297,11 +297,11 @@ impl Operation {
             Act::GetAttribute => {
                 let mut value = [0u8; ATTRIBUTE_VALUE.len()];
                 let length = rustix::fs::fgetxattr(place.open(a, OFlags::RDONLY)?, ATTRIBUTE, &mut value)?;
-                // What was set must be what is read.
+                // The value read must equal the value set.
                 return if length == value.len() && value == ATTRIBUTE_VALUE { Ok(()) } else { Err(Errno::IO) };
             }
             Act::Extents => {
-                // A file of a mebibyte has at least one, wherever it lies.
+                // A file of a mebibyte has at least one extent.
                 return if extents(&place.open(a, OFlags::RDONLY)?)? > 0 { Ok(()) } else { Err(Errno::IO) };
             }
             Act::Read => {
@@ -322,7 +322,7 @@ impl Operation {
         if sync { rustix::fs::fsync(directory) } else { Ok(()) }
     }
 
-    /// Whether it changes anything, so that making it durable means something.
+    /// Whether it changes anything, so that a sync is meaningful.
     pub fn changes(&self) -> bool {
         !matches!(self.act, Act::Empty | Act::Read | Act::ReadDirectory | Act::Extents | Act::GetAttribute)
     }

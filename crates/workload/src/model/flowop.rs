@@ -1,8 +1,8 @@
-//! The built-in flowops and what is counted of them.
+//! The built-in flowops and how they are counted.
 
 use serde::{Deserialize, Serialize};
 
-/// What a flowop does. The names in the language are in [`TABLE`].
+/// Kind of a flowop. Its name in the language is in [`TABLE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum FlowopKind {
@@ -41,7 +41,7 @@ pub enum FlowopKind {
     Nop,
 }
 
-/// Whether a flowop's bytes count as read or written.
+/// Whether bytes count as read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Read,
@@ -53,11 +53,11 @@ pub enum Direction {
 pub struct FlowopEntry {
     pub name: &'static str,
     pub kind: FlowopKind,
-    /// Whether it counts as an operation in operations per second.
+    /// Whether it counts in operations per second.
     pub counted: bool,
     /// Read, write or neither.
     pub direction: Direction,
-    /// Whether it cannot do without a file set.
+    /// Whether it requires a file set.
     pub needs_fileset: bool,
 }
 
@@ -71,8 +71,8 @@ const fn entry(
     FlowopEntry { name, kind, counted, direction, needs_fileset }
 }
 
-/// Every flowop of the release. Operations per second count those that do I/O (Filebench: `FLOW_TYPE_IO` and
-/// `FLOW_TYPE_AIO`), so open, close, create, delete, stat and fsync too, but no delay, limit or semaphore.
+/// Every flowop of the release. Operations per second count those that do I/O (Filebench: `FLOW_TYPE_IO` and `FLOW_TYPE_AIO`),
+/// including open, close, create, delete, stat and fsync, but not delays, limits or semaphores.
 pub const TABLE: &[FlowopEntry] = {
     use Direction::{Neither, Read, Write};
     use FlowopKind as K;

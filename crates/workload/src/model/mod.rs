@@ -1,4 +1,4 @@
-//! A workload after its variables are resolved: plain data that the population and the engine read.
+//! A workload with resolved variables: plain data for population and engine.
 
 pub mod flowop;
 pub mod random;
@@ -15,10 +15,10 @@ use crate::wml::Source;
 use crate::wml::syntax::QuitMode;
 use std::collections::BTreeMap;
 
-/// Stands for the claimed directory in a path: `$dir` has this value unless it is set from outside.
+/// Placeholder of the claimed directory in a path: the value of `$dir` unless set from outside.
 pub const TARGET_PLACEHOLDER: &str = "{target}";
 
-/// An attribute's value: fixed, or drawn anew at each use.
+/// An attribute's value: fixed, or drawn at each use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     Constant(u64),
@@ -29,45 +29,45 @@ pub enum Value {
 /// A file set, or a single file (one entry).
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilesetSpec {
-    /// Name; also the name of its directory.
+    /// Also the name of its directory.
     pub name: String,
-    /// Directory that holds it; [`TARGET_PLACEHOLDER`] at its start stands for the target.
+    /// Parent directory; a leading [`TARGET_PLACEHOLDER`] stands for the target.
     pub path: String,
     pub entries: Value,
     /// File size in bytes.
     pub size: Value,
     /// Mean entries per directory.
     pub dirwidth: Value,
-    /// Depth of each directory, when a variable is given.
+    /// Depth of each directory, if a variable is given.
     pub dirdepth: Option<usize>,
-    /// Shape of the gamma distribution of directory depth and width, times 1000; 0: all the same.
+    /// Shape of the gamma distribution of directory depth and width, times 1000; 0: all equal.
     pub dirgamma: u64,
     /// Number of leaf directories for makedir and removedir.
     pub leafdirs: Value,
-    /// Percent of the files that exist at the start.
+    /// Percentage of files that exist at the start.
     pub prealloc_percent: u64,
-    /// Whether the directory tree is made at the start.
+    /// Whether the directory tree exists at the start.
     pub prealloc: bool,
-    /// Whether an existing tree is used again.
+    /// Whether to use an existing tree again.
     pub reuse: bool,
-    /// Whether an existing tree is taken to be right without a look.
+    /// Whether to trust an existing tree without checks.
     pub trusttree: bool,
-    /// Files are opened read-only.
+    /// Open files read-only.
     pub readonly: bool,
-    /// Files are opened write-only.
+    /// Open files write-only.
     pub writeonly: bool,
-    /// Files stay in the page cache.
+    /// Keep files in the page cache.
     pub cached: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowopSpec {
-    /// Name, unique in practice; results are kept by it.
+    /// Name, unique in practice; the key of results.
     pub name: String,
     pub kind: FlowopKind,
     /// Index into [`Workload::filesets`].
     pub fileset: Option<usize>,
-    /// Bytes per call; 0 with the whole-file flowops: the whole file at once.
+    /// Bytes per call; 0 with whole-file flowops: the whole file at once.
     pub iosize: Value,
     /// Working set in bytes; 0: the file's size.
     pub workingset: Value,
@@ -81,7 +81,7 @@ pub struct FlowopSpec {
     /// Rotates through descriptors.
     pub opennext: bool,
     pub indexed: Option<Value>,
-    /// How often it is executed before the next.
+    /// Number of executions before the next.
     pub iters: Value,
     pub fd: usize,
     /// Slot whose file gives the size to write.
@@ -89,7 +89,7 @@ pub struct FlowopSpec {
     pub target: Option<String>,
     /// Depends on the flowop: seconds, events, a limit.
     pub value: Value,
-    /// What `print` prints.
+    /// Text of `print`.
     pub text: String,
     /// A semaphore post waits for space.
     pub blocking: bool,
@@ -101,7 +101,7 @@ pub struct FlowopSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlowNode {
     Single(Box<FlowopSpec>),
-    /// A composite flowop: `iters` passes over its flowops.
+    /// `iters` passes over its flowops.
     Composite {
         name: String,
         iters: Value,
@@ -114,14 +114,14 @@ pub enum FlowNode {
 pub struct ThreadSpec {
     pub name: String,
     pub instances: u64,
-    /// Bytes of memory each reads into and writes from; 0: a buffer of the size of the call.
+    /// Bytes of memory of each thread; 0: a buffer of the size of the call.
     pub memsize: u64,
     /// Best-effort I/O priority 0 to 7, if set.
     pub io_priority: Option<u8>,
     pub flow: Vec<FlowNode>,
 }
 
-/// Processes with the same threads. They run as threads of this process.
+/// Processes with the same threads, which run as threads of this process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSpec {
     pub name: String,
@@ -130,7 +130,7 @@ pub struct ProcessSpec {
     pub threads: Vec<ThreadSpec>,
 }
 
-/// What the file asks to be done around the run, in its order.
+/// A preparation step, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Echo(String),
@@ -141,10 +141,10 @@ pub enum Step {
     CreateFiles,
 }
 
-/// How long the file asks the run to be.
+/// Run length in the workload file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunLength {
-    /// Seconds; `None`: the file has no run command or names no time.
+    /// `None`: without a run command, or without a time.
     pub seconds: Option<u64>,
     /// Seconds between the statistics of `psrun`.
     pub interval: Option<u64>,
@@ -152,7 +152,7 @@ pub struct RunLength {
     pub warm_up: u64,
 }
 
-/// Threads of a workload: as many as the kernel has by default on a large machine (/proc/sys/kernel/threads-max, 64 GiB).
+/// Maximum threads of a workload: the kernel's default on a large machine (/proc/sys/kernel/threads-max, 64 GiB).
 pub const MOST_THREADS: u64 = 500_000;
 
 /// A workload, ready to be prepared on a directory.
@@ -160,15 +160,15 @@ pub const MOST_THREADS: u64 = 500_000;
 pub struct Workload {
     /// File name or name of the built-in personality.
     pub name: String,
-    /// The file sets in the order of their definition.
+    /// In order of definition.
     pub filesets: Vec<FilesetSpec>,
     pub randoms: Vec<RandomVariable>,
     pub processes: Vec<ProcessSpec>,
     /// Events per second of the event generator; `None` or 0: no limits.
     pub event_rate: Option<u64>,
-    /// What happens when no file can be obtained.
+    /// Reaction if no file can be obtained.
     pub quit_mode: QuitMode,
-    /// What to do before the run.
+    /// Steps before the run.
     pub steps: Vec<Step>,
     pub run: RunLength,
     /// Every variable with its value, for `--check`.
@@ -176,8 +176,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Parses and resolves a workload text. `overrides` set variables from outside and win over the file. A name that
-    /// the file does not know is an error.
+    /// Parses and resolves a workload text. `overrides` set variables from outside and take precedence over the file. A name that
+    /// the file does not use is an error.
     pub fn parse(name: &str, text: &str, overrides: &BTreeMap<String, String>) -> Result<Self, WorkloadError> {
         let source = Source::new(name, text);
         let commands = crate::wml::parse(&source)?;

@@ -1,11 +1,11 @@
-//! The generators and distributions of the language.
+//! Generators and distributions of the language.
 
 /// The 48-bit linear congruential generator of POSIX `drand48`: x' = (0x5DEECE66D x + 0xB) mod 2^48.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drand48(u64);
 
 impl Drand48 {
-    /// With the given 48-bit state. Filebench never seeds `drand48`; glibc's initial state is 0.
+    /// Starts with the given 48-bit state. Filebench never seeds `drand48`; glibc's initial state is 0.
     pub fn with_state(state: u64) -> Self {
         Self(state & ((1 << 48) - 1))
     }
@@ -17,15 +17,15 @@ impl Drand48 {
     }
 }
 
-/// glibc's `rand()` (additive feedback, degree 31, separation 3), which decides in Filebench which files exist at the
-/// start. glibc manual, "Pseudo-Random Numbers"; the recurrence is `r[i] = r[i-3] + r[i-31] mod 2^32`, output `r[i] >> 1`.
+/// glibc's `rand()` (additive feedback, degree 31, separation 3), by which Filebench decides which files exist at the start.
+/// glibc manual, "Pseudo-Random Numbers"; the recurrence is `r[i] = r[i-3] + r[i-31] mod 2^32`, output `r[i] >> 1`.
 #[derive(Debug, Clone)]
 pub struct GlibcRand {
     state: [u32; 31],
     index: usize,
 }
 
-/// Greatest value of `rand()`.
+/// Maximum of `rand()`.
 pub const RAND_MAX: u64 = 0x7fff_ffff;
 
 impl GlibcRand {
@@ -58,8 +58,8 @@ impl GlibcRand {
     }
 }
 
-/// A gamma-distributed number of the given shape and scale 1. Shape above 1: Knuth, The Art of Computer Programming,
-/// vol. 2, 3rd edition, 3.4.1, algorithm A; otherwise algorithm G (answer to exercise 16).
+/// A gamma-distributed number of the given shape and scale 1. Shape above 1: Knuth, The Art of Computer Programming, vol. 2, 3rd
+/// edition, 3.4.1, algorithm A; otherwise algorithm G (answer to exercise 16).
 pub fn knuth_gamma(shape: f64, uniform: &mut impl FnMut() -> f64) -> f64 {
     if shape > 1.0 {
         let root = ((2.0 * shape) - 1.0).sqrt();
@@ -107,7 +107,7 @@ pub enum Distribution {
     UniformAround,
     /// `randvar` of type gamma with this shape: `min` plus a gamma variable of mean mean - min.
     GammaAround(f64),
-    /// `randvar` of type tabular: 100 cells of (base, range), normalized to least value 0 and mean 1.
+    /// `randvar` of type tabular: 100 cells of (base, range), normalised to minimum 0 and mean 1.
     Table(Vec<(f64, f64)>),
     /// `cvar-uniform`.
     Uniform { lower: f64, upper: f64 },
@@ -136,15 +136,14 @@ pub enum Distribution {
     Weibull { shape: f64, scale: f64 },
 }
 
-/// Where a random variable takes its uniform numbers from while file sets are populated. While the workload runs,
-/// every thread has its own seeded generator.
+/// Source of uniform numbers of a random variable during population. During the run, every thread has its own seeded generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberSource {
     /// The process-wide `drand48` (`cvar-gamma`).
     SharedDrand48,
     /// Its own `erand48` with this state (`randvar`).
     OwnErand48(u64),
-    /// A seeded generator, where Filebench takes one seeded from the clock.
+    /// A seeded generator, in place of one seeded from the clock by Filebench.
     Seeded,
 }
 
@@ -154,13 +153,13 @@ pub struct RandomVariable {
     pub name: String,
     pub distribution: Distribution,
     pub mean: f64,
-    /// `randvar`: the least value. `cvar`: values below are raised to it.
+    /// `randvar`: the minimum. `cvar`: lower values are raised to it.
     pub min: f64,
-    /// `cvar`: values above are lowered to it.
+    /// `cvar`: higher values are lowered to it.
     pub max: f64,
     /// Values are rounded to multiples; 0: not rounded.
     pub round: f64,
-    /// Where population takes uniform numbers from.
+    /// Source of uniform numbers during population.
     pub source: NumberSource,
 }
 
@@ -182,7 +181,7 @@ impl RandomVariable {
         }
     }
 
-    /// A value as a count or size: truncated, never below zero.
+    /// A value as a count or size: truncated, at least zero.
     pub fn sample_integer(&self, uniform: &mut impl FnMut() -> f64) -> u64 {
         self.sample(uniform) as u64
     }
@@ -218,7 +217,7 @@ impl RandomVariable {
         if self.round == 0.0 { value } else { (value / self.round).round() * self.round }
     }
 
-    /// Rounding of custom variables: to the nearer multiple, the lower one in the middle; then the bounds.
+    /// Rounding of custom variables: to the nearest multiple, the lower one in the middle; then the bounds.
     fn clamped(&self, value: f64) -> f64 {
         let value = if self.round >= 1.0 {
             let lower = (value / self.round).floor() * self.round;
@@ -260,7 +259,7 @@ mod tests {
         assert_eq!(small, GOLDEN_SMALL);
     }
 
-    /// Computed apart, with glibc's `drand48` and the same two algorithms in another language.
+    /// Computed independently, with glibc's `drand48` and the same two algorithms in another language.
     const GOLDEN_SIZES: [u64; 4] = [43690, 59945, 316471, 80562];
     const GOLDEN_SMALL: [u64; 4] = [206509, 2583, 63685, 656795];
 

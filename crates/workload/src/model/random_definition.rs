@@ -1,4 +1,4 @@
-//! `randvar(...)` and `cvar(...)` to a [`RandomVariable`].
+//! Converts `randvar(...)` and `cvar(...)` to a [`RandomVariable`].
 
 use super::random::{Distribution, NumberSource, RandomVariable};
 use super::scope::{Bound, Scope};
@@ -7,10 +7,9 @@ use crate::wml::diagnostic::{Span, Spanned};
 use crate::wml::syntax::{Attributes, Expression, TableEntry};
 use senesce_core::parameter::suggest;
 
-/// Shape of the gamma distribution, times 1000, where none is given.
+/// Default shape of the gamma distribution, times 1000.
 const DEFAULT_GAMMA: f64 = 1500.0;
 
-/// A `randvar`.
 pub fn random(
     scope: &Scope<'_>,
     name: &str,
@@ -53,7 +52,7 @@ pub fn random(
     Ok(RandomVariable { name: name.into(), distribution, mean, min, max: f64::MAX, round, source })
 }
 
-/// One cell per percent; normalized so that scaling by mean - min and adding min gives the table back.
+/// One cell per percent, normalised so that scaling by mean - min and adding min gives the table.
 fn tabulate(scope: &Scope<'_>, table: &[TableEntry], mean: f64) -> Result<(Distribution, f64), Diagnostic> {
     let mut cells = Vec::new();
     for entry in table {
@@ -61,7 +60,7 @@ fn tabulate(scope: &Scope<'_>, table: &[TableEntry], mean: f64) -> Result<(Distr
         let (percent, from, to) = (value(&entry.percent)?, value(&entry.from)?, value(&entry.to)?);
         if !(0.0..=100.0).contains(&percent) || to < from {
             let span = entry.percent.span.to(entry.to.span);
-            return Err(scope.source.mistake(span, "expected {percent from 0 to 100, least value, greatest value}"));
+            return Err(scope.source.mistake(span, "expected {percent from 0 to 100, minimum, maximum}"));
         }
         cells.extend(std::iter::repeat_n((from, to - from), percent as usize));
     }
@@ -81,7 +80,6 @@ fn tabulate(scope: &Scope<'_>, table: &[TableEntry], mean: f64) -> Result<(Distr
     Ok((Distribution::Table(cells), mean))
 }
 
-/// A `cvar`.
 pub fn custom(scope: &Scope<'_>, name: &str, attributes: &Attributes) -> Result<RandomVariable, Diagnostic> {
     let Some(kind) = word(scope, attributes, "type")? else {
         return Err(scope.source.mistake(attributes.owner, "a custom variable needs type=cvar-..."));
@@ -141,7 +139,7 @@ fn check(scope: &Scope<'_>, kind: &Spanned<String>, distribution: &Distribution)
     Err(scope.source.mistake(kind.span, format!("{}: {problem}", kind.value)))
 }
 
-/// The parameters that each kind of custom variable takes.
+/// Parameters of each kind of custom variable.
 const CUSTOM_KINDS: [(&str, &[&str]); 8] = [
     ("cvar-uniform", &["lower", "upper"]),
     ("cvar-gamma", &["mean", "gamma"]),
@@ -161,7 +159,7 @@ impl Parameters {
         let Some((_, known)) = CUSTOM_KINDS.iter().find(|(name, _)| *name == kind.value) else {
             let names: Vec<&str> = CUSTOM_KINDS.iter().map(|(name, _)| *name).collect();
             let hint = suggest(&kind.value, names.iter().copied());
-            let message = format!("there is no custom variable '{}'{hint}; there are {}", kind.value, names.join(", "));
+            let message = format!("unknown custom variable '{}'{hint}; choose from {}", kind.value, names.join(", "));
             return Err(scope.source.mistake(kind.span, message));
         };
         let Some(text) = word(scope, attributes, "parameters")? else { return Ok(Self(Vec::new())) };

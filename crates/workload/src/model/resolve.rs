@@ -1,4 +1,4 @@
-//! Syntax tree and variables to a [`Workload`].
+//! Converts syntax tree and variables to a [`Workload`].
 
 use super::resolve_flow::{Composite, FlowResolver};
 use super::scope::{Bound, Scope, initial_globals};
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Resolved<T> = Result<T, Diagnostic>;
 
-/// Resolves a whole file. Definitions see the values that variables have at the end of the file's `set` commands, as in
-/// Filebench, where attributes are bound when the run begins.
+/// Resolves a whole file. Definitions see the final values of the file's `set` commands, as in Filebench, where attributes are
+/// bound at the start of the run.
 pub fn resolve(
     source: &Source,
     commands: &[Command],
@@ -71,7 +71,7 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// First pass: variables and the order of what is done. Returns how many commands count: those up to the run.
+    /// First pass: variables and the order of commands. Returns the number of effective commands: those up to the run.
     fn script(&mut self, commands: &[Command]) -> Resolved<usize> {
         let mut started = false;
         let mut counting = false;
@@ -154,7 +154,7 @@ impl Resolver<'_> {
         Bound::Random(self.workload.randoms.len() - 1)
     }
 
-    /// Second pass: everything that is defined.
+    /// Second pass: definitions.
     fn definitions(&mut self, commands: &[Command]) -> Resolved<()> {
         for command in commands {
             match command {
@@ -266,7 +266,7 @@ impl Resolver<'_> {
 }
 
 pub struct AttributeReader<'a> {
-    /// Where variables are looked up.
+    /// Scope for looking up variables.
     pub scope: &'a Scope<'a>,
     pub attributes: &'a Attributes,
 }
@@ -284,7 +284,7 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// `name=`, which every entity must have.
+    /// `name=`, which is required.
     pub fn name(&self, entity: &str) -> Resolved<String> {
         match self.text("name")? {
             Some(name) => Ok(name),
@@ -339,7 +339,7 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// A truth value; the attribute alone means true.
+    /// A boolean; the attribute without value means true.
     pub fn boolean(&self, name: &str) -> Resolved<bool> {
         match self.bound(name)? {
             None => Ok(false),
@@ -357,7 +357,7 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// Where an attribute stands, or its owner.
+    /// Location of an attribute, or its owner.
     pub fn span(&self, name: &str) -> Span {
         let attribute = self.attributes.get(name);
         attribute.map_or(self.attributes.owner, |attribute| {

@@ -8,10 +8,10 @@ use crate::wml::syntax::{Attributes, Command, Flowop, LocalVariable};
 use senesce_core::parameter::suggest;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of descriptor slots of a thread (Filebench: `THREADFLOW_MAXFD`); slots are numbered 0 to this number.
+/// Maximum descriptor slot of a thread (Filebench: `THREADFLOW_MAXFD`); slots are numbered from 0.
 pub const MAX_SLOT: usize = 128;
 
-/// Composite flowops may nest this deep.
+/// Maximum nesting of composite flowops.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Clone)]
@@ -22,7 +22,6 @@ pub struct Composite {
 }
 
 pub struct FlowResolver<'a> {
-    /// File sets by index.
     pub filesets: &'a [FilesetSpec],
     pub composites: &'a BTreeMap<String, Composite>,
 }
@@ -41,7 +40,7 @@ impl FlowResolver<'_> {
             let known = flowop::TABLE.iter().map(|entry| entry.name).chain(self.composites.keys().map(String::as_str));
             let names: Vec<&str> = known.collect();
             let hint = suggest(&flowop.kind.value, names.iter().copied());
-            let message = format!("there is no flowop '{}'{hint}; there are {}", flowop.kind.value, names.join(", "));
+            let message = format!("unknown flowop '{}'{hint}; choose from {}", flowop.kind.value, names.join(", "));
             return Err(scope.source.mistake(flowop.kind.span, message));
         };
         Ok(FlowNode::Single(Box::new(self.single(scope, flowop, kind, prefix)?)))
@@ -94,7 +93,7 @@ impl FlowResolver<'_> {
     ) -> Result<FlowopSpec, Diagnostic> {
         let reader = AttributeReader { scope, attributes: &flowop.attributes };
         if let Some(local) = flowop.locals.first() {
-            let message = "local variables are handed to composite flowops only";
+            let message = "local variables can only be passed to composite flowops";
             return Err(scope.source.mistake(local.name.span, message));
         }
         let fileset = self.fileset(scope, &reader)?;
@@ -134,7 +133,7 @@ impl FlowResolver<'_> {
             return Ok(Some(index));
         }
         let hint = suggest(&name, self.filesets.iter().map(|fileset| fileset.name.as_str()));
-        Err(scope.source.mistake(reader.span("filesetname"), format!("there is no file set '{name}'{hint}")))
+        Err(scope.source.mistake(reader.span("filesetname"), format!("unknown file set '{name}'{hint}")))
     }
 }
 
@@ -147,7 +146,7 @@ fn slot(scope: &Scope<'_>, reader: &AttributeReader<'_>, name: &str) -> Result<u
     }
 }
 
-/// What can be known to fail before anything runs.
+/// Errors that are detectable before the run.
 fn check(scope: &Scope<'_>, flowop: &Flowop, spec: &FlowopSpec) -> Result<(), Diagnostic> {
     use FlowopKind as K;
     let zero = Value::Constant(0);
@@ -167,7 +166,7 @@ fn check(scope: &Scope<'_>, flowop: &Flowop, spec: &FlowopSpec) -> Result<(), Di
     Err(scope.source.mistake(flowop.kind.span, format!("flowop {} {problem}", flowop.kind.value)))
 }
 
-/// Checks that every target names a flowop that can be one.
+/// Checks that every target names a suitable flowop.
 pub fn check_targets(scope: &Scope<'_>, workload: &Workload, commands: &[Command]) -> Result<(), Diagnostic> {
     let mut anywhere = BTreeSet::new();
     let threads = || workload.processes.iter().flat_map(|process| &process.threads);
@@ -196,7 +195,7 @@ pub fn check_targets(scope: &Scope<'_>, workload: &Workload, commands: &[Command
         });
         if let Some((name, target)) = wrong {
             let span = target_span(scope, commands, &target);
-            let message = format!("flowop '{name}': there is no fitting flowop '{target}' to be its target");
+            let message = format!("flowop '{name}': '{target}' is not a suitable target flowop");
             return Err(scope.source.mistake(span, message));
         }
     }
@@ -218,7 +217,7 @@ fn target_span(scope: &Scope<'_>, commands: &[Command], target: &str) -> crate::
     Default::default()
 }
 
-/// Visits every built-in flowop, those inside composite flowops too.
+/// Visits every built-in flowop, including those in composite flowops.
 pub fn each(nodes: &[FlowNode], visit: &mut impl FnMut(&FlowopSpec)) {
     for node in nodes {
         match node {

@@ -7,7 +7,6 @@ use crate::wml::{Diagnostic, Source, diagnostic::Span, diagnostic::Spanned};
 use senesce_core::parameter::suggest;
 use std::collections::BTreeMap;
 
-/// A variable's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
     Integer(i64),
@@ -19,7 +18,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// As an error or `--check` shows it.
+    /// Text for errors and `--check`.
     pub fn describe(&self) -> String {
         match self {
             Self::Integer(number) => number.to_string(),
@@ -31,10 +30,10 @@ impl Bound {
     }
 }
 
-/// Global variables, and inside composite flowops the local ones.
+/// Global variables, and local ones within composite flowops.
 #[derive(Debug, Clone)]
 pub struct Scope<'a> {
-    /// The text that errors point into.
+    /// The text that errors refer to.
     pub source: &'a Source,
     pub globals: BTreeMap<String, Bound>,
     /// Local variables of the enclosing composite flowops.
@@ -42,7 +41,6 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The value of an expression.
     pub fn evaluate(&self, expression: &Spanned<Expression>) -> Result<Bound, Diagnostic> {
         Ok(match &expression.value {
             Expression::Integer(number) => Bound::Integer(*number),
@@ -54,7 +52,7 @@ impl Scope<'_> {
         })
     }
 
-    /// A variable's value; internal `${...}` and environment `$(...)` variables too.
+    /// A variable's value, including internal `${...}` and environment `$(...)` variables.
     pub fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
         if let Some(internal) = name.strip_suffix('}') {
             return self.internal(internal, span);
@@ -84,7 +82,7 @@ impl Scope<'_> {
             }
             _ => {
                 let message =
-                    format!("internal variable ${{{name}}}: there are ${{script}}, ${{hostname}} and ${{date}}");
+                    format!("unknown internal variable ${{{name}}}: use ${{script}}, ${{hostname}} or ${{date}}");
                 return Err(self.source.unsupported(span, message));
             }
         };
@@ -104,7 +102,7 @@ impl Scope<'_> {
     }
 }
 
-/// The value of `--set name=value`, read as in a workload file.
+/// The value of `--set name=value`, parsed as in a workload file.
 pub fn outside_value(text: &str) -> Bound {
     use crate::wml::lexer::{Token, tokenize};
     let tokens = tokenize(&Source::new("--set", text)).unwrap_or_default();
@@ -117,7 +115,7 @@ pub fn outside_value(text: &str) -> Bound {
     }
 }
 
-/// The globals at the start: what is set from outside, and `$dir` as the target.
+/// Initial globals: those set from outside, and `$dir` as the target.
 pub fn initial_globals(overrides: &BTreeMap<String, String>) -> BTreeMap<String, Bound> {
     let mut globals: BTreeMap<String, Bound> =
         overrides.iter().map(|(name, value)| (name.clone(), outside_value(value))).collect();

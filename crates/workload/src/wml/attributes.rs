@@ -1,10 +1,10 @@
-//! Which attributes belong to which entity, and which words of the language are understood but not supported.
+//! Attributes by entity, and known but unsupported words of the language.
 
 use senesce_core::parameter::suggest;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Entity {
-    /// How errors call it.
+    /// Name in errors.
     pub name: &'static str,
     pub attributes: &'static [&'static str],
 }
@@ -96,17 +96,17 @@ pub const EVENT_GENERATOR: Entity = Entity { name: "event generator", attributes
 
 const ALIASES: [(&str, &str); 3] = [("filename", "filesetname"), ("filesize", "size"), ("wss", "workingset")];
 
-/// Attributes of other releases, with the reason why they are refused.
+/// Attributes of other releases, with the reason for their refusal.
 const FOREIGN: [(&str, &str); 5] = [
     ("sizegamma", "removed from the language in 1.5; write size=$v with set $v=cvar(type=cvar-gamma,...)"),
     ("filesizegamma", "removed from the language in 1.5; write size=$v with set $v=cvar(type=cvar-gamma,...)"),
     ("possetname", "position sets were removed from the language in 1.5"),
-    ("fstype", "only the local file system is driven; mount the other one and name its directory as target"),
+    ("fstype", "only local file systems are supported; mount the other one and name its directory as target"),
     ("namelength", "file names have eight digits"),
 ];
 
 impl Entity {
-    /// The canonical name of an attribute, or the words of the error and whether it is a known but unsupported one.
+    /// The canonical name of an attribute; otherwise the error message, and whether it is known but unsupported.
     pub fn attribute(&self, word: &str) -> Result<&'static str, (String, bool)> {
         let canonical = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
         if let Some(name) = self.attributes.iter().find(|name| **name == canonical) {
@@ -126,7 +126,7 @@ pub const COMMANDS: &[&str] = &[
     "sleep", "stats", "system", "usage", "version",
 ];
 
-/// Commands of this or another release that are refused, with the reason.
+/// Refused commands of this or another release, with the reason.
 pub const UNSUPPORTED_COMMANDS: [(&str, &str); 9] = [
     ("domultisync", "runs over several clients are not supported"),
     ("foreach", "loops in the workload file were removed from the language in 1.5; repeat the run from outside"),

@@ -1,12 +1,11 @@
-//! Errors that point into a workload file.
+//! Errors with a location in a workload file.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in a source text: byte offsets, end excluded.
+/// Byte offsets in a source text, end excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// First byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
@@ -19,7 +18,7 @@ impl Span {
     }
 }
 
-/// A value with its place in the source.
+/// A value with its location in the source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spanned<T> {
     pub value: T,
@@ -38,7 +37,6 @@ impl Source {
         Self { name: name.into(), text: text.into() }
     }
 
-    /// An error of the given kind at `span`.
     pub fn error(&self, kind: DiagnosticKind, span: Span, message: impl Into<String>) -> Diagnostic {
         let start = floor_boundary(&self.text, span.start);
         let before = &self.text[..start];
@@ -57,12 +55,12 @@ impl Source {
         }
     }
 
-    /// A mistake in the workload file at `span`.
+    /// An error in the workload file at `span`.
     pub fn mistake(&self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.error(DiagnosticKind::Mistake, span, message)
     }
 
-    /// Something the language has and this program does not.
+    /// A construct that this program does not support.
     pub fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.error(DiagnosticKind::Unsupported, span, message)
     }
@@ -76,27 +74,25 @@ fn floor_boundary(text: &str, index: usize) -> usize {
     index
 }
 
-/// Whether the file is wrong or the program incomplete.
+/// Whether the file is wrong or the construct unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiagnosticKind {
     Mistake,
-    /// The construct is part of the language, understood, and not supported.
+    /// Part of the language, but unsupported.
     Unsupported,
 }
 
-/// An error in a workload file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Mistake or missing support.
     pub kind: DiagnosticKind,
     pub file: String,
     pub line: usize,
-    /// Column from 1, in characters.
+    /// From 1, in characters.
     pub column: usize,
     /// Width of the marked text in characters.
     pub width: usize,
     pub line_text: String,
-    /// What is wrong and what would be right.
+    /// Problem and remedy.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! Text to tokens. Line breaks are ordinary white space; `#` starts a comment.
+//! Splits text into tokens. Line breaks are white space; `#` starts a comment.
 
 use super::diagnostic::{Diagnostic, Source, Span, Spanned};
 
@@ -12,7 +12,7 @@ pub enum Token {
     Real(f64),
     /// `$name`, `${internal}` or `$(ENVIRONMENT)`, without the dollar sign.
     Variable(String),
-    /// A quoted text, cut at the variables in it.
+    /// A quoted text, split at its variables.
     Text(Vec<TextPart>),
     Punctuation(char),
     End,
@@ -25,7 +25,7 @@ pub enum TextPart {
 }
 
 impl Token {
-    /// The token as an error message names it.
+    /// Name of the token in error messages.
     pub fn describe(&self) -> String {
         match self {
             Self::Word(word) => format!("'{word}'"),
@@ -39,7 +39,7 @@ impl Token {
     }
 }
 
-/// Cuts a text into tokens; the last is always [`Token::End`].
+/// Splits a text into tokens; the last is always [`Token::End`].
 pub fn tokenize(source: &Source) -> Result<Vec<Spanned<Token>>, Diagnostic> {
     let mut lexer = Lexer { source, text: &source.text, position: 0 };
     let mut tokens = Vec::new();

@@ -1,5 +1,5 @@
-//! The front end of the Filebench workload model language (WML) as of release 1.5-alpha3: lexer, syntax tree, parser,
-//! and errors with file, line, column and caret.
+//! Front end of the Filebench workload model language (WML), release 1.5-alpha3: lexer, syntax tree, parser, and errors with
+//! file, line, column and caret.
 
 pub mod attributes;
 pub mod diagnostic;

@@ -1,4 +1,4 @@
-//! Tokens to syntax tree, by recursive descent; one function per production.
+//! Recursive descent parser; one function per production.
 
 mod cursor;
 
@@ -8,7 +8,6 @@ use super::lexer::{TextPart, Token, tokenize};
 use super::syntax::*;
 use senesce_core::parameter::suggest;
 
-/// Parses a whole workload file.
 pub fn parse(source: &Source) -> Result<Vec<Command>, Diagnostic> {
     let tokens = tokenize(source)?;
     let mut parser = Parser { source, tokens, position: 0 };
@@ -69,9 +68,7 @@ impl Parser<'_> {
             return Err(self.source.unsupported(span, format!("command '{word}': {why}")));
         }
         let hint = suggest(word, COMMANDS.iter().copied());
-        Err(self
-            .source
-            .mistake(span, format!("there is no command '{word}'{hint}; the commands are: {}", COMMANDS.join(", "))))
+        Err(self.source.mistake(span, format!("unknown command '{word}'{hint}; choose from {}", COMMANDS.join(", "))))
     }
 
     /// The number or variable after `run` and `sleep`.
@@ -216,9 +213,9 @@ impl Parser<'_> {
             let percent = self.expression()?;
             self.require(',', "after the percentage")?;
             let from = self.expression()?;
-            self.require(',', "after the least value")?;
+            self.require(',', "after the minimum")?;
             let to = self.expression()?;
-            self.require('}', "after the greatest value")?;
+            self.require('}', "after the maximum")?;
             entries.push(TableEntry { percent, from, to });
             if !self.accept(',') {
                 self.require('}', "after the table")?;
@@ -245,7 +242,7 @@ impl Parser<'_> {
             _ => Err(self.source.mistake(
                 word.span,
                 format!(
-                    "there is nothing called '{}' to define; there are fileset, file, process, flowop{}",
+                    "'{}' cannot be defined; choose from fileset, file, process, flowop{}",
                     word.value,
                     suggest(&word.value, ["fileset", "file", "process", "flowop"])
                 ),
@@ -253,7 +250,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The older spelling `define randvar name=$x, ...` of `set $x=randvar(...)`.
+    /// The older form `define randvar name=$x, ...` of `set $x=randvar(...)`.
     fn define_random(&mut self, owner: Span) -> Parsed<Command> {
         let (attributes, table) = self.random_attributes(owner)?;
         match attributes.get("name").and_then(|name| name.value.clone()) {
@@ -303,7 +300,7 @@ impl Parser<'_> {
         }
         self.advance();
         if flowops.is_empty() {
-            return Err(self.source.mistake(owner, "there are no flowops in the braces"));
+            return Err(self.source.mistake(owner, "the braces contain no flowops"));
         }
         Ok(flowops)
     }

@@ -1,4 +1,4 @@
-//! The syntax tree of a workload file, in the order of the file.
+//! The syntax tree of a workload file, in file order.
 
 use super::diagnostic::{Span, Spanned};
 use super::lexer::TextPart;
@@ -15,7 +15,7 @@ pub enum Expression {
     Variable(String),
 }
 
-/// `name=value`, or `name` alone.
+/// `name=value`, or `name` only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
     pub name: Spanned<&'static str>,
@@ -24,9 +24,9 @@ pub struct Attribute {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes {
-    /// In the order written; the last of a name counts.
+    /// In source order; the last of equal names counts.
     pub list: Vec<Attribute>,
-    /// The entity's keyword, for errors about what is missing.
+    /// The entity's keyword, for errors about missing attributes.
     pub owner: Span,
 }
 
@@ -46,10 +46,10 @@ pub struct LocalVariable {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flowop {
-    /// Built-in flowop or composite flowop.
+    /// Built-in or composite flowop.
     pub kind: Spanned<String>,
     pub attributes: Attributes,
-    /// Local variables handed to a composite flowop.
+    /// Local variables passed to a composite flowop.
     pub locals: Vec<LocalVariable>,
 }
 
@@ -68,7 +68,7 @@ pub struct TableEntry {
     pub to: Spanned<Expression>,
 }
 
-/// What `set` assigns.
+/// Right-hand side of `set`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Assigned {
     /// A constant, or another variable's value.
@@ -79,21 +79,21 @@ pub enum Assigned {
     Custom(Attributes),
 }
 
-/// What the run does when a flowop can obtain no file.
+/// Reaction of the run if a flowop can obtain no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QuitMode {
-    /// The run ends and counts for nothing.
+    /// The run ends and is invalid.
     #[default]
     Timeout,
     /// The thread ends; the run ends with its last thread.
     AllDone,
-    /// The run ends, validly, with the first such thread.
+    /// The first such thread ends the run, which is valid.
     FirstDone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsAction {
-    /// Start counting anew.
+    /// Restart counting.
     Clear,
     /// End of the measured time.
     Snap,
@@ -124,7 +124,7 @@ pub enum Command {
     },
     /// `create files` or `create fileset`.
     CreateFiles,
-    /// `create process`: threads start here in files written for older releases.
+    /// `create process`: threads start here in files for older releases.
     CreateProcesses,
     /// `shutdown process` or `shutdown fileset`.
     Shutdown,
@@ -144,7 +144,7 @@ pub enum Command {
     System(Vec<TextPart>),
     /// `stats clear` or `stats snap`.
     Stats(StatsAction),
-    /// `list ...`, `version`, `debug n`, `enable lathist`, `set mode nousestats`: no effect on what is measured.
+    /// `list ...`, `version`, `debug n`, `enable lathist`, `set mode nousestats`: no effect on measurements.
     Informative(&'static str),
     Quit,
 }

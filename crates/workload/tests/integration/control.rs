@@ -1,4 +1,4 @@
-//! Flowops that steer others, by what the others do then: waits, limits, ends, composites.
+//! Flowops that control others, by their effect: waits, limits, ends, composites.
 
 use crate::common::{TemporaryTarget, count, operations, run, time, valid};
 

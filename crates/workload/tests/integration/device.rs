@@ -1,4 +1,4 @@
-//! Flowops whose effect shows on the device alone.
+//! Flowops with an effect on the device only.
 
 use crate::common::{operations, valid, workload};
 use senesce_core::interrupt::Interrupt;
@@ -6,7 +6,7 @@ use senesce_core::progress::Silent;
 use senesce_volume::{OpenOptions, TargetSpec};
 use senesce_workload::Bench;
 
-/// Bytes that reach the device while ten appends of 16 KiB are made, followed by `sync`.
+/// Bytes that reach the device during ten appends of 16 KiB, each followed by `sync`.
 fn bytes_written(sync: &str, counted: u64) -> u64 {
     let target = senesce_volume::open(&"memory:64M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
     let device = target.block_device_info().unwrap();
@@ -35,7 +35,7 @@ fn bytes_written(sync: &str, counted: u64) -> u64 {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn fsync_and_fsyncset_bring_data_to_the_device() {
+fn fsync_and_fsyncset_write_to_the_device() {
     let appended = 10 * (16 << 10);
     assert!(bytes_written("", 12) < appended, "without a sync the data stay in the page cache");
     assert!(bytes_written("flowop fsync name=f, fd=1", 13) >= appended);

@@ -1,4 +1,4 @@
-//! How runs end: interrupted, without files, on a full, deleted or read-only file system, with thousands of threads.
+//! Ends of runs: interrupted, without files, on a full, deleted or read-only file system, with thousands of threads.
 
 use crate::common::{OnceAtWork, TemporaryTarget, operations, run, time, try_run, valid, workload};
 use senesce_core::interrupt::Interrupt;
@@ -21,7 +21,7 @@ const WRITER: &str = "define fileset name=set, path=$dir, dirwidth=100, entries=
         flowop closefile name=c, fd=1 } }";
 
 #[test]
-fn an_interrupted_run_keeps_its_numbers_and_says_so() {
+fn interrupted_run_keeps_its_numbers_and_is_marked() {
     let temporary = TemporaryTarget::new();
     let (interrupt, workload) = (Interrupt::new(), workload(READER));
     let bench = Bench::prepare(&workload, temporary.claimed(), time(60_000), &Silent, &interrupt).unwrap();
@@ -44,7 +44,7 @@ fn an_interrupted_population_is_an_error_of_its_own() {
 }
 
 #[test]
-fn no_file_left_is_an_invalid_run_without_a_rate() {
+fn run_without_files_is_invalid_and_has_no_rate() {
     let temporary = TemporaryTarget::new();
     let text = "define fileset name=set, path=$dir, dirwidth=10, entries=5, size=1k, prealloc
         define process name=p { thread name=t { flowop deletefile name=d, filesetname=set } }";
@@ -114,7 +114,7 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
     let point = target.mount_point().to_path_buf();
     let (tell, said) = std::sync::mpsc::channel();
     let at_work = OnceAtWork::new(move || {
-        // ext4 turns read-only under open files this way; a plain `remount,ro` is refused while files are open.
+        // ext4 becomes read-only under open files in this way; a plain `remount,ro` is refused while files are open.
         tell.send(std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()).unwrap();
     });
     let result = bench.run(target.directory(), &at_work, &interrupt).unwrap().repetition;
@@ -143,7 +143,7 @@ fn the_watchdog_names_the_stuck_flowop_file_and_call() {
     assert!(result.messages.iter().any(|text| text.starts_with("stuck for") && text.contains(&call)), "{result:?}");
     assert!(!result.valid && result.reason.as_ref().is_some_and(|reason| reason.contains(&call)), "{result:?}");
     assert_eq!(result.ops, 6, "two files were read before");
-    // Lets the thread go, which still holds its open directory.
+    // Releases the thread, which still holds its open directory.
     drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
 }
 
@@ -157,7 +157,7 @@ fn operations_are_exact_and_warm_up_is_not_counted() {
 }
 
 #[test]
-fn a_run_whose_files_are_not_what_its_operations_left_does_not_count() {
+fn run_with_unexpected_files_is_invalid() {
     let with = |temporary: &TemporaryTarget, program: &str| {
         let text = format!(
             "define fileset name=set, path=$dir, dirwidth=100, entries=500, size=4k, prealloc=50
@@ -210,7 +210,7 @@ fn file_sets_outside_of_the_target_are_refused() {
 }
 
 #[test]
-fn a_link_in_the_target_leads_no_file_set_out() {
+fn link_in_the_target_does_not_lead_outside() {
     let (temporary, elsewhere) = (TemporaryTarget::new(), tempfile::tempdir().unwrap());
     let precious = elsewhere.path().join("y/set/thesis");
     std::fs::create_dir_all(precious.parent().unwrap()).unwrap();
@@ -235,7 +235,7 @@ fn too_much_thread_memory_is_refused_before_anything_starts() {
 }
 
 #[test]
-fn mistakes_while_running_name_flowop_and_thread() {
+fn run_time_errors_name_flowop_and_thread() {
     let temporary = TemporaryTarget::new();
     let base = "define fileset name=set, path=$dir, dirwidth=10, entries=2, size=1k, prealloc define process name=p { thread name=t, memsize=2k { ";
     for (flow, message) in [

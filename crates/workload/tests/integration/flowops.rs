@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// One thread over a file set of `entries` files of 4 KiB that all exist, run for `count` counted operations.
+/// One thread on a file set of `entries` existing files of 4 KiB, run for `count` counted operations.
 fn single(temporary: &TemporaryTarget, fileset: &str, flowops: &str, count: u64) -> Repetition {
     let text = format!(
         "define fileset name=set, path=$dir, dirwidth=100, {fileset}
@@ -30,7 +30,7 @@ const ONE: &str = "entries=1, size=4k, prealloc";
 const FILE: &str = "set/00000001/00000001";
 
 #[test]
-fn names_on_disk_are_those_of_filebench() {
+fn names_on_disk_match_filebench() {
     let temporary = TemporaryTarget::new();
     single(&temporary, "entries=3, size=1k, prealloc", "flowop statfile name=s, filesetname=set", 1);
     let names: Vec<String> = files(&temporary.entry("set"))
@@ -222,7 +222,7 @@ fn an_asynchronous_write_that_fails_after_the_end_fails_the_run() {
 }
 
 #[test]
-fn flowops_of_one_name_that_do_different_things_are_counted_apart() {
+fn flowops_of_equal_name_and_different_kind_are_counted_separately() {
     let temporary = TemporaryTarget::new();
     let text = "define fileset name=set, path=$dir, dirwidth=100, entries=2, size=4k, prealloc
         define process name=p {
@@ -260,7 +260,7 @@ fn indexed_chooses_by_index() {
 #[test]
 #[ignore = "needs O_DIRECT"]
 fn dsync_and_directio_open_with_their_flags() {
-    // A direct write of a length that is no multiple of the sector fails; a buffered one does not.
+    // A direct write whose length is not a multiple of the sector fails; a buffered one does not.
     let temporary = tempfile::tempdir().unwrap();
     let claimed =
         senesce_volume::ClaimedDirectory::claim(temporary.path(), Some(&temporary.path().to_string_lossy())).unwrap();

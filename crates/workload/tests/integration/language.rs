@@ -1,4 +1,4 @@
-//! The front end: errors with their place, a golden file of them, and the committed corpus of the fuzz target.
+//! The front end: errors with their location, a golden file of them, and the committed corpus of the fuzz target.
 
 use proptest::prelude::*;
 use senesce_workload::{Workload, WorkloadError};
@@ -14,7 +14,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn the_corpus_of_the_fuzz_target_gives_no_panic() {
+fn fuzz_corpus_does_not_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wml");
     let mut accepted = 0;
     for entry in std::fs::read_dir(&folder).unwrap().flatten() {
@@ -28,22 +28,22 @@ fn the_corpus_of_the_fuzz_target_gives_no_panic() {
 }
 
 #[test]
-fn errors_name_the_place_and_the_remedy() {
+fn errors_name_location_and_remedy() {
     let fileset = "define fileset name=set,path=$dir,entries=10,dirwidth=5,prealloc\n";
     let thread = |flow: &str| format!("{fileset}define process name=p {{ thread name=t {{ {flow} }} }}");
     let cases = [
-        ("defne fileset name=a".to_string(), "w.f:1:1: error: there is no command 'defne', did you mean 'define'?"),
+        ("defne fileset name=a".to_string(), "w.f:1:1: error: unknown command 'defne', did you mean 'define'?"),
         ("run $time".into(), "w.f:1:5: error: variable $time has no value"),
         ("define fileset name=a,path=$dir,entries=10".into(), "needs dirwidth=N of at least 2"),
         ("define fileset path=$dir,dirwidth=10".into(), "this fileset needs name=..."),
-        (thread("flowop opnfile name=o"), "there is no flowop 'opnfile', did you mean 'openfile'?"),
-        (thread("flowop openfile name=o, filesetname=sett"), "there is no file set 'sett', did you mean 'set'?"),
+        (thread("flowop opnfile name=o"), "unknown flowop 'opnfile', did you mean 'openfile'?"),
+        (thread("flowop openfile name=o, filesetname=sett"), "unknown file set 'sett', did you mean 'set'?"),
         (thread("flowop openfile name=o"), "flowop openfile needs filesetname=..."),
         (thread("flowop read name=r, fd=1"), "flowop read needs iosize=... above 0"),
         (thread("flowop read name=r, fd=999, iosize=1"), "fd is a slot from 0 to 128, not 999"),
-        (thread("flowop wakeup name=w, target=b"), "there is no fitting flowop 'b' to be its target"),
+        (thread("flowop wakeup name=w, target=b"), "'b' is not a suitable target flowop"),
         (thread("flowop aiowrite name=a, fd=1, iosize=1k"), "needs random"),
-        ("define process name=p { thread name=t { } }".into(), "there are no flowops in the braces"),
+        ("define process name=p { thread name=t { } }".into(), "the braces contain no flowops"),
         ("set $x=randvar(type=tabular, randtable={{50,1,2}})".into(), "the percentages sum to 50, not to 100"),
         ("set $x=cvar(type=cvar-gama)".into(), "did you mean 'cvar-gamma'?"),
         ("set $x=cvar(type=cvar-normal,parameters=mean:1;deviation:2)".into(), "has no parameter 'deviation'"),
@@ -76,7 +76,7 @@ fn unsupported_constructs_are_named() {
 }
 
 #[test]
-fn the_golden_error_looks_as_it_should() {
+fn error_matches_the_golden_file() {
     let text = "# comment\ndefine fileset name=a,\n  path=$dir, entires=10\n";
     let expected = "w.f:3:14: error: fileset has no attribute 'entires', did you mean 'entries'?; it has: name, path, entries, \
         size, dirwidth, dirdepthrv, dirgamma, leafdirs, prealloc, paralloc, reuse, readonly, writeonly, trusttree, cached\n \
@@ -130,9 +130,9 @@ fn threads_are_counted_before_any_is_made() {
     }
 }
 
-/// What the fuzz target is fed must mostly come past the front end, or it tests nothing behind it.
+/// Most inputs of the fuzz target must pass the front end, otherwise it does not test later stages.
 #[test]
-fn changed_workloads_are_mostly_still_workloads() {
+fn changed_workloads_are_mostly_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wml");
     let texts = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| std::fs::read(entry.path()).unwrap());
     let sound: Vec<String> =

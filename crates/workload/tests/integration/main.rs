@@ -1,4 +1,4 @@
-//! What workloads must do, tried from outside.
+//! Integration tests of workloads.
 
 mod common;
 mod control;

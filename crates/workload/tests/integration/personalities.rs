@@ -1,4 +1,4 @@
-//! Every built-in personality runs, on the system and on nothing.
+//! Runs every built-in personality on the system and on the null back end.
 
 use crate::common::{TemporaryTarget, operations, time, try_run, valid};
 use senesce_workload::{Execution, Options, PERSONALITIES, builtin};
@@ -36,7 +36,7 @@ fn every_personality_runs() {
 fn every_personality_runs_without_a_file_system() {
     for personality in PERSONALITIES {
         let temporary = TemporaryTarget::new();
-        // The readers of videoserver are limited to a rate.
+        // The readers of videoserver are rate-limited.
         let least = if personality.name == "videoserver" { 40 } else { 1000 };
         let options = Options { execution: Execution::Null, ..operations(least) };
         let result = valid(try_run(&temporary, &small(personality.name), options).unwrap().repetition);

@@ -1,4 +1,4 @@
-//! Ten thousand threads, in a test program of its own because they disturb the others.
+//! Ten thousand threads, in a separate test program because they slow other tests.
 
 use crate::common::{TemporaryTarget, operations, try_run, valid, workload};
 use senesce_workload::Options;

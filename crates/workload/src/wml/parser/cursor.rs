@@ -1,4 +1,4 @@
-//! One token after the other.
+//! Token cursor.
 
 use super::{Parsed, Parser, Span, Spanned, Token};
 

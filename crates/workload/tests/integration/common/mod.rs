@@ -1,5 +1,3 @@
-//! What the integration tests share.
-
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::{Progress, Silent};
 use senesce_volume::ClaimedDirectory;
@@ -9,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A directory that goes away with the test, in memory where there is space for it.
+/// A directory that is removed after the test, in memory if there is space.
 pub struct TemporaryTarget {
     directory: tempfile::TempDir,
     claimed: ClaimedDirectory,
@@ -36,7 +34,7 @@ impl TemporaryTarget {
     }
 }
 
-/// Does something once: as soon as an interval of the run has operations.
+/// Runs a function once, as soon as an interval of the run has operations.
 pub struct OnceAtWork<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send> OnceAtWork<F> {
