@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn undecidable_claims_are_refused() {
         let problem = |more: &str| ClaimSet::parse(&claim(more), TABLE).unwrap_err().to_string();
-        assert!(problem(&format!("published = {{ rows = [\"correlation | ssd\"] }}\n{VALUE}")).contains("no row"));
+        assert!(problem(&format!("published = {{ rows = [\"correlation | ssd\"] }}\n{VALUE}")).contains("not found"));
         assert!(problem(&format!("published = {{}}\n{VALUE}")).contains("missing"));
         assert!(problem(&format!("published = {{ words = \"much\" }}\n{VALUE}")).contains("bounds"));
         assert!(

@@ -132,7 +132,7 @@ fn two_trees_are_captured_with_their_changes() {
     make("friday", &[("a", 200), ("b", 4500), ("d", 10), ("e", 6000), ("f", 7000)]);
     let captured = run(directory.path(), &["profile", "capture", "monday", "friday", "--out", "week.toml"]);
     assert_eq!(captured.status.code(), Some(0), "{}", said(&captured));
-    assert!(said(&captured).contains("told by path"), "{}", said(&captured));
+    assert!(said(&captured).contains("matched by path"), "{}", said(&captured));
     let profile = run(directory.path(), &["profile", "show", "./week.toml", "--json"]);
     let changes = json(&profile)["profile"]["changes"].clone();
     assert_eq!((&changes[0]["appends"], &changes[1]["truncations"]), (&1.0.into(), &0.5.into()), "{changes}");

@@ -253,7 +253,7 @@ fn other_drives_decide_shapes_and_show_published_values_as_context() {
     let small = run(&device, "small");
     assert_eq!(verdict(&small, "writes-1-zones"), Verdict::NotTestable, "it speaks of the published drive");
     assert_ne!(verdict(&small, "reads-scale-over-zones"), Verdict::Undecided);
-    assert!(small.caveats.iter().any(|words| words.contains("left out") && words.contains("6 open zones")));
+    assert!(small.caveats.iter().any(|words| words.contains("omitted") && words.contains("6 open zones")));
     assert!(small.caveats.iter().any(|words| words.contains("context")), "{:?}", small.caveats);
     assert_eq!(small.result["groups"].as_array().map(Vec::len), Some(0));
     let null = run("null", "null");
