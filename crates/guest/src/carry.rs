@@ -1,4 +1,4 @@
-//! Carries steps of a run into the guest and takes over what they recorded.
+//! Runs steps of a run in the guest and takes over their records.
 
 use crate::{Drive, GuestOutcome, GuestRun, Keep, kernel};
 use senesce_core::failure::failed;
@@ -10,11 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// In a run's folder, what the first guest may write; in it, its own record.
+/// The folder in a run's folder that the first guest may write; it holds the guest's own record.
 const SHARE: &str = "guest";
 const RECORD: &str = "run";
 
-/// What the guest of this number, from 1, may write.
+/// The folder that a guest may write, by its number from 1.
 fn share(run: &Path, number: usize) -> PathBuf {
     match number {
         1 => run.join(SHARE),
@@ -22,36 +22,35 @@ fn share(run: &Path, number: usize) -> PathBuf {
     }
 }
 
-/// Where a run's folder holds the own records of its guests, with the files that their steps left there, the latest first.
+/// Folders in the run's folder with the records of its guests and the files that their steps left, the latest first.
 pub fn guest_records<R: Run>(context: &Context<'_, R>) -> Vec<PathBuf> {
     let numbers = 1..=context.recorded().elsewhere().count();
     numbers.rev().map(|number| share(context.path(), number).join(RECORD)).collect()
 }
 
-/// The guest that a run needs.
 pub struct GuestSpec {
-    /// The kernel, as `senesce vm run --kernel` takes it; none: the newest there is.
+    /// The kernel, as in `senesce vm run --kernel`; `None`: the newest.
     pub kernel: Option<String>,
-    /// Drives, as `senesce vm run --drive` takes them.
+    /// Drives, as in `senesce vm run --drive`.
     pub drives: Vec<String>,
     pub memory: Bytes,
     pub time_limit: Duration,
-    /// Whether the events of the run say which of them a guest measured. Otherwise the whole run counts as measured in a guest.
+    /// Whether events name the guest that measured them. Otherwise the whole run counts as measured in a guest.
     pub events_name_guest: bool,
 }
 
-/// A guest that did steps of a run.
+/// A guest that ran steps of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuestBooted {
     /// Its kernel release.
     pub kernel: String,
     /// `kvm` or `tcg`.
     pub accelerator: String,
-    /// Seconds from start to the command's first instruction.
+    /// Seconds from start to the first instruction of the command.
     pub boot_seconds: f64,
     /// Seconds from start to the end of the guest.
     pub total_seconds: f64,
-    /// Steps that were done in it.
+    /// Number of steps that it completed.
     pub steps: usize,
 }
 
@@ -66,20 +65,19 @@ impl GuestBooted {
         }
     }
 
-    /// The guests that did steps of a run.
     pub fn all<R: Run>(recorded: &Recorded<R>) -> Vec<Self> {
         recorded.elsewhere().filter_map(|machine| Self::deserialize(machine).ok()).collect()
     }
 }
 
-/// Why steps that a guest was given are not done.
+/// The reason why steps given to a guest are not done.
 pub struct NotDone<S> {
     each: Vec<(S, String)>,
     others: String,
 }
 
 impl<S: PartialEq> NotDone<S> {
-    /// Of the steps that failed in a guest, or of a guest that could not be had.
+    /// From the steps that failed in a guest, or the failure of the guest.
     pub fn of(outcome: Result<Vec<(S, String)>, Failure>) -> Self {
         match outcome {
             Ok(each) => Self { each, others: "the guest did not run it".into() },
@@ -93,11 +91,10 @@ impl<S: PartialEq> NotDone<S> {
     }
 }
 
-/// Does the whole run of kind `G` that `spec` asks for in a guest. What it records there is recorded here, with the guest's
-/// environment under `guest.`; steps that are done there are done here.
+/// Runs the whole run of kind `G` specified by `spec` in a guest. Its events are recorded here, with the guest's environment
+/// under `guest.`, and its completed steps count as completed here.
 ///
-/// # Errors
-/// When the guest does not boot, or a step in it fails; nothing is recorded then.
+/// # Errors The guest does not boot, or a step in it fails; nothing is recorded then.
 pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     guest: &GuestSpec,
     spec: &G::Spec,
@@ -109,10 +106,10 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     }
 }
 
-/// Does some steps of a run as [`run_in_guest`] does the whole; returns those that failed there, and why.
+/// Runs some steps as [`run_in_guest`] runs all; returns the failed ones with the reasons.
 ///
-/// # Errors
-/// When the guest does not boot, or a step in it fails and the kind does not go on after that; nothing is recorded then.
+/// # Errors The guest does not boot, or a step in it fails and the kind does not continue after failures; nothing is recorded
+/// then.
 pub fn steps_in_guest<G: Run, R: Run<Event = G::Event>>(
     guest: &GuestSpec,
     spec: &G::Spec,
@@ -120,7 +117,7 @@ pub fn steps_in_guest<G: Run, R: Run<Event = G::Event>>(
     context: &mut Context<'_, R>,
 ) -> Result<Vec<(G::Step, String)>, Failure> {
     let failed = in_guest::<G, R>(guest, spec, Some(steps), context)?;
-    // The step that booted the guest may be one that failed: what others did counts all the same.
+    // The step that booted the guest may have failed; results of other steps are still valid.
     context.keep_pending()?;
     Ok(failed)
 }
@@ -132,7 +129,7 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
     context: &mut Context<'_, R>,
 ) -> Result<Vec<(G::Step, String)>, Failure> {
     let share = fresh_share(share(context.path(), context.recorded().elsewhere().count() + 1))?;
-    // Not what this machine would plan: the guest has a kernel and programs of its own.
+    // The guest plans for itself, because it has its own kernel and programs.
     let plan = new_plan::<G>(spec, context.seed)?;
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
     let (plan_file, inside) = (share.join("plan.toml"), share.join(RECORD));
@@ -168,7 +165,7 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     if inside.is_symlink() {
-        let words = format!("the guest made a link of its record {}, and links are not followed", inside.display());
+        let words = format!("the guest replaced its record {} by a link, and links are not followed", inside.display());
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
     let recorded = Recorded::<G>::of(&Record::open(&inside)?)?;
@@ -179,7 +176,7 @@ fn in_guest<G: Run, R: Run<Event = G::Event>>(
     Ok(failed)
 }
 
-/// A folder that the guest may write. What a guest left there that was cut off is gone with its drives: it starts anew.
+/// A folder that the guest may write. Files of an interrupted guest are deleted, because its drives are gone.
 fn fresh_share(share: PathBuf) -> Result<PathBuf, Failure> {
     let _ = fs::remove_dir_all(&share);
     fs::create_dir_all(&share).map_err(failed("make folder", &share))?;
@@ -202,13 +199,13 @@ fn take_over<G: Run, R: Run<Event = G::Event>>(
     Ok(())
 }
 
-/// This program as the guest finds it, whatever it is called: it sees the host's files at their paths.
+/// The path of this program in the guest, independent of its name: the guest sees the host's files at their paths.
 pub fn own_program() -> Result<String, Failure> {
     let path = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// The steps in a file that [`run_in_guest`] wrote, as their kind writes them.
+/// Reads the steps in a file that [`run_in_guest`] wrote.
 pub fn read_steps(path: &Path) -> Result<Vec<Value>, Failure> {
     let text = fs::read_to_string(path).map_err(failed("read", path))?;
     serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))

@@ -10,21 +10,19 @@ use std::time::Duration;
 /// One emulated drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drive {
-    /// Size in bytes.
     pub size: Bytes,
     /// Logical block size: 512 or 4096 bytes.
     pub lba: u32,
-    /// Conventional or zoned.
     pub kind: DriveKind,
-    /// Whether it is another namespace of the drive before it instead of a drive with a controller of its own.
+    /// Whether it is another namespace of the previous drive, instead of a drive with its own controller.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub same_controller: bool,
-    /// What every request takes at least. `None`: what the emulation takes.
+    /// Minimum time of each request. `None`: that of the emulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Span>,
 }
 
-/// What kind of drive.
+/// Kind of a drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveKind {
@@ -36,27 +34,27 @@ pub enum DriveKind {
         zone: Bytes,
         /// Writable bytes of each zone, at most `zone`.
         capacity: Bytes,
-        /// Most open zones, 0 for no limit.
+        /// Maximum number of open zones, 0 for no limit.
         open: u32,
-        /// Most active zones, 0 for no limit.
+        /// Maximum number of active zones, 0 for no limit.
         active: u32,
     },
 }
 
 const KEYS: [&str; 8] = ["size", "zone", "cap", "open", "active", "lba", "controller", "latency"];
 
-/// Drivers give a request up after 30 s (nvme_core.io_timeout), and others wait before it.
+/// Drivers abort a request after 30 s (nvme_core.io_timeout), and requests wait for earlier ones.
 const LONGEST_LATENCY: Duration = Duration::from_millis(100);
 
 impl Drive {
-    /// Reads one `--drive` value and checks that its numbers fit each other.
+    /// Parses one `--drive` value and checks that its numbers are consistent.
     pub fn parse(text: &str) -> Result<Self, GuestError> {
         let wrong = |problem: String| GuestError::Usage(format!("--drive {text}: {problem}"));
         let mut words = text.split(',');
         let kind = words.next().unwrap_or_default();
         if !["nvme", "zns"].contains(&kind) {
             return Err(wrong(format!(
-                "'{kind}' is no kind of drive{}; write nvme or zns",
+                "'{kind}' is not a kind of drive{}; use nvme or zns",
                 suggest(kind, ["nvme", "zns"])
             )));
         }
@@ -68,7 +66,6 @@ impl Drive {
         fields.finish(kind).map_err(&wrong)
     }
 
-    /// Its name in records: `nvme` or `zns`.
     pub fn word(&self) -> &'static str {
         match self.kind {
             DriveKind::Nvme => "nvme",
@@ -112,7 +109,7 @@ impl Fields {
             }
             "controller" if ["own", "same"].contains(&value) => self.same_controller = value == "same",
             "controller" => return Err(format!("controller={value} is neither own nor same")),
-            _ => return Err(format!("there is no '{key}'{}; there are {}", suggest(key, KEYS), KEYS.join(", "))),
+            _ => return Err(format!("unknown key '{key}'{}; keys: {}", suggest(key, KEYS), KEYS.join(", "))),
         }
         Ok(())
     }
@@ -143,7 +140,7 @@ impl Fields {
 
 fn check_zones(size: Bytes, zone: Bytes, capacity: Bytes, open: u32, active: u32, lba: u32) -> Result<(), String> {
     if !zone.0.is_power_of_two() {
-        return Err(format!("zone={zone} is not a power of two, which Linux asks of zoned block devices"));
+        return Err(format!("zone={zone} is not a power of two, which Linux requires of zoned block devices"));
     }
     if capacity > zone || capacity.0 == 0 {
         return Err(format!("cap={capacity} does not fit zones of {zone}: the capacity is at most the zone size"));
@@ -165,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_description_is_read() {
+    fn full_description_is_parsed() {
         let drive = Drive::parse("zns,size=1G,zone=64M,cap=62M,open=14,active=14,lba=512").unwrap();
         assert_eq!(drive.size, Bytes::gib(1));
         assert_eq!(drive.kind, DriveKind::Zns { zone: Bytes::mib(64), capacity: Bytes::mib(62), open: 14, active: 14 });

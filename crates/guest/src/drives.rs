@@ -1,23 +1,23 @@
-//! The drives that experiments ask the guest to emulate.
+//! The drives that experiments request from the guest.
 
 use senesce_core::{Bytes, Span};
 
-/// In the guest F2FS keeps the metadata of a zoned drive on a conventional one of this size; a larger one would be filled
-/// with data first.
+/// In the guest F2FS keeps the metadata of a zoned drive on a conventional one of this size. On a larger one it would write
+/// data first.
 pub const METADATA_DRIVE: Bytes = Bytes::mib(128);
 
-/// The word for the drive of the guest that has what is wanted.
+/// Selects the guest's drive with the required properties.
 pub const AUTO: &str = "auto";
 
-/// Three drives for the guest, as `senesce vm run --drive` takes them: conventional, small conventional, zoned.
+/// Three drives for the guest, as in `senesce vm run --drive`: conventional, small conventional, zoned.
 pub fn emulated(size: Bytes) -> Vec<String> {
     emulated_with(size, ZONES)
 }
 
-/// As [`emulated`], with at most so many zones, and at least half as many where they stay below 64 MiB.
+/// Like [`emulated`], with at most `zones` zones, and at least half as many as long as a zone is smaller than 64 MiB.
 pub fn emulated_with(size: Bytes, zones: u64) -> Vec<String> {
     let zone = (size.0 / zones).next_power_of_two().min(LARGEST_ZONE);
-    // Twice what drives of 14 offer: zoned btrfs with small zones runs out of active ones and then loses writes (EAGAIN).
+    // Twice the usual 14: zoned btrfs with small zones runs out of active ones and then loses writes (EAGAIN).
     vec![
         format!("nvme,size={}", size.0),
         format!("nvme,size={}", METADATA_DRIVE.0),
@@ -25,8 +25,8 @@ pub fn emulated_with(size: Bytes, zones: u64) -> Vec<String> {
     ]
 }
 
-/// The same drives, each request to which takes at least so long: a processor that is emulated issues one after the other what a fast one
-/// has in flight together, unless its drives are slow in proportion.
+/// The same drives with a minimum time per request. An emulated processor issues one after the other what a fast one has in
+/// flight together, unless its drives are slow in proportion.
 pub fn slowed(drives: Vec<String>, latency: Span) -> Vec<String> {
     drives.into_iter().map(|drive| format!("{drive},latency={latency}")).collect()
 }
@@ -34,8 +34,8 @@ pub fn slowed(drives: Vec<String>, latency: Span) -> Vec<String> {
 const ZONES: u64 = 64;
 const LARGEST_ZONE: u64 = 64 << 20;
 
-/// Bytes of a zone of an emulated drive, a power of two: a drive has 33 to 64 zones, above 4 GiB more of 64 MiB. mkfs.f2fs asks
-/// for some 30.
+/// Bytes of a zone of an emulated drive, a power of two. A drive has 33 to 64 zones, above 4 GiB more zones of 64 MiB.
+/// mkfs.f2fs needs about 30.
 pub fn zone_size(drive_size: u64) -> u64 {
     (drive_size / ZONES).next_power_of_two().min(LARGEST_ZONE)
 }

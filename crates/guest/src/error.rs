@@ -1,4 +1,4 @@
-//! What can go wrong in the guest itself.
+//! Errors of the guest.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
@@ -7,44 +7,45 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// A word of the command line is wrong.
+    /// Invalid command line.
     #[error("{0}")]
     Usage(String),
-    /// Something is not installed or not permitted.
+    /// Missing software or permission.
     #[error("{what}: {remedy}")]
     Missing { what: String, remedy: String },
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A program that the guest uses failed.
+    /// A program used by the guest failed.
     #[error("{program} failed ({status}): {output}")]
     Program { program: String, status: String, output: String },
-    /// A kernel image or module could not be read.
+    /// Unreadable kernel image or module.
     #[error(
-        "{path}: {problem}; `senesce vm setup --again` fetches it anew, or name another with --kernel and --modules"
+        "{path}: {problem}; `senesce vm setup --again` fetches it again, or name another with --kernel and \
+         --modules"
     )]
     Kernel { path: PathBuf, problem: String },
-    /// The guest ended without the command's exit status.
+    /// The guest ended without an exit status of the command.
     #[error("the guest {what}; the last lines of its console:\n{console}\n{remedy}")]
     Guest { end: GuestEnd, what: String, console: String, remedy: String },
-    /// A scratch directory cannot be made, or what must be undone cannot be written down.
+    /// A scratch directory cannot be created, or its cleanup cannot be registered.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
     #[error("interrupted; the guest was ended")]
     Interrupted,
 }
 
-/// How a guest ended that gave no exit status.
+/// The end of a guest without an exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestEnd {
     Panic,
-    /// It was still booting when a boot must be over.
+    /// It did not boot in time.
     SlowBoot,
-    /// The user's time limit came.
+    /// The user's time limit expired.
     TimeLimit,
-    /// Its kernel killed for want of memory.
+    /// Its kernel ran out of memory.
     OutOfMemory,
-    /// It ended by itself, or never began.
+    /// It ended by itself, or never started.
     Other,
 }
 
@@ -60,13 +61,13 @@ impl Classify for GuestError {
     }
 }
 
-/// Names the operation and the path of a failed host file operation.
+/// Adds the operation and the path to the error of a host file operation.
 pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| IoFailure::new(operation, path, source).into()
 }
 
-/// The same for files of a run, which lie in `$TMPDIR`.
+/// The same for files of a run, which are in `$TMPDIR`.
 pub fn scratch_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.into();
     move |source| {
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_place_of_a_run_is_named_with_the_way_out() {
+    fn full_scratch_directory_is_named_with_a_remedy() {
         let said = |kind: io::ErrorKind| scratch_error("write", "/tmp/x")(kind.into()).to_string();
         assert!(
             said(io::ErrorKind::StorageFull).contains("/tmp/x") && said(io::ErrorKind::StorageFull).contains("TMPDIR")

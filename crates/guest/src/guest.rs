@@ -1,5 +1,3 @@
-//! What runs inside the guest: its first process, and the loader of modules that its kernel asks for.
-
 use crate::modules::{ModuleIndex, canonical};
 use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
@@ -11,13 +9,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The description of the job inside the initramfs.
 pub const JOB: &str = "/guest/job.json";
 
-/// What the guest is to do.
+/// The task of the guest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Job {
-    /// Only boot and power off: a probe.
+    /// Only boot and power off, to probe the accelerator.
     pub probe: bool,
     /// The command and its arguments.
     pub command: Vec<String>,
@@ -29,11 +26,11 @@ pub struct Job {
     pub shares: Vec<(String, PathBuf)>,
     /// Folder of kernel modules on the host.
     pub modules: PathBuf,
-    /// Whether drives stay: what the command left in the guest's cache is written to them.
+    /// Whether drives are kept, so that the guest's cache must be written to them.
     pub sync: bool,
 }
 
-/// Runs as the guest's first process or as its module loader when this process is one of them; else returns.
+/// Runs as the guest's first process or as its module loader if this process is one of them; otherwise returns.
 pub fn enter_if_guest() {
     let name = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     if std::process::id() == 1 && Path::new(JOB).exists() {
@@ -52,7 +49,7 @@ fn first_process() -> ! {
     }
     rustix::fs::sync();
     let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
-    // Without power management the guest ends by a panic, which QEMU turns into an exit.
+    // Without power management the guest ends by a panic, on which QEMU exits.
     std::process::exit(0);
 }
 
@@ -65,11 +62,11 @@ fn serve() -> Result<(), String> {
     load_boot_modules()?;
     enter_host_tree()?;
     mount_rest();
-    // After the file systems in memory: a share may lie below /dev/shm or /mnt.
+    // After the file systems in memory: a share may be below /dev/shm or /mnt.
     job.shares.iter().try_for_each(|(tag, path)| attach_share(tag, path))?;
     make_static_nodes();
     let status = run_job(&job);
-    // What the command's leftovers still hold in the guest's cache must be in the shares before the guest is ended.
+    // Data of background processes in the guest's cache must be in the shares before the guest ends.
     for (_, path) in &job.shares {
         let _ = File::open(path).map(|folder| rustix::fs::syncfs(&folder));
     }
@@ -99,7 +96,7 @@ fn load(file: &Path) -> Result<(), String> {
     }
 }
 
-/// The host's root read-only, an overlay in memory above it, then a change of root.
+/// Mounts the host's root read-only with an overlay in memory, and changes the root.
 fn enter_host_tree() -> Result<(), String> {
     for folder in ["/host", "/memory", "/root"] {
         fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
@@ -122,7 +119,7 @@ fn enter_host_tree() -> Result<(), String> {
 
 fn attach_share(tag: &str, path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))?;
-    // Output reaches the host at once, not when the guest writes back; SQLite and others need mmap in the shares.
+    // Output reaches the host immediately; SQLite and others need mmap in the shares.
     let cache = if path == Path::new(CONTROL) { "none" } else { "mmap" };
     let data = format!("trans=virtio,version=9p2000.L,msize=512000,cache={cache}");
     attach("9p", tag, &path.to_string_lossy(), MountFlags::empty(), &data)
@@ -134,7 +131,7 @@ fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) 
         .map_err(|errno| format!("mount {kind} {source} on {place}: {errno}"))
 }
 
-/// The usual kernel file systems. What this kernel lacks is told on the console and missed by what needs it.
+/// Mounts the usual kernel file systems. Missing ones are reported on the console.
 fn mount_rest() {
     let wanted = [
         ("proc", "/proc"),
@@ -150,11 +147,11 @@ fn mount_rest() {
         ("cgroup2", "/sys/fs/cgroup"),
     ];
     for (kind, place) in wanted {
-        // Places below /sys appear with their module: who needs one of these mounts it then.
+        // Directories below /sys appear with their module and are mounted on demand.
         if fs::create_dir_all(place).is_err() {
             continue;
         }
-        // Images are kept and used there.
+        // Images are created and used there.
         let data = if place == "/dev/shm" { "size=90%" } else { "" };
         if let Err(problem) = attach(kind, kind, place, MountFlags::empty(), data) {
             eprintln!("senesce-guest: {problem}");
@@ -170,7 +167,7 @@ fn mount_rest() {
     }
 }
 
-/// Device files of drivers that are loaded when somebody opens them, as `kmod static-nodes` makes them.
+/// Device files of drivers that are loaded on first use, as in `kmod static-nodes`.
 fn make_static_nodes() {
     for (name, major, minor) in module_index().map(|index| index.static_nodes()).unwrap_or_default() {
         let path = Path::new("/dev").join(name);

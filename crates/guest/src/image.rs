@@ -1,5 +1,5 @@
-//! What the guest boots of a kernel's image. QEMU starts an unpacked kernel at its PVH entry, which spares an emulated processor the
-//! unpacking at each boot; a kernel without that entry is booted as any loader would.
+//! Prepares a kernel's image for booting. QEMU starts an unpacked kernel at its PVH entry, so an emulated processor need not
+//! unpack it at each boot. A kernel without that entry is booted like by any loader.
 
 use crate::payload;
 use object::elf::FileHeader64;
@@ -9,13 +9,12 @@ use object::{Endianness, ReadRef};
 /// `XEN_ELFNOTE_PHYS32_ENTRY` (include/xen/interface/elfnote.h of the kernel).
 const PVH_ENTRY: u32 = 18;
 
-/// Kernels before it have no CONFIG_PVH: their entry is one for Xen alone.
+/// Earlier kernels have no CONFIG_PVH; their entry is for Xen only.
 const FIRST_PVH_RELEASE: u64 = 5;
 
-/// The unpacked kernel where QEMU boots that, else the image as it is. `major` is the first number of its release, if that is known.
+/// The unpacked kernel if QEMU can boot it, else the image as it is. `major` is the first number of its release, if known.
 ///
-/// # Errors
-/// In words, what is no kernel image, a damaged one, or one that QEMU boots in neither form.
+/// # Errors In words: not a kernel image, a damaged one, or one that QEMU cannot boot in either form.
 pub fn bootable(image: Vec<u8>, major: Option<u64>) -> Result<Vec<u8>, String> {
     let unpacked = payload::extract(&image)?;
     if has_pvh_entry(&unpacked[..]) && major.is_none_or(|major| major >= FIRST_PVH_RELEASE) {
@@ -23,7 +22,8 @@ pub fn bootable(image: Vec<u8>, major: Option<u64>) -> Result<Vec<u8>, String> {
     }
     if unpacked == image {
         return Err(
-            "QEMU boots no such ELF image: it has no PVH entry (CONFIG_PVH, since Linux 5.0); give its vmlinuz".into(),
+            "QEMU cannot boot this ELF image: it has no PVH entry (CONFIG_PVH, since Linux 5.0); use its vmlinuz"
+                .into(),
         );
     }
     Ok(image)
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::payload::tests::{bz_image, packed_gzip};
 
-    /// An ELF file of one segment with one note of Xen (elf(5)).
+    /// An ELF file of one segment with one Xen note (elf(5)).
     fn elf(kind: u32) -> Vec<u8> {
         let (header, segment, note) = (64_u64, 56_u64, 20_u64);
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_is_unpacked_only_where_qemu_boots_it_so() {
+    fn kernel_is_unpacked_only_if_qemu_boots_it() {
         let (with, without) = (elf(PVH_ENTRY), elf(6));
         let image = bz_image(&packed_gzip(&with));
         assert_eq!(bootable(image.clone(), Some(6)).unwrap(), with);
@@ -78,7 +78,7 @@ mod tests {
         let image = bz_image(&packed_gzip(&without));
         assert_eq!(bootable(image.clone(), Some(6)).unwrap(), image);
         assert_eq!(bootable(with.clone(), Some(6)).unwrap(), with);
-        assert!(bootable(without, Some(6)).unwrap_err().contains("give its vmlinuz"));
-        assert!(bootable(with[..70].to_vec(), Some(6)).unwrap_err().contains("give its vmlinuz"), "it is cut");
+        assert!(bootable(without, Some(6)).unwrap_err().contains("use its vmlinuz"));
+        assert!(bootable(with[..70].to_vec(), Some(6)).unwrap_err().contains("use its vmlinuz"), "it is cut");
     }
 }

@@ -1,5 +1,5 @@
-//! A minimal initramfs, this very program as its first process: an uncompressed cpio archive in `newc` form (Documentation/driver-api/early-userspace/
-//! buffer-format.rst of the kernel).
+//! A minimal initramfs with this program as its first process: an uncompressed cpio archive in `newc` format
+//! (Documentation/driver-api/early-userspace/buffer-format.rst of the kernel).
 
 use crate::error::{GuestError, io_error, scratch_error};
 use crate::guest::Job;
@@ -25,17 +25,14 @@ impl<W: Write> Archive<W> {
         Self { out, next_inode: 1, written: 0 }
     }
 
-    /// A folder.
     pub fn directory(&mut self, name: &str) -> io::Result<()> {
         self.member(name, DIRECTORY, &[], (0, 0))
     }
 
-    /// An executable file.
     pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.member(name, EXECUTABLE, content, (0, 0))
     }
 
-    /// A symbolic link.
     pub fn symlink(&mut self, name: &str, target: &str) -> io::Result<()> {
         self.member(name, SYMLINK, target.as_bytes(), (0, 0))
     }
@@ -45,7 +42,6 @@ impl<W: Write> Archive<W> {
         self.member(name, CHARACTER_DEVICE, &[], (major, minor))
     }
 
-    /// Ends the archive.
     pub fn finish(mut self) -> io::Result<W> {
         self.member("TRAILER!!!", 0, &[], (0, 0))?;
         Ok(self.out)
@@ -91,10 +87,10 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// Writes the guest's first files: `/init` is this very program with its shared libraries; the modules are those needed to see the host's files.
+/// Writes the initramfs: `/init` is this program with its shared libraries; the modules are those needed to access the host's
+/// files.
 ///
-/// # Errors
-/// When a program, library or module of it cannot be read, or the archive cannot be written.
+/// # Errors A program, library or module cannot be read, or the archive cannot be written.
 pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), GuestError> {
     let wrong = || scratch_error("write initramfs", path);
     let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
@@ -127,8 +123,8 @@ pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), GuestError> 
     archive.finish().and_then(|mut file| file.flush()).map_err(wrong())
 }
 
-/// An ELF file without what follows its loaded segments: symbols for debuggers would only slow the boot
-/// (System V ABI, program header: offsets 32, 54, 56 of the file header; 8 and 32 of each entry).
+/// An ELF file without the data after its loaded segments: debug symbols would slow the boot (System V ABI, program header:
+/// offsets 32, 54, 56 of the file header; 8 and 32 of each entry).
 fn loaded_part(program: &[u8]) -> &[u8] {
     let number = |at: usize, bytes: usize| -> Option<usize> {
         let mut value = [0; 8];
@@ -147,7 +143,7 @@ fn loaded_part(program: &[u8]) -> &[u8] {
     end().and_then(|end| program.get(..end)).unwrap_or(program)
 }
 
-/// The shared libraries and the loader that this process runs with, by the paths the loader looks for.
+/// The shared libraries and the loader of this process, by the paths that the loader uses.
 fn own_libraries() -> Result<Vec<PathBuf>, GuestError> {
     let maps = fs::read_to_string("/proc/self/maps").map_err(io_error("read", "/proc/self/maps"))?;
     let program = std::env::current_exe().unwrap_or_default();
@@ -159,7 +155,7 @@ fn own_libraries() -> Result<Vec<PathBuf>, GuestError> {
             libraries.push(path);
         }
     }
-    // The program names its loader by this path (System V ABI, x86-64 supplement), often through a symbolic link.
+    // The program names its loader by this path (System V ABI, x86-64 supplement), often a symbolic link.
     let loader = PathBuf::from("/lib64/ld-linux-x86-64.so.2");
     if loader.exists() {
         libraries.push(loader);
@@ -173,7 +169,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn members_are_aligned_and_the_trailer_ends_it() {
+    fn members_are_aligned_and_the_trailer_is_last() {
         let mut archive = Archive::new(Vec::new());
         archive.directory("dev").unwrap();
         archive.file("init", b"abc").unwrap();
@@ -185,11 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_loaded_part_of_a_program_is_kept() {
+    fn only_loaded_segments_of_a_program_are_kept() {
         let program = fs::read("/proc/self/exe").unwrap();
         let kept = loaded_part(&program);
         assert!(kept.len() < program.len() && kept.starts_with(b"\x7fELF"));
-        assert_eq!(loaded_part(kept), kept, "nothing that is loaded was cut");
+        assert_eq!(loaded_part(kept), kept, "no loaded data was cut");
         for damaged in [&b""[..], b"\x7fELF", &[0xff; 80], &program[..60]] {
             assert_eq!(loaded_part(damaged), damaged);
         }
@@ -197,7 +193,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs cpio"]
-    fn cpio_reads_it() {
+    fn cpio_reads_the_archive() {
         let mut archive = Archive::new(Vec::new());
         archive.directory("dev").unwrap();
         archive.file("init", b"abc").unwrap();

@@ -1,4 +1,4 @@
-//! Drives that stay when the guest ends.
+//! Drives that are kept when the guest ends.
 
 use crate::drive::{Drive, DriveKind};
 use crate::error::GuestError;
@@ -7,11 +7,11 @@ use senesce_volume::kept_drive::{KeptDriveSpec, growth};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The files in which conventional drives stay, in the order of these drives.
+/// The files of kept conventional drives, in the order of these drives.
 #[derive(Debug, Clone, Default)]
 pub struct Keep {
     pub files: Vec<PathBuf>,
-    /// Also files that the guest did not make are used as drives.
+    /// Also use files that the guest did not create.
     pub foreign: bool,
 }
 
@@ -19,10 +19,9 @@ pub struct Keep {
 pub type Kept = BTreeMap<usize, KeptDrive>;
 
 impl Keep {
-    /// Opens or makes the files.
+    /// Opens or creates the files.
     ///
-    /// # Errors
-    /// When there is no conventional drive for one of them, no folder, or something else has its name.
+    /// # Errors A file has no conventional drive, its folder is missing, or its name is taken.
     pub fn open(&self, drives: &[Drive]) -> Result<Kept, GuestError> {
         let open = |(number, path): (usize, &Path)| {
             let drive = &drives[number];
@@ -33,7 +32,7 @@ impl Keep {
         self.of(drives)?.into_iter().map(open).collect()
     }
 
-    /// By how many bytes each file may grow.
+    /// Maximum growth of each file in bytes.
     pub fn growth(&self, drives: &[Drive]) -> Result<Vec<(PathBuf, u64)>, GuestError> {
         let of = |(number, path): (usize, &Path)| (folder(path).to_path_buf(), growth(path, drives[number].size).0);
         Ok(self.of(drives)?.into_iter().map(of).collect())
@@ -45,7 +44,7 @@ impl Keep {
             None => Err(no_drive(path)),
             Some(_) if !folder(path).is_dir() => {
                 let (file, folder) = (path.display(), folder(path).display());
-                Err(GuestError::Usage(format!("--keep-drive {file}: there is no folder {folder}; make it first")))
+                Err(GuestError::Usage(format!("--keep-drive {file}: folder {folder} not found; make it first")))
             }
             Some((number, _)) => Ok(number),
         };
@@ -56,8 +55,9 @@ impl Keep {
 
 fn no_drive(path: &Path) -> GuestError {
     GuestError::Usage(format!(
-        "--keep-drive {}: there is no conventional drive for it, give one with --drive nvme,size=2G; a zoned one cannot be kept, because \
-         QEMU forgets the state of its zones when the guest ends: do in one run what needs it",
+        "--keep-drive {}: no conventional drive for it, give one with --drive nvme,size=2G; a zoned one cannot be \
+         kept, because QEMU forgets the state of its zones when the guest ends: do all work that needs it in one \
+         run",
         path.display()
     ))
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_those_of_the_conventional_drives() {
+    fn files_belong_to_the_conventional_drives() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let drives = ["zns,size=1G", "nvme,size=1M", "zns,size=1G", "nvme,size=2M,lba=512"];

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 #[derive(Debug, Clone)]
 pub enum KernelSource {
-    /// Debian's `linux-image` package, from the release this host runs: backports first.
+    /// Debian's `linux-image` package for the release of this host, backports first.
     Debian,
     /// An image (`vmlinuz` or `vmlinux`) and its modules folder (`lib/modules/VERSION`).
     Files { image: PathBuf, modules: PathBuf },
@@ -22,12 +22,12 @@ pub enum KernelSource {
 pub struct Kernel {
     /// Its release (`6.12.38+deb12-amd64`).
     pub version: String,
-    /// Holds `vmlinux`, `modules.json` and `modules/`.
+    /// Has `vmlinux`, `modules.json` and `modules/`.
     pub folder: PathBuf,
 }
 
 impl Kernel {
-    /// What QEMU boots: an ELF image, or a `vmlinuz`.
+    /// The image for QEMU: an ELF image, or a `vmlinuz`.
     pub fn image(&self) -> PathBuf {
         self.folder.join("vmlinux")
     }
@@ -36,7 +36,7 @@ impl Kernel {
         self.folder.join("modules")
     }
 
-    /// Which modules there are and in which order they load.
+    /// The available modules and their load order.
     pub fn index(&self) -> Result<ModuleIndex, GuestError> {
         let path = self.folder.join("modules.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
@@ -49,7 +49,7 @@ pub fn cache_folder() -> Result<PathBuf, GuestError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
     base.map(|base| base.join("senesce/vm")).ok_or_else(|| GuestError::Missing {
-        what: "no place for the guest's kernel".into(),
+        what: "no location for the guest's kernel".into(),
         remedy: "set HOME or XDG_CACHE_HOME".into(),
     })
 }
@@ -68,24 +68,22 @@ pub fn cached_kernels() -> Result<Vec<Kernel>, GuestError> {
     Ok(kernels)
 }
 
-/// A cached kernel by release, or the newest.
 pub fn choose(release: Option<&str>) -> Result<Kernel, GuestError> {
     let kernels = cached_kernels()?;
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
     let found = kernels.into_iter().find(|kernel| release.is_none_or(|wanted| kernel.version == wanted));
     found.ok_or_else(|| match release {
         Some(wanted) if !names.is_empty() => {
-            GuestError::Usage(format!("there is no kernel {wanted} in the cache; there are {}", names.join(", ")))
+            GuestError::Usage(format!("kernel {wanted} not found in the cache; available: {}", names.join(", ")))
         }
         _ => GuestError::Missing { what: "the guest has no kernel yet".into(), remedy: "senesce vm setup".into() },
     })
 }
 
-/// Puts a kernel into the cache with the modules that the guest knows, those `wanted`, and those that were wanted before; one that is
-/// there already with all of these is kept unless `again`.
+/// Puts a kernel into the cache with the modules that the guest knows, those `wanted`, and those that were wanted before. A
+/// cached kernel with all of these is kept unless `again`.
 ///
-/// # Errors
-/// When the kernel cannot be fetched, unpacked or put into the cache, or lacks a module.
+/// # Errors The kernel cannot be fetched, unpacked or cached, or lacks a module.
 pub fn setup(source: &KernelSource, wanted: &[String], again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, GuestError> {
     let kernels = cache_folder()?.join("kernels");
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
@@ -120,7 +118,7 @@ fn fetch_and_unpack(
     Ok(Kernel { version, folder })
 }
 
-/// The modules that a user wanted of the kernel in this folder of the cache, or of the one that Debian's takes the place of.
+/// The modules that a user wanted for the kernel in this folder of the cache, or for the one that Debian's replaces.
 fn wanted_before(source: &KernelSource, folder: &Path) -> BTreeSet<String> {
     let same = Kernel { version: String::new(), folder: folder.into() }.index();
     let newest = || cached_kernels().unwrap_or_default().into_iter().find_map(|kernel| kernel.index().ok());
@@ -194,7 +192,7 @@ fn unpack_debian(work: &Path, tell: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf),
     Ok((root.join(format!("boot/vmlinuz-{version}")), modules))
 }
 
-/// apt over folders of its own: nothing of the host's package state is read or changed.
+/// Runs apt with its own folders: the host's package state is neither read nor changed.
 struct Apt {
     work: PathBuf,
     options: Vec<String>,
@@ -215,7 +213,7 @@ impl Apt {
             format!("Dir::State={}", at("state")),
             format!("Dir::Cache={}", at("cache")),
             "APT::Sandbox::User=root".to_string(),
-            // Without a network it fails soon instead of holding up the tests.
+            // Without a network it should fail soon.
             "Acquire::http::Timeout=20".to_string(),
             "Acquire::https::Timeout=20".to_string(),
         ];
@@ -254,7 +252,7 @@ fn private_sources() -> Result<String, GuestError> {
     let codename = release
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
-        .ok_or_else(|| missing("this host is no Debian release".into()))?
+        .ok_or_else(|| missing("this host does not run a Debian release".into()))?
         .trim_matches('"')
         .to_string();
     let mut texts = vec![fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
@@ -271,7 +269,7 @@ fn private_sources() -> Result<String, GuestError> {
     Ok(["", "-backports"].map(|suffix| format!("deb {mirror} {codename}{suffix} main\n")).concat())
 }
 
-/// The first address that serves `codename`, from either form of sources file.
+/// The first address for `codename`, from either form of sources file.
 fn mirror_of(text: &str, codename: &str) -> Option<String> {
     for line in text.lines().filter(|line| line.starts_with("deb ")) {
         let words: Vec<&str> = line.split_whitespace().filter(|word| !word.contains(['[', ']', '='])).collect();
@@ -289,7 +287,7 @@ fn mirror_of(text: &str, codename: &str) -> Option<String> {
     None
 }
 
-/// The package of the preferred release: 6.12 if there is one, else the newest.
+/// The package of the preferred release: 6.12 if available, else the newest.
 fn choose_package(listing: &str) -> Option<String> {
     let mut packages: Vec<String> = listing
         .lines()
@@ -311,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mirror_is_found_in_both_forms_of_sources() {
+    fn mirror_is_found_in_both_forms_of_sources() {
         let list =
             "deb-src http://a.example/debian bookworm main\ndeb [signed-by=/k] http://b.example/debian bookworm main\n";
         assert_eq!(mirror_of(list, "bookworm").as_deref(), Some("http://b.example/debian"));
@@ -321,13 +319,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wanted_of_a_kernel_before_stays_wanted() {
+    fn previously_wanted_modules_are_kept() {
         let cache = tempfile::tempdir().unwrap();
         let source = KernelSource::Files { image: PathBuf::new(), modules: PathBuf::new() };
         let before = || wanted_before(&source, cache.path());
-        assert_eq!(before(), BTreeSet::new(), "there is none yet");
+        assert_eq!(before(), BTreeSet::new(), "not created yet");
         fs::write(cache.path().join("modules.json"), r#"{"load":{}}"#).unwrap();
-        assert_eq!(before(), BTreeSet::new(), "an index that says nothing of it");
+        assert_eq!(before(), BTreeSet::new(), "an index without these modules");
         fs::write(cache.path().join("modules.json"), r#"{"load":{},"wanted":["dm_flakey"]}"#).unwrap();
         assert_eq!(before(), ["dm_flakey".to_string()].into());
     }

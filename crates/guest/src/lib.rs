@@ -1,5 +1,5 @@
-//! The guest: a QEMU guest that boots in seconds on the host's own files, with emulated NVMe and ZNS drives, and runs a
-//! command in it. The host's root is seen read-only under an overlay; one folder of results is shared back.
+//! The guest: a QEMU virtual machine that boots in seconds on the host's own files, with emulated NVMe and ZNS drives, and runs
+//! a command. It sees the host's root read-only under an overlay; shared folders return results.
 
 pub mod carry;
 pub mod drive;

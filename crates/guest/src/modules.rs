@@ -1,4 +1,4 @@
-//! Kernel modules in the order in which they must be loaded, resolved from their own `.modinfo`.
+//! Kernel modules in load order, resolved from their `.modinfo`.
 
 use crate::error::{GuestError, io_error};
 use crate::payload::{unpack_gzip, unpack_xz, unpack_zstd};
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the guest needs before it can see the host's files and its drives.
+/// Modules that the guest needs before it can access the host's files and its drives.
 pub const BOOT: &[&str] = &["virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme"];
 
-/// What the guest's kernel may ask for later beside the file systems of the table; those that this kernel does not have are left out.
+/// Modules that the guest's kernel may request later, in addition to the file systems of the table; missing ones are skipped.
 pub const ON_DEMAND: &[&str] = &[
     "zonefs",
     "fuse",
@@ -40,7 +40,7 @@ pub const ON_DEMAND: &[&str] = &[
     "bcachefs",
 ];
 
-/// Which files make up each module or alias, dependencies first.
+/// The files of each module or alias, dependencies first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleIndex {
     /// Module name or alias (`fs-f2fs`) to files relative to the modules folder, in load order.
@@ -48,7 +48,7 @@ pub struct ModuleIndex {
     /// The modules that a user wanted: each has a file, or is built in.
     #[serde(default)]
     pub wanted: BTreeSet<String>,
-    /// What is part of the kernel itself.
+    /// Modules built into the kernel.
     #[serde(default)]
     pub built_in: BTreeSet<String>,
 }
@@ -62,11 +62,11 @@ impl ModuleIndex {
             .all(|name| self.load.contains_key(&name) || self.built_in.contains(&name))
     }
 
-    /// Resolves [`BOOT`], [`ON_DEMAND`] and the modules `wanted` from the tree below `folder` (`lib/modules/VERSION`); those of
-    /// `earlier`, which were wanted before, if there are such.
+    /// Resolves [`BOOT`], [`ON_DEMAND`] and the modules `wanted` from the tree below `folder` (`lib/modules/VERSION`), and
+    /// those of `earlier` setups if available.
     ///
-    /// # Errors
-    /// When a module or its list of dependencies cannot be read; when the kernel lacks one that is wanted or needed to boot.
+    /// # Errors A module or its list of dependencies cannot be read; the kernel lacks a module that is wanted or needed to
+    /// boot.
     pub fn resolve(folder: &Path, wanted: &[String], earlier: &BTreeSet<String>) -> Result<Self, GuestError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
@@ -82,7 +82,7 @@ impl ModuleIndex {
         let mut index = Self { load: BTreeMap::new(), wanted: wanted_names, built_in };
         let file_systems = FileSystem::ALL.map(FileSystem::name);
         for name in BOOT.iter().chain(&file_systems).chain(ON_DEMAND).chain(&wanted) {
-            // A driver that is built into the kernel has no file, which is as good.
+            // A built-in driver has no file and needs none.
             if !resolver.files.contains_key(*name) {
                 continue;
             }
@@ -117,7 +117,7 @@ impl ModuleIndex {
         nodes.collect()
     }
 
-    /// The files of the modules named, dependencies first, each once.
+    /// The files of these modules, dependencies first, each once.
     pub fn files(&self, names: &[&str]) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
         for path in names.iter().filter_map(|name| self.load.get(*name)).flatten() {
@@ -134,21 +134,21 @@ fn refuse_lacking(folder: &Path, wanted: &[&str], is_there: impl Fn(&str) -> boo
         let lacks: Vec<&str> = names.iter().copied().filter(|name| !is_there(name)).collect();
         (!lacks.is_empty()).then(|| lacks.join(", "))
     };
-    let nowhere = "neither as a file nor in modules.builtin";
+    let nowhere = "as a file or in modules.builtin";
     if let Some(names) = lacks(BOOT) {
-        let problem = format!("{nowhere} is there {names}, without which no guest boots");
+        let problem = format!("{names} not found {nowhere}, and the guest cannot boot without them");
         return Err(GuestError::Kernel { path: folder.into(), problem });
     }
     match lacks(wanted) {
         None => Ok(()),
         Some(names) => {
             let release = folder.file_name().unwrap_or_default().to_string_lossy();
-            Err(GuestError::Usage(format!("--module: the kernel {release} has, {nowhere}, no {names}")))
+            Err(GuestError::Usage(format!("--module: {names} of kernel {release} not found {nowhere}")))
         }
     }
 }
 
-/// A module's own words about itself.
+/// A module's declarations about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ModuleInfo {
     depends: Vec<String>,
@@ -179,7 +179,7 @@ impl Resolver {
     }
 }
 
-/// Names of the drivers that are part of the kernel itself, from `modules.builtin` (kernel documentation, kbuild).
+/// Names of built-in modules, from `modules.builtin` (kernel documentation, kbuild).
 fn built_in(folder: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
     let name = |line: &str| Some(canonical(Path::new(line.trim()).file_stem()?.to_str()?));
@@ -207,8 +207,7 @@ pub fn canonical(name: &str) -> String {
 
 /// The bytes of a module file, unpacked.
 ///
-/// # Errors
-/// When the file cannot be read, or its compression is not known here.
+/// # Errors The file cannot be read, or its compression is unknown.
 pub fn read_module(path: &Path) -> Result<Vec<u8>, GuestError> {
     let bytes = fs::read(path).map_err(io_error("read module", path))?;
     let damaged = |problem: String| GuestError::Kernel { path: path.into(), problem };
@@ -248,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_lacks_a_module_says_which() {
+    fn missing_modules_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let lacks = |wanted: &[&str]| {
             let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_string()).collect();
@@ -263,14 +262,14 @@ mod tests {
         assert_eq!(
             index.wanted,
             ["overlay", "virtio_pci"].map(String::from).into(),
-            "what is not there any more is left out"
+            "missing earlier modules are skipped"
         );
         assert!(index.has(&["virtio-pci".into(), "nvme".into()]) && !index.has(&["loop".into()]));
         assert!(lacks(&["dm-log-writes"]).ends_with("no dm_log_writes"), "{}", lacks(&["dm-log-writes"]));
     }
 
     #[test]
-    fn a_module_that_declares_a_device_file_gets_one() {
+    fn module_with_a_device_file_gets_one() {
         let mut index = ModuleIndex::default();
         let lines = [("char-major-10-237", "loop.ko"), ("devname:loop-control", "loop.ko"), ("devname:odd", "odd.ko")];
         for (alias, file) in lines {

@@ -1,4 +1,5 @@
-//! The bootable ELF image inside a bzImage: found by the boot protocol's header, unpacked by its compression's magic.
+//! Extracts the bootable ELF image from a bzImage: found by the header of the boot protocol, unpacked by the magic of its
+//! compression.
 
 use std::io::Read;
 
@@ -9,21 +10,20 @@ const PROTOCOL: usize = 0x206;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
-/// The build of a kernel appends the unpacked size to the payload, for the boot header's own use (arch/x86/boot/compressed/mkpiggy.c);
-/// gzip ends with the same four bytes by itself.
+/// The kernel's build appends the unpacked size to the payload for the boot header (arch/x86/boot/compressed/mkpiggy.c); gzip
+/// ends with the same four bytes anyway.
 const SIZE: usize = 4;
 
-/// More than any kernel or module has: what is damaged, or made to, unpacks to no more than this.
+/// Larger than any kernel or module: limits the memory for damaged or malicious files.
 const LARGEST: usize = 1 << 30;
 
-/// Of the legacy format of lz4, which the kernel's build writes (lz4_Frame_format.md): what a block unpacks to at most.
+/// Maximum unpacked size of a block in the legacy format of lz4, which the kernel's build writes (lz4_Frame_format.md).
 const LZ4_BLOCK: usize = 8 << 20;
 const LZ4_MAGIC: [u8; 4] = 0x184c_2102_u32.to_le_bytes();
 
 /// Extracts `vmlinux` from a `vmlinuz`; an ELF file is returned as it is.
 ///
-/// # Errors
-/// In words, what is no kernel image, a damaged one, or a compression that is not known here.
+/// # Errors In words: not a kernel image, a damaged one, or an unknown compression.
 pub fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
     if image.starts_with(b"\x7fELF") {
         return Ok(image.to_vec());
@@ -37,7 +37,7 @@ fn unpack(payload: &[u8]) -> Result<Vec<u8>, String> {
     let size = u32::from_le_bytes(*size) as usize;
     if size > LARGEST {
         return Err(format!(
-            "the payload is to unpack to {size} bytes, more than any kernel has: it is cut or damaged"
+            "the payload claims to unpack to {size} bytes, more than any kernel has: it is cut or damaged"
         ));
     }
     let unpacked = match payload {
@@ -48,12 +48,12 @@ fn unpack(payload: &[u8]) -> Result<Vec<u8>, String> {
         _ => return Err(unknown(payload)),
     };
     if unpacked.len() != size {
-        return Err(format!("the payload unpacks to {} bytes in place of {size}: it is damaged", unpacked.len()));
+        return Err(format!("the payload unpacks to {} bytes instead of {size}: it is damaged", unpacked.len()));
     }
     Ok(unpacked)
 }
 
-/// The other compressions with which a kernel can be built (scripts/Makefile.lib).
+/// Other compressions of kernels (scripts/Makefile.lib).
 fn unknown(payload: &[u8]) -> String {
     let name = match payload {
         [b'B', b'Z', b'h', ..] => "bzip2",
@@ -61,12 +61,12 @@ fn unknown(payload: &[u8]) -> String {
         [0x89, b'L', b'Z', b'O', ..] => "lzo",
         _ => {
             let magic: Vec<String> = payload.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-            return format!("the payload begins with {}, which is no compression that is known here", magic.join(" "));
+            return format!("the payload begins with {}, an unknown compression", magic.join(" "));
         }
     };
     format!(
-        "the payload is compressed by {name}, and only gzip, xz, zstd and lz4 are unpacked here; scripts/extract-vmlinux of the \
-         kernel's source makes an ELF image of it, which is taken too"
+        "the payload is compressed by {name}; only gzip, xz, zstd and lz4 are supported; unpack it with \
+         scripts/extract-vmlinux of the kernel's source and use the ELF image"
     )
 }
 
@@ -90,17 +90,14 @@ fn payload(image: &[u8]) -> Result<&[u8], String> {
     image.get(start..start + length).ok_or_else(|| "the image is cut before the end of its payload".to_string())
 }
 
-/// Unpacks one xz stream; bytes after it are ignored.
 pub fn unpack_xz(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_xz_within(packed, LARGEST)
 }
 
-/// Unpacks zstd frames.
 pub fn unpack_zstd(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_zstd_within(packed, LARGEST)
 }
 
-/// Unpacks one gzip member; bytes after it are ignored.
 pub fn unpack_gzip(packed: &[u8]) -> Result<Vec<u8>, String> {
     unpack_gzip_within(packed, LARGEST)
 }
@@ -118,7 +115,7 @@ fn unpack_gzip_within(packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     read(flate2::read::GzDecoder::new(packed), most).map_err(|problem| format!("gzip: {problem}"))
 }
 
-/// Reads to the end, but not far beyond `most`: a small file may unpack to more than there is memory.
+/// Reads to the end, but not far beyond `most`: a small file may unpack to more than the available memory.
 fn read(decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
     let mut unpacked = Vec::new();
     decoder.take(most as u64 + 1).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
@@ -128,7 +125,7 @@ fn read(decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
     Ok(unpacked)
 }
 
-/// The blocks of a legacy frame, each behind its length.
+/// The blocks of a legacy frame, each after its length.
 fn unpack_lz4(mut packed: &[u8], most: usize) -> Result<Vec<u8>, String> {
     let mut unpacked = Vec::new();
     let mut buffer = vec![0; LZ4_BLOCK.min(most)];
@@ -165,7 +162,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// What a build makes of a kernel: packed, and the size behind it.
+    /// Imitates the kernel's build: packed data followed by the size.
     fn sized(mut packed: Vec<u8>, size: usize) -> Vec<u8> {
         packed.extend((size as u32).to_le_bytes());
         packed
@@ -196,27 +193,24 @@ pub(crate) mod tests {
         ]
     }
 
-    /// Long enough for several blocks, and not the same everywhere.
+    /// Long enough for several blocks, and not uniform.
     fn kernel() -> Vec<u8> {
         let numbers = (0..9_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes());
         b"\x7fELF".iter().copied().chain(numbers).collect()
     }
 
     #[test]
-    fn payloads_of_every_known_compression_come_out() {
+    fn every_known_compression_is_unpacked() {
         let elf = kernel();
         for (name, payload) in packed(&elf) {
             assert!(extract(&bz_image(&payload)).unwrap() == elf, "{name}");
         }
         let large = [b"\x7fELF".to_vec(), vec![7; LZ4_BLOCK]].concat();
-        assert!(
-            extract(&bz_image(&lz4(&large, LZ4_BLOCK))).unwrap() == large,
-            "two blocks, the first as large as can be"
-        );
+        assert!(extract(&bz_image(&lz4(&large, LZ4_BLOCK))).unwrap() == large, "two blocks, the first of maximum size");
     }
 
     #[test]
-    fn a_payload_that_is_cut_or_changed_is_refused() {
+    fn truncated_or_changed_payload_is_refused() {
         for (name, payload) in packed(&kernel()) {
             let cuts = [5, payload.len() / 2, payload.len() - 9, payload.len() - 5, payload.len() - 1];
             for cut in cuts {
@@ -226,12 +220,12 @@ pub(crate) mod tests {
             let last = changed.len() - 4;
             changed[last] ^= 1;
             let problem = extract(&bz_image(&changed)).unwrap_err();
-            assert!(problem.contains("in place of") || problem.contains("more than") || name == "gzip", "{problem}");
+            assert!(problem.contains("instead of") || problem.contains("more than") || name == "gzip", "{problem}");
         }
     }
 
     #[test]
-    fn what_unpacks_to_more_than_it_says_is_not_kept_in_memory() {
+    fn payload_larger_than_its_stated_size_is_not_kept_in_memory() {
         for (name, mut payload) in packed(&vec![0; 4 << 20]) {
             let size = payload.len() - SIZE;
             payload[size..].copy_from_slice(&1000_u32.to_le_bytes());
@@ -243,7 +237,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn other_compressions_of_kernels_are_named() {
+    fn other_kernel_compressions_are_named() {
         for (magic, name) in [
             (&b"BZh91AY&SY"[..], "compressed by bzip2"),
             (b"\x5d\0\0\x80\0\xff\xff", "compressed by lzma"),
@@ -266,7 +260,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn a_changed_byte_never_panics(at in 0_usize..30_000, byte in any::<u8>()) {
+        fn changed_byte_never_panics(at in 0_usize..30_000, byte in any::<u8>()) {
             for (_, mut payload) in packed(&kernel()) {
                 let at = at % payload.len();
                 payload[at] = byte;

@@ -1,4 +1,4 @@
-//! The QEMU process: its arguments, and whether KVM really boots.
+//! The QEMU process: its arguments, and whether KVM boots.
 
 use crate::drive::{Drive, DriveKind};
 use crate::error::{GuestError, io_error, scratch_error};
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// How the guest's instructions are executed.
+/// Execution of the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
     /// By the processor.
     Kvm,
-    /// By translation: correct, several times slower, with latencies that are the emulator's own.
+    /// By translation: correct, several times slower, with latencies of the emulator.
     Tcg,
 }
 
@@ -48,19 +48,19 @@ pub struct Machine<'a> {
     pub drives: Vec<(&'a Drive, Image)>,
 }
 
-/// What holds the content of a drive.
+/// Storage of a drive's content.
 #[derive(Debug)]
 pub enum Image {
-    /// A file that goes with the run.
+    /// A file that is deleted with the run.
     Scratch(PathBuf),
-    /// An open file that stays. QEMU gets the descriptor: by its name something else could be found.
+    /// An open file that is kept. QEMU gets the descriptor, because its name could refer to another file by then.
     Kept(RawFd),
-    /// A file that is served with a time for each request; whether it stays.
+    /// A file served with a time per request, and whether it is kept.
     Slow(SlowDrive, bool),
 }
 
 impl Image {
-    /// Where QEMU finds the content, in its words.
+    /// The content in QEMU's syntax.
     fn source(&self) -> String {
         match self {
             Self::Scratch(path) => format!("file={},aio=threads", escape(path)),
@@ -85,7 +85,7 @@ impl Image {
 }
 
 impl Machine<'_> {
-    /// Starts QEMU. It is killed by the kernel when this process' calling thread ends, so call it from the main thread.
+    /// Starts QEMU. The kernel kills it when the calling thread ends, so call this from the main thread.
     pub fn start(&self) -> Result<Child, GuestError> {
         let errors = self.console.with_extension("qemu");
         let log = File::create(&errors).map_err(scratch_error("create", &errors))?;
@@ -97,7 +97,7 @@ impl Machine<'_> {
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // A session of its own: Ctrl-C reaches senesce alone, which ends the guest itself.
+                // A separate session: Ctrl-C reaches only senesce, which ends the guest itself.
                 libc::setsid();
                 for descriptor in &passed {
                     libc::fcntl(*descriptor, libc::F_SETFD, 0);
@@ -129,15 +129,15 @@ impl Machine<'_> {
                 pair("-cpu", "host".into());
             }
             Accelerator::Tcg => {
-                // QEMU's own choice for translated code, up to 1 GiB, would add too much to the guest's memory.
+                // QEMU's default for translated code, up to 1 GiB, would add too much to the guest's memory.
                 pair("-accel", "tcg,thread=multi,tb-size=160".into());
                 pair("-cpu", "max".into());
             }
         }
         pair("-kernel", self.kernel.image().display().to_string());
         pair("-initrd", self.initramfs.display().to_string());
-        // A busy host delivers ticks too late for the kernel's check of the timer, which then panics
-        // (kernel-parameters.txt, no_timer_check).
+        // A busy host delivers ticks too late for the kernel's timer check, which then panics (kernel-parameters.txt,
+        // no_timer_check).
         pair(
             "-append",
             "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off nokaslr raid=noautodetect random.trust_cpu=on"
@@ -153,7 +153,7 @@ impl Machine<'_> {
         let (mut controller, mut namespaces) = (0, 0);
         for (number, (drive, image)) in self.drives.iter().enumerate() {
             let name = format!("{}{number}", drive.word());
-            // No flush needs to reach the host's disk: an image is thrown away with the guest, or synced at its end.
+            // Flushes need not reach the host's disk: an image is deleted with the guest, or synced at its end.
             pair("-drive", format!("{},id={name},format=raw,if=none,cache=unsafe,discard=unmap", image.source()));
             if !drive.same_controller {
                 (controller, namespaces) = (number, 0);
@@ -168,7 +168,7 @@ impl Machine<'_> {
 }
 
 impl Machine<'_> {
-    /// How the serial number of the controller begins that this drive has of its own. All its namespaces share it.
+    /// Prefix of the serial number of the drive's controller, shared by all its namespaces.
     fn serial(&self, number: usize) -> &'static str {
         let others = self.drives[number + 1..].iter().take_while(|(drive, _)| drive.same_controller);
         let mut namespaces = std::iter::once(&self.drives[number]).chain(others);
@@ -192,12 +192,12 @@ fn escape(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// How long a KVM guest may take to boot and power off before KVM counts as not working.
+/// Maximum time for a KVM guest to boot and power off; otherwise KVM counts as broken.
 const PROBE_LIMIT: Duration = Duration::from_secs(6);
 
 const KVM: &str = "/dev/kvm";
 
-/// Why this process cannot use KVM, with the remedy; nothing when it can open `/dev/kvm`.
+/// The reason and remedy if this process cannot open `/dev/kvm`; otherwise `None`.
 pub fn kvm_refused() -> Option<String> {
     let error = File::options().read(true).write(true).open(KVM).err()?;
     let remedy = match error.kind() {
@@ -207,11 +207,10 @@ pub fn kvm_refused() -> Option<String> {
     Some(format!("{KVM} cannot be used: {}; {remedy}", senesce_core::failure::errno_message(&error)))
 }
 
-/// Whether KVM boots here; the answer is kept in the cache per host kernel. `initramfs` must power off at once. A fall-back
-/// to translated instructions is told when the user can do something about it or hears of it for the first time.
+/// Whether KVM boots here; the answer is cached per host kernel. `initramfs` must power off immediately. A fallback to
+/// translation is reported the first time, and always when the user can fix it.
 ///
-/// # Errors
-/// When QEMU cannot be started at all; that KVM does not boot is an answer and no error.
+/// # Errors QEMU cannot be started. A failed boot under KVM is an answer, not an error.
 pub fn probe_accelerator(
     kernel: &Kernel,
     initramfs: &Path,
@@ -247,8 +246,8 @@ pub fn probe_accelerator(
     let found = if works { Accelerator::Kvm } else { Accelerator::Tcg };
     if !works {
         tell(&format!(
-            "{KVM} is there, but a guest under it did not boot within {} s: instructions are translated, which is slower; \
-             remove {} to have it tried again",
+            "a guest under {KVM} did not boot within {} s: instructions are translated, which is slower; remove \
+             {} to try again",
             PROBE_LIMIT.as_secs(),
             cache.display()
         ));
@@ -257,7 +256,7 @@ pub fn probe_accelerator(
     Ok(found)
 }
 
-/// The cache is the user's, and this may be root: a link there is replaced and not written through.
+/// The cache belongs to the user, and this may run as root: a link there is replaced, not followed.
 fn remember(path: &Path, word: &str) -> io::Result<()> {
     let new = NewFile::beside(path)?;
     new.file().write_all(word.as_bytes())?;
@@ -282,10 +281,9 @@ pub fn version() -> Option<String> {
     String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)
 }
 
-/// Installs QEMU with apt when root on a Debian system; otherwise names the package.
+/// Installs QEMU with apt as root on a Debian system; otherwise names the package.
 ///
-/// # Errors
-/// When this is no Debian system, the user is not root, or apt fails.
+/// # Errors This is not a Debian system, the user is not root, or apt fails.
 pub fn install(tell: &dyn Fn(&str)) -> Result<(), GuestError> {
     if version().is_some() {
         return Ok(());
@@ -310,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_drives_are_told_from_scratch() {
+    fn kept_and_scratch_drives_differ() {
         let drives = ["nvme", "nvme", "nvme,controller=same", "nvme"].map(|text| Drive::parse(text).unwrap());
         let images = [Image::Kept(7), Image::Scratch("/a".into()), Image::Kept(8), Image::Scratch("/b,c".into())];
         let kernel = Kernel { version: "6.1".into(), folder: "/k".into() };
@@ -336,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zoned_namespace_carries_its_limits() {
+    fn zoned_namespace_has_its_limits() {
         let drive = Drive::parse("zns,size=1G,zone=64M,cap=62M,open=14,active=14").unwrap();
         let text = namespace(&drive);
         assert!(text.contains("zoned.zone_capacity=65011712"), "{text}");

@@ -1,4 +1,4 @@
-//! Room for what a guest writes, while it runs.
+//! Watches the space for a guest's writes while it runs.
 
 use crate::error::{GuestEnd, GuestError};
 use crate::run::GuestOutcome;
@@ -6,15 +6,15 @@ use crate::space;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Where drives and output of the guests grow, and which of these places had no room left at some time.
+/// Locations where drives and output of the guests grow, and whether one was full at some time.
 pub struct Room<'a> {
     pub places: &'a [PathBuf],
-    /// The first that was seen to have none.
+    /// The first location that was full.
     pub was_full: Option<PathBuf>,
 }
 
-/// Images are sparse, and others may have filled the place meanwhile: the guest heard of it as an error of its drive, or could not write
-/// what it had to say.
+/// Images are sparse, and other programs may have filled the disk meanwhile: the guest saw an error of its drive, or could not
+/// write its output.
 pub fn with_full_place(
     ended: Result<GuestOutcome, GuestError>,
     room: &Room<'_>,
@@ -23,7 +23,7 @@ pub fn with_full_place(
     let now = || space::full(room.places.iter().map(PathBuf::as_path));
     let Some(place) = room.was_full.as_deref().or_else(now) else { return ended };
     let told = format!(
-        "{} is or was full, where drives and output of the guest grow: free some space and try again",
+        "{} was full, and drives and output of the guest grow there: free some space and try again",
         place.display()
     );
     match ended {
@@ -32,7 +32,7 @@ pub fn with_full_place(
         }
         Ok(outcome) if outcome.exit_status == 0 => Err(GuestError::Guest {
             end: GuestEnd::Other,
-            what: "may not have been able to write all that its command said, which ended with 0".into(),
+            what: "may not have been able to write all output of its command, which ended with 0".into(),
             console: String::new(),
             remedy: told,
         }),
@@ -51,7 +51,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn no_success_is_told_where_output_may_be_missing() {
+    fn success_is_not_reported_if_output_may_be_missing() {
         let folder = tempfile::tempdir().unwrap();
         let places = [folder.path().to_path_buf()];
         let ended = |exit_status, was_full: Option<&Path>| {
@@ -73,8 +73,8 @@ mod tests {
         };
         assert_eq!(ended(0, None), (Ok(0), String::new()));
         let (error, _) = ended(0, Some(Path::new("/tm")));
-        assert!(error.as_ref().is_err_and(|error| error.contains("/tm is or was full")), "{error:?}");
+        assert!(error.as_ref().is_err_and(|error| error.contains("/tm was full")), "{error:?}");
         let (status, said) = ended(7, Some(Path::new("/tm")));
-        assert!(status == Ok(7) && said.contains("/tm is or was full"), "{said}");
+        assert!(status == Ok(7) && said.contains("/tm was full"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! One run of a command in a guest, from boot to exit status.
+//! Runs a command in a guest, from boot to exit status.
 
 use crate::drive::{Drive, DriveKind};
 use crate::error::{GuestEnd, GuestError, io_error, scratch_error};
@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Folder of the programs that a guest finds first.
+/// Folder of the programs that the guest's PATH lists first.
 const PROGRAMS: &str = "programs";
 
 #[derive(Debug, Clone)]
@@ -33,31 +33,26 @@ pub struct GuestRun {
     pub keep: Keep,
     pub memory: Bytes,
     pub cpus: u32,
-    /// Force an accelerator instead of probing.
     pub accelerator: Option<Accelerator>,
     pub command: Vec<String>,
-    /// Folders of the host that the guest may write, seen at the same paths. They are there: none is made.
+    /// Existing folders of the host that the guest may write, at the same paths.
     pub shares: Vec<PathBuf>,
-    /// Ends the guest after this long.
+    /// Maximum duration of the guest.
     pub time_limit: Option<Duration>,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct GuestOutcome {
     /// Seconds from start to the command's first instruction.
     pub boot_seconds: f64,
-    /// Seconds from start to the end of the guest.
     pub total_seconds: f64,
-    /// The command's exit status.
     pub exit_status: u8,
-    /// How the guest ran.
     pub accelerator: Accelerator,
-    /// The guest's kernel release.
+    /// Kernel release of the guest.
     pub kernel: String,
-    /// Its drives.
     pub drives: Vec<Drive>,
-    /// The files of those that stay.
+    /// The files of kept drives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<PathBuf>,
 }
@@ -70,20 +65,19 @@ struct Prepared {
 
 const BOOTS: u32 = 3;
 
-/// Emulated processors crash or spin now and then while they start. Nothing has happened in such a guest: it is booted again.
-/// What else ends a guest before its command would end the next one too.
+/// Emulated processors sometimes crash or spin during boot. Nothing has happened in such a guest, so it is booted again. Other
+/// early ends would repeat.
 fn may_boot_again(end: GuestEnd, accelerator: Accelerator, command_started: bool) -> bool {
     accelerator == Accelerator::Tcg && !command_started && matches!(end, GuestEnd::Panic | GuestEnd::SlowBoot)
 }
 
-/// What a shell reports of a command whose reader is gone: 128 and the number of SIGPIPE.
+/// A shell's status for a command whose reader is gone: 128 plus SIGPIPE.
 const READER_GONE: u8 = 141;
 
 impl GuestRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
     ///
-    /// # Errors
-    /// When the guest does not boot, ends without an exit status, or exceeds its time limit; when the user stops it.
+    /// # Errors The guest does not boot, ends without an exit status, or exceeds its time limit; the user interrupts the run.
     pub fn run(
         &self,
         interrupt: &Interrupt,
@@ -91,7 +85,7 @@ impl GuestRun {
         errors: &mut dyn Write,
     ) -> Result<GuestOutcome, GuestError> {
         self.check()?;
-        // What killed processes left goes first.
+        // First cleans up after killed processes.
         senesce_volume::guardian::sweep();
         let mut limit = self.time_limit.map(|length| Limit { since: Instant::now(), length, waited: Duration::ZERO });
         let scratch = Scratch::new()?;
@@ -125,7 +119,11 @@ impl GuestRun {
                         && may_boot_again(end, prepared.accelerator, started(&prepared.scratch.control())) =>
                 {
                     boots += 1;
-                    let _ = writeln!(errors, "senesce: before it started the command the guest {what}; booted again");
+                    let _ = writeln!(
+                        errors,
+                        "senesce: the guest {what} before it started the command; booted \
+                        again"
+                    );
                 }
                 ended => return ended,
             }
@@ -201,20 +199,19 @@ impl GuestRun {
             return Err(GuestError::Missing { what, remedy: "or leave out --accelerator kvm".into() });
         }
         if let Some(share) = self.shares.iter().find(|share| !share.is_dir()) {
-            return Err(GuestError::Usage(format!("there is no folder {} for what the guest writes", share.display())));
+            return Err(GuestError::Usage(format!("folder {} for the guest's writes not found", share.display())));
         }
         if self.drives.first().is_some_and(|drive| drive.same_controller) {
-            let message =
-                "--drive: the first one has a controller of its own; controller=same belongs to those behind it";
+            let message = "--drive: the first drive needs its own controller; use controller=same only for later ones";
             return Err(GuestError::Usage(message.into()));
         }
         space::check(&self.growth()?)
     }
 
-    /// By how much the images of the drives may grow, and where.
+    /// Maximum growth of the images of the drives, by location.
     fn growth(&self) -> Result<Vec<Growth>, GuestError> {
         let kept = self.keep.growth(&self.drives)?;
-        // Of the conventional drives the first ones are kept.
+        // The first conventional drives are kept.
         let mut to_keep = kept.len();
         let is_scratch = |drive: &&Drive| {
             let keeps = drive.kind == DriveKind::Nvme && to_keep > 0;
@@ -263,7 +260,7 @@ impl GuestRun {
         };
         let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
         link(&program, "modprobe")?;
-        // By this name whatever the file is called here.
+        // A fixed name, independent of the file's name here.
         let programs = control.join(PROGRAMS);
         fs::create_dir(&programs).map_err(scratch_error("make folder", &programs))?;
         link(&program, &format!("{PROGRAMS}/senesce"))?;
@@ -308,7 +305,7 @@ fn scratch_image(scratch: &Scratch, number: usize, drive: &Drive) -> Result<Path
     Ok(file)
 }
 
-/// What holds a drive's content; served with a time for each request where the drive is to have one.
+/// Storage of a drive's content; served with a time per request if the drive has a latency.
 fn image(scratch: &Scratch, number: usize, drive: &Drive, kept: Option<&KeptDrive>) -> Result<Image, GuestError> {
     let scratch = || scratch_image(scratch, number, drive);
     let Some(latency) = drive.latency else {
@@ -332,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_emulation_does_to_a_boot_is_tried_again() {
+    fn only_boot_failures_of_emulation_are_retried() {
         for (end, again) in [
             (GuestEnd::Panic, true),
             (GuestEnd::SlowBoot, true),

@@ -1,4 +1,4 @@
-//! The folder of one run on the host: initramfs, drives, console, control share.
+//! The host's folder of one run: initramfs, drives, console, control share.
 
 use crate::error::GuestError;
 use senesce_volume::ScratchDirectory;
@@ -11,7 +11,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes it in `$TMPDIR`: drives are large.
+    /// Creates it in `$TMPDIR`, because drives are large.
     pub fn new() -> Result<Self, GuestError> {
         let folder = ScratchDirectory::large("vm")?;
         let console = folder.path().join("console");
@@ -22,7 +22,6 @@ impl Scratch {
         &self.console
     }
 
-    /// The share through which guest and host speak.
     pub fn control(&self) -> PathBuf {
         self.folder.path().join("control")
     }

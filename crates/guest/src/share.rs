@@ -3,7 +3,7 @@
 use crate::error::GuestError;
 use std::path::{Path, PathBuf};
 
-/// The folders that the user named, as absolute paths. They must be there: none is made.
+/// The folders given by the user, as absolute paths. They must exist.
 pub fn existing(named: &[PathBuf], here: &Path) -> Result<Vec<PathBuf>, GuestError> {
     named.iter().map(|share| existing_folder(share, here)).collect()
 }
@@ -15,7 +15,7 @@ fn existing_folder(share: &Path, here: &Path) -> Result<PathBuf, GuestError> {
             Err(GuestError::Usage(format!("--share {}: the guest may not write the whole tree", share.display())))
         }
         Ok(_) if path.is_dir() => Ok(path),
-        Ok(_) => Err(GuestError::Usage(format!("--share {}: this is no folder", share.display()))),
+        Ok(_) => Err(GuestError::Usage(format!("--share {}: not a folder", share.display()))),
         Err(error) => Err(GuestError::Usage(format!("--share {}: {error}; make the folder first", share.display()))),
     }
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_not_there_is_refused_and_not_made() {
+    fn missing_folder_is_refused_and_not_created() {
         let here = tempfile::tempdir().unwrap();
         let at = |name: &str| here.path().join(name);
         std::fs::create_dir(at("there")).unwrap();
@@ -38,6 +38,6 @@ mod tests {
         }
         assert!(share("/").unwrap_err().contains("the whole tree"));
         let names = std::fs::read_dir(here.path()).unwrap().count();
-        assert_eq!(names, 3, "nothing was made");
+        assert_eq!(names, 3, "nothing was created");
     }
 }

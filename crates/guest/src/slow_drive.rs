@@ -1,5 +1,5 @@
-//! Drives whose requests take at least a given time. The content is served to QEMU by the NBD protocol (github.com/NetworkBlockDevice/nbd,
-//! doc/proto.md), and each answer waits for its time; a request that waits needs no processor.
+//! Drives whose requests take at least a given time. The content is served to QEMU by the NBD protocol
+//! (github.com/NetworkBlockDevice/nbd, doc/proto.md), and each reply is delayed; a waiting request needs no processor.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use senesce_core::Bytes;
@@ -11,15 +11,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// A drive that is served while this lives and QEMU has its end.
 #[derive(Debug)]
 pub struct SlowDrive {
-    /// What QEMU inherits. It has no name that others could connect to.
+    /// Inherited by QEMU. It has no name to which other programs could connect.
     socket: UnixStream,
 }
 
 impl SlowDrive {
-    /// Serves `size` bytes of a file; every answer comes `latency` after its request or later.
+    /// Serves `size` bytes of a file; every reply comes at least `latency` after its request.
     pub fn serve(content: File, size: Bytes, latency: Duration) -> io::Result<Self> {
         let (socket, server) = UnixStream::pair()?;
         let answers = server.try_clone()?;
@@ -27,20 +26,19 @@ impl SlowDrive {
         let served = Served { content, size: size.0, latency };
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
         thread("slow drive's requests").spawn(move || {
-            // What the other end does not understand, or its end: QEMU tells the guest of a drive that is gone.
+            // An unknown request or the end of the connection: QEMU reports a lost drive to the guest.
             let _ = served.serve(server, &sender);
         })?;
         thread("slow drive's answers").spawn(move || answer(answers, &receiver))?;
         Ok(Self { socket })
     }
 
-    /// QEMU's end.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 }
 
-/// An answer, and when it is due. As all wait equally long they are due in the order of their requests.
+/// A reply and its due time. All delays are equal, so replies are due in the order of requests.
 type Answer = (Instant, Vec<u8>);
 
 fn answer(mut socket: UnixStream, answers: &Receiver<Answer>) {
@@ -62,7 +60,7 @@ struct Served {
 const GREETING: &[u8; 16] = b"NBDMAGICIHAVEOPT";
 const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 const OPTION_REPLY: u64 = 0x0003_E889_0455_65A9;
-/// Fixed newstyle negotiation, and no zeroes behind the old answer to an export's name.
+/// Fixed newstyle negotiation, and no zeroes after the old reply to an export's name.
 const HANDSHAKE_FLAGS: u16 = 1 | 2;
 const ABORT: u32 = 2;
 const INFO: u32 = 6;
@@ -82,7 +80,7 @@ const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
-/// QEMU asks for at most 32 MiB at a time (NBD_MAX_BUFFER_SIZE in its include/block/nbd.h).
+/// QEMU requests at most 32 MiB at a time (NBD_MAX_BUFFER_SIZE in its include/block/nbd.h).
 const LARGEST_TRANSFER: u32 = 32 << 20;
 const LARGEST_OPTION: u32 = 64 << 10;
 const EIO: u32 = 5;
@@ -126,7 +124,6 @@ impl Served {
         }
     }
 
-    /// Until the other end has chosen the export. There is one, whatever name it asks for.
     fn negotiate(&self, socket: &mut UnixStream) -> io::Result<()> {
         socket.write_all(&[&GREETING[..], &HANDSHAKE_FLAGS.to_be_bytes()].concat())?;
         take::<4>(socket)?;
@@ -207,7 +204,7 @@ fn read_request(socket: &mut UnixStream) -> io::Result<Request> {
     if u32::from_be_bytes(take(socket)?) != REQUEST {
         return Err(ErrorKind::InvalidData.into());
     }
-    // Flags: what is forced to the medium or may be a hole makes no difference here.
+    // Flags for forced writes and holes make no difference here.
     take::<2>(socket)?;
     Ok(Request {
         kind: u16::from_be_bytes(take(socket)?),

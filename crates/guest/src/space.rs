@@ -1,27 +1,25 @@
-//! Whether what a run may write finds room. Images are sparse: where there is too little, the guest would hear of it in the middle of
-//! its work, as an error of its drive.
+//! Checks the space for the writes of a run. Images are sparse: with too little space the guest would see an error of its drive
+//! in the middle of its work.
 
 use crate::error::{GuestError, io_error};
 use senesce_core::Bytes;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// With no more left a place counts as full: file systems keep back a few blocks that nobody gets.
+/// With no more than this left, a file system counts as full: some reserve a few blocks.
 const FULL: u64 = 64 << 10;
 
-/// By how much the files in a folder may grow.
 #[derive(Debug, Clone)]
 pub struct Growth {
     pub folder: PathBuf,
     pub bytes: u64,
-    /// What helps when that is too much.
+    /// Remedy if the growth is too large.
     pub remedy: &'static str,
 }
 
-/// Refuses what is more than there is; folders of one file system share it.
+/// Refuses growth beyond the free space; folders of one file system share it.
 ///
-/// # Errors
-/// [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
+/// # Errors [`GuestError::Missing`] with the folder and the numbers; those of statvfs(3).
 pub fn check(all: &[Growth]) -> Result<(), GuestError> {
     let device = |growth: &Growth| {
         growth.folder.metadata().map(|found| found.dev()).map_err(io_error("look at", &growth.folder))
@@ -42,7 +40,6 @@ pub fn check(all: &[Growth]) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// The first of these folders that has no room left.
 pub fn full<'a>(folders: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
     let mut folders = folders;
     folders.find(|folder| free(folder).is_ok_and(|free| free < FULL))
@@ -58,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_on_one_file_system_is_counted_together() {
+    fn growth_is_added_per_file_system() {
         let folder = tempfile::tempdir().unwrap();
         let growth = |bytes| Growth { folder: folder.path().into(), bytes, remedy: "go elsewhere" };
         let half = free(folder.path()).unwrap() / 2;

@@ -1,4 +1,4 @@
-//! A guest is watched from its boot to its end: its output is forwarded, its limits are kept.
+//! Watches a guest from boot to end: forwards its output and enforces its limits.
 
 use crate::error::{GuestEnd, GuestError, io_error};
 use crate::space;
@@ -13,24 +13,24 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// A boot takes some five seconds of processor time, however crowded the host is; one that takes much more spins.
+/// A boot needs about five seconds of CPU time on any host; one that needs much more spins.
 const BOOT_CPU_LIMIT: Duration = Duration::from_secs(60);
 
-/// A guest that sleeps for ever uses no processor time: this is by the clock, and bears a host with a load of forty.
+/// A sleeping guest uses no CPU time, so this is wall-clock time, enough for a host with a load of 40.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// The user's time limit, over all boots together. What the guest could not use, because others had the host's processors,
-/// does not count: a limit is to end a guest that hangs, on a busy host too.
+/// The user's time limit over all boots. Time without a processor, because of other processes on the host, does not count: the
+/// limit should end a guest that hangs.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     pub since: Instant,
     pub length: Duration,
-    /// How long the guests of earlier boots waited for a processor.
+    /// Time for which the guests of earlier boots waited for a processor.
     pub waited: Duration,
 }
 
 impl Limit {
-    /// Whether so much time of which the guest of now `waited` for a processor is too much.
+    /// Whether `elapsed`, minus the time for which guests `waited` for a processor, exceeds the limit.
     fn is_over(&self, elapsed: Duration, waited: impl FnOnce() -> Duration) -> bool {
         elapsed > self.length && elapsed.saturating_sub(self.waited + waited()) > self.length
     }
@@ -39,29 +39,27 @@ impl Limit {
 pub enum Ended {
     /// The guest ended, or reported the command's exit status.
     ByItself,
-    /// Nobody reads the command's output any more (`senesce vm run ... | head`).
+    /// The reader of the command's output is gone (`senesce vm run ... | head`).
     ReaderGone,
 }
 
 pub struct Watched<'a> {
     pub child: Child,
-    /// The control share.
     pub control: &'a Path,
     pub console: &'a Path,
     pub begin: Instant,
-    /// Seconds until the command's start, once it started.
+    /// Seconds until the start of the command, once it started.
     pub boot_seconds: Option<f64>,
-    /// Where its drives and its output grow.
+    /// Locations where its drives and output grow.
     pub places: &'a [PathBuf],
-    /// One of them that had no room left at some time.
+    /// A location that was full at some time.
     pub was_full: Option<PathBuf>,
 }
 
 impl Watched<'_> {
-    /// Forwards output until the guest ends, the user or a limit ends it, or nobody reads any more.
+    /// Forwards output until the guest ends, the user or a limit ends it, or the reader is gone.
     ///
-    /// # Errors
-    /// When the guest cannot be waited for, or its output cannot be passed on.
+    /// # Errors The guest cannot be waited for, or its output cannot be forwarded.
     pub fn watch(
         &mut self,
         interrupt: &Interrupt,
@@ -76,7 +74,7 @@ impl Watched<'_> {
             }
             let ended = self.child.try_wait().map_err(io_error("wait for", crate::qemu::QEMU))?.is_some();
             let reported = self.control.join("exit").exists();
-            // When the guest has ended everything that it wrote is there: forward it to its end.
+            // After the end of the guest all its output is available: forward the rest.
             let forwarded = streams.iter_mut().try_for_each(|stream| stream.forward(ended || reported));
             if let Err(error) = forwarded {
                 return match error.kind() {
@@ -96,14 +94,14 @@ impl Watched<'_> {
         }
     }
 
-    /// What the guest could not write meanwhile is missing, also where there is room again at its end.
+    /// Output that the guest could not write is missing even if there is space again at its end.
     fn look_for_room(&mut self) {
         if self.was_full.is_none() {
             self.was_full = space::full(self.places.iter().map(PathBuf::as_path)).map(Path::to_path_buf);
         }
     }
 
-    /// How long the guest waited for a processor so far.
+    /// Time for which the guest has waited for a processor.
     pub fn waited(&self) -> Duration {
         usage::longest_wait_of(self.child.id()).unwrap_or_default()
     }
@@ -130,7 +128,7 @@ impl Watched<'_> {
     }
 }
 
-/// Opens a file of the control share. The guest has the share too: what it put there may be a link, a pipe or a device.
+/// Opens a file of the control share. The guest can write the share, so it may be a link, a pipe or a device.
 fn open_shared(control: &Path, name: &str) -> io::Result<File> {
     Within::open(control)?.file(Path::new(name))
 }
@@ -148,7 +146,7 @@ impl<'a> Tail<'a> {
         Self { control, name, file: None, at: 0, to }
     }
 
-    /// Passes on what is new: one piece, or everything.
+    /// Forwards new output: one piece, or everything.
     fn forward(&mut self, everything: bool) -> io::Result<()> {
         if self.file.is_none() {
             self.file = match open_shared(self.control, self.name) {
@@ -164,23 +162,22 @@ impl<'a> Tail<'a> {
     }
 }
 
-/// User and system time of a process so far; nothing for one that is gone.
+/// User and system time of a process; zero for a process that is gone.
 fn processor_time(pid: u32) -> Duration {
     usage::of_process(pid).map_or(Duration::ZERO, |(user, system)| user + system)
 }
 
-/// Whether the guest behind this control share came to its command.
+/// Whether the guest with this control share started its command.
 pub fn started(control: &Path) -> bool {
     control.join("started").exists()
 }
 
-/// The command's exit status, or why there is none.
+/// The command's exit status.
 ///
-/// # Errors
-/// Why there is none: it did not boot, ran out of memory, or ended by itself.
+/// # Errors It is missing: the guest did not boot, ran out of memory, or ended by itself.
 pub fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
     let said = said(console);
-    // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
+    // The kernel's message; a memory limit of the command's own cgroup has the message "Memory cgroup out of memory".
     let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
     let started = started(control);
     let status = exit_status(control).filter(|_| started);
@@ -195,7 +192,7 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, GuestError> {
         ),
         _ => {
             let what = if started { "ended before the command did" } else { "could not start the command" };
-            (GuestEnd::Other, what.into(), "`senesce vm status` says what is set up")
+            (GuestEnd::Other, what.into(), "`senesce vm status` shows the setup")
         }
     };
     Err(GuestError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
@@ -208,7 +205,7 @@ fn exit_status(control: &Path) -> Option<u8> {
     text.trim().parse().ok()
 }
 
-/// What the guest's console and QEMU itself printed.
+/// Output of the guest's console and of QEMU.
 fn said(console: &Path) -> String {
     let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
@@ -224,7 +221,7 @@ fn last_lines(said: &str) -> String {
 mod tests {
     use super::*;
 
-    /// How the watch over a sleeping process ends that was started `ago`.
+    /// The end of watching a sleeping process that was started `ago`.
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
         let temporary = tempfile::tempdir().unwrap();
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
@@ -250,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_counts_from_the_start_of_the_run_and_not_of_the_boot() {
+    fn time_limit_counts_from_the_start_of_the_run_not_of_the_boot() {
         let limit = |length| {
             Some(Limit { since: Instant::now().checked_sub(BOOT_CPU_LIMIT).unwrap(), length, waited: Duration::ZERO })
         };
@@ -259,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_counts_no_time_that_the_host_had_for_others() {
+    fn time_limit_excludes_time_without_a_processor() {
         let seconds = Duration::from_secs;
         let limit = Limit { since: Instant::now(), length: seconds(60), waited: seconds(0) };
-        assert!(!limit.is_over(seconds(59), || panic!("nobody asks before")));
+        assert!(!limit.is_over(seconds(59), || panic!("not asked before")));
         assert!(limit.is_over(seconds(61), || seconds(0)));
         assert!(!limit.is_over(seconds(100), || seconds(50)));
         assert!(limit.is_over(seconds(120), || seconds(50)));
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_puts_in_the_place_of_its_output_and_status_is_not_followed() {
+    fn links_in_place_of_output_and_status_are_not_followed() {
         use std::os::unix::fs::symlink;
         let room = tempfile::tempdir().unwrap();
         let (control, secret) = (room.path().join("control"), room.path().join("secret"));
@@ -300,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_has_limits_and_a_command_has_none() {
+    fn boot_has_limits_and_a_command_has_none() {
         let long = BOOT_LIMIT + Duration::from_secs(1);
         assert_eq!(ended(long, None, None), Some(GuestEnd::SlowBoot));
         assert_eq!(ended(long, Some(3.0), None), None);

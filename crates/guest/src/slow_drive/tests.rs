@@ -2,7 +2,7 @@ use super::*;
 
 const SIZE: u64 = 1 << 20;
 
-/// The other end, past the negotiation.
+/// The client's end, after the negotiation.
 fn drive(latency: Duration) -> (SlowDrive, UnixStream) {
     let content = tempfile::tempfile().unwrap();
     content.set_len(SIZE).unwrap();
@@ -18,7 +18,7 @@ fn drive(latency: Duration) -> (SlowDrive, UnixStream) {
     let option = |number: u32, content: &[u8]| {
         [b"IHAVEOPT", &number.to_be_bytes()[..], &(content.len() as u32).to_be_bytes(), content].concat()
     };
-    // Structured replies, which are not spoken here.
+    // Structured replies, which are not supported.
     socket.write_all(&option(8, &[])).unwrap();
     expect(&mut socket, &option_reply(8, UNSUPPORTED, &[]));
     socket.write_all(&option(GO, &[0, 0, 0, 0, 0, 0])).unwrap();
@@ -32,7 +32,7 @@ fn ask(socket: &mut UnixStream, kind: u16, handle: u64, offset: u64, length: u32
     socket.write_all(&[&head[..], &offset.to_be_bytes(), &length.to_be_bytes(), content].concat()).unwrap();
 }
 
-/// Handle and error of the next answer, and so many bytes behind it.
+/// Handle and error of the next reply, and `length` bytes after it.
 fn answered(socket: &mut UnixStream, length: usize) -> (u64, u32, Vec<u8>) {
     assert_eq!(u32::from_be_bytes(take(socket).unwrap()), REPLY);
     let (error, handle) = (u32::from_be_bytes(take(socket).unwrap()), u64::from_be_bytes(take(socket).unwrap()));
@@ -42,7 +42,7 @@ fn answered(socket: &mut UnixStream, length: usize) -> (u64, u32, Vec<u8>) {
 }
 
 #[test]
-fn what_was_written_is_read_back_and_zeroed() {
+fn written_data_is_read_back_and_zeroed() {
     let (_drive, mut socket) = drive(Duration::ZERO);
     ask(&mut socket, WRITE, 1, 8192, 4096, &[7; 4096]);
     ask(&mut socket, FLUSH, 2, 0, 0, &[]);
@@ -57,7 +57,7 @@ fn what_was_written_is_read_back_and_zeroed() {
 }
 
 #[test]
-fn what_lies_beyond_the_drive_is_refused_and_the_next_request_served() {
+fn request_beyond_the_drive_is_refused_and_the_next_one_served() {
     let (_drive, mut socket) = drive(Duration::ZERO);
     ask(&mut socket, READ, 1, SIZE - 4, 8, &[]);
     ask(&mut socket, WRITE, 2, u64::MAX, 8, &[1; 8]);
@@ -71,7 +71,7 @@ fn what_lies_beyond_the_drive_is_refused_and_the_next_request_served() {
 }
 
 #[test]
-fn no_answer_comes_before_its_time() {
+fn no_reply_comes_before_its_time() {
     let latency = Duration::from_millis(20);
     let (_drive, mut socket) = drive(latency);
     let begin = Instant::now();
@@ -81,7 +81,7 @@ fn no_answer_comes_before_its_time() {
 }
 
 #[test]
-fn what_is_not_understood_ends_the_service() {
+fn unknown_request_ends_the_service() {
     let (_drive, mut socket) = drive(Duration::ZERO);
     socket.write_all(&[0; 4]).unwrap();
     assert_eq!(socket.read(&mut [0]).unwrap(), 0);
