@@ -1,4 +1,4 @@
-//! The second account of a cold read: what the device delivered meanwhile, against what the extents of the files hold on it.
+//! Cross-check of a cold read: bytes delivered by the device against the extents of the files.
 
 use crate::tree::Tree;
 use rustix::io::Errno;
@@ -17,34 +17,35 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A device that delivers less than this share of what the extents hold was spared by a cache.
+/// If a device delivers less than this share of the extents, a cache served the rest.
 const LEAST: f64 = 0.99;
-/// The same where the file system tells allocated blocks alone, which count holes in them and metadata.
+/// The same if the file system reports only allocated blocks, which include holes and metadata.
 const LEAST_OF_ALLOCATED: f64 = 0.5;
-/// What metadata may add to what the device delivers: superblock, bitmaps, journal, roots of trees ...
+/// Allowance for metadata in the delivered bytes: superblock, bitmaps, journal, roots of trees ...
 const METADATA: u64 = 1 << 20;
-/// ... and for each file and directory an inode and its entry, in blocks shared with neighbours (0.2 to 6.6 KB were seen on ext4, xfs
-/// and btrfs, the most where ten files share the whole).
+/// ... and per file and directory an inode and its entry, in blocks shared with neighbours. Measured: 0.2 to 6.6 KB on
+/// ext4, xfs and btrfs, the maximum with only ten files.
 const METADATA_OF_EACH: u64 = 4096;
-/// What is read must have this much content: holes cost no device anything.
+/// Minimum share of content in the files that are read: holes need no device I/O.
 const LEAST_CONTENT: f64 = 0.5;
 
-/// What is known of a cold read beside its time.
+/// Cross-check data of a cold read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColdAccount {
-    /// Bytes that the device delivered; of a directory that others use too, what this process made devices read. None: nothing
-    /// counts them here.
+    /// Bytes delivered by the device; for a directory that others use too, bytes that this process read from devices.
+    /// None: no counter exists here.
     pub device_bytes: Option<u64>,
-    /// Requests for them; none where only their bytes are counted.
+    /// Requests for them; none if only bytes are counted.
     pub device_requests: Option<u64>,
-    /// Bytes that the device must deliver at least: what the files' extents hold, without holes, preallocated ranges and data in
-    /// inodes; of compressed extents a block each. None: the file system tells no extents.
+    /// Bytes that the device must deliver at least: the files' extents without holes, preallocated ranges and data in
+    /// inodes; of compressed extents a block each. None: the file system does not report extents.
     pub extent_bytes: Option<u64>,
-    /// Bytes of the files that have content there: extents that were written, compressed ones in full, data in inodes.
+    /// Bytes of the files with content: written extents, compressed ones in full, data in inodes.
     pub content_bytes: Option<u64>,
-    /// Whether the files lie in memory, where nothing can be cold.
+    /// Whether the files lie in memory, where no read is cold.
     pub in_memory: bool,
-    /// Bytes of the image file that the page cache held when the read began. None: there is no such file, or the kernel does not tell.
+    /// Bytes of the image file in the page cache when the read began. None: not an image file, or the kernel does not
+    /// report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_cached_bytes: Option<u64>,
     /// Time that the read lost to a stop or to other guests of the host, if that is too much.
@@ -52,30 +53,30 @@ pub struct ColdAccount {
     pub lost: Option<Lost>,
 }
 
-/// Why the time of a read is not that of a cold read.
+/// Why a read does not count as a cold read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCold {
-    /// The device delivered less than the files hold.
+    /// The device delivered less than the files' extents.
     #[error("the files' extents hold {extents}, and the device delivered {delivered}: the rest came from a cache")]
     Cached { extents: Bytes, delivered: Bytes },
     #[error(
-        "of {read} that were read only {content} lie on the device: the rest are holes, or preallocated and never written, and \
-         read as zeroes without it; age with --data write an image that is to be read cold"
+        "only {content} of the {read} that were read lie on the device: the rest are holes, or preallocated and never \
+         written, and read as zeros without it; age with --data write an image that is to be read cold"
     )]
     Nothing { read: Bytes, content: Bytes },
-    /// The process or the machine stood still.
+    /// The process or the machine was stopped.
     #[error("{0}")]
     Lost(#[from] Lost),
     #[error(
-        "{cached} of the image file are in the page cache, where another process maps, locks or reads it: end that process"
+        "{cached} of the image file are in the page cache, where another process maps, locks or reads it: end that \
+         process"
     )]
     ImageCached { cached: Bytes },
     #[error("the files lie in memory: nothing is read from a device")]
     InMemory,
-    /// The block trace of the read has less than the device delivered.
+    /// The block trace of the read has fewer bytes than the device delivered.
     #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
     ShortTrace { traced: Bytes, delivered: Bytes },
-    /// The block trace of the read is not valid.
     #[error("{0}")]
     InvalidTrace(String),
 }
@@ -87,10 +88,7 @@ impl Classify for NotCold {
 }
 
 impl ColdAccount {
-    /// Whether a read was cold. Words where that could not be told as closely as elsewhere.
-    ///
-    /// # Errors
-    /// [`NotCold`]: with what was delivered instead, when it was not.
+    /// Checks that a read was cold. Returns a caveat if the check was weaker than usual.
     pub fn judge(&self, read: &ColdRead) -> Result<Option<&'static str>, NotCold> {
         if let Some(lost) = self.lost {
             return Err(lost.into());
@@ -111,7 +109,8 @@ impl ColdAccount {
             None => (
                 read.allocated_bytes.min(read.bytes_read) as f64 * LEAST_OF_ALLOCATED,
                 Some(
-                    "measured without the extents of the files: only half of what is allocated was seen to come from a device",
+                    "measured without the extents of the files: the check requires only half of the allocated bytes \
+                     from the device",
                 ),
             ),
         };
@@ -121,29 +120,26 @@ impl ColdAccount {
                 Err(NotCold::Cached { extents, delivered: Bytes(delivered) })
             }
             Some(_) if self.beyond_metadata(read).is_some_and(|beyond| beyond.0 > 0) => Ok(Some(
-                "the device delivered more than the files' extents (a block for each compressed one) and their metadata (4 KiB for \
-                 each file and directory, and 1 MiB): by what device_bytes is more than these, so much of the files could have \
-                 come from a cache without being missed",
+                "the device delivered more than the files' extents (a block for each compressed one) and their \
+                 metadata (4 KiB for each file and directory, and 1 MiB): up to the excess in device_bytes, data from \
+                 a cache would go unnoticed",
             )),
             Some(_) => Ok(message),
             None => Ok(Some(
-                "measured without a second account: no block device is known below, so nothing tells whether the read \
-                             was cold",
+                "measured without a cross-check: no block device is known below, so it is unknown whether the read \
+                 was cold",
             )),
         }
     }
 
-    /// Bytes that the device delivered beyond what the extents hold and metadata may need: so much of the files could have come from a
-    /// cache without being missed. None where the extents are not known.
+    /// Bytes delivered beyond extents and metadata: that amount could have come from a cache without being noticed.
+    /// None if the extents are unknown.
     pub fn beyond_metadata(&self, read: &ColdRead) -> Option<Bytes> {
         let metadata = METADATA + METADATA_OF_EACH * (read.files + read.directories);
         Some(Bytes(self.device_bytes?.saturating_sub(self.extent_bytes? + metadata)))
     }
 
-    /// Whether the trace of the read has what the device delivered.
-    ///
-    /// # Errors
-    /// [`NotCold::InvalidTrace`] or [`NotCold::ShortTrace`].
+    /// Checks that the trace of the read has all delivered bytes.
     pub fn judge_trace(&self, trace: &BlockTrace) -> Result<(), NotCold> {
         trace.valid().map_err(|invalid| NotCold::InvalidTrace(invalid.to_string()))?;
         let reads = trace.iter().filter(|request| request.operation == Operation::Read);
@@ -153,10 +149,8 @@ impl ColdAccount {
     }
 }
 
-/// A cold read with its account. The caller makes the target cold before.
-///
-/// # Errors
-/// When the device does not count what it reads; as [`cold_read()`]; where the extents of a file cannot be read.
+/// Performs a cold read with its cross-check. The caller makes the target cold before. Fails if the device has no
+/// counters.
 pub fn read<D: Rooted>(
     target: &MountedTarget<D>,
     root: &Path,
@@ -165,7 +159,7 @@ pub fn read<D: Rooted>(
 ) -> Result<(ColdRead, ColdAccount), Failure> {
     let device = target.block_device_info();
     let is_ours = !matches!(target.spec(), TargetSpec::Directory(_));
-    // Without counts of a device of our own nothing could be held against a reading.
+    // Without the counters of our own device no reading could be checked.
     if let Some(device) = device.as_ref().filter(|_| is_ours) {
         DeviceStat::of(device)?;
     }
@@ -179,8 +173,8 @@ pub fn read<D: Rooted>(
     let content_bytes = content.map(|content| content.bytes);
     let by_device = after.device.zip(before.device).map(|(after, before)| after.since(&before));
     let by_process = after.process.zip(before.process).map(|(after, before)| after.saturating_sub(before));
-    // A device that others use too counts what they read, and one of several misses what the others deliver; but what a server
-    // reads for us, only the device knows.
+    // Counters of a shared device include reads of others, and those of one of several devices miss the rest. Reads of
+    // a server on our behalf are visible only at the device.
     let alone = is_ours && device.is_some_and(|device| !spans_more(root, &device));
     let (device_bytes, device_requests) = match (alone, extent_bytes, by_process) {
         (false, Some(_), Some(bytes)) => (Some(bytes), None),
@@ -193,7 +187,7 @@ pub fn read<D: Rooted>(
     ))
 }
 
-/// What was read until now.
+/// The counters so far.
 struct Counts {
     device: Option<DeviceStat>,
     process: Option<u64>,
@@ -205,13 +199,13 @@ impl Counts {
     }
 }
 
-/// Bytes that this process made block devices read (proc(5), `read_bytes` of /proc/PID/io). None: not counted here.
+/// Bytes that this process read from block devices (proc(5), `read_bytes` of /proc/PID/io).
 fn bytes_from_devices() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
 }
 
-/// Whether the file system has other devices beside this one, as F2FS on a zoned drive has, and btrfs.
+/// Whether the file system has further devices, like btrfs, or F2FS on a zoned drive.
 fn spans_more(root: &Path, device: &BlockDevice) -> bool {
     rustix::fs::statvfs(root).is_ok_and(|found| found.f_blocks.saturating_mul(found.f_frsize) > device.size().0)
 }
@@ -222,15 +216,15 @@ fn is_in_memory(root: &Path) -> bool {
         .is_ok_and(|found| [0x0102_1994, 0x8584_58f6].contains(&(found.f_type as u64 & 0xffff_ffff)))
 }
 
-/// What files hold, each once.
+/// Content of files, each counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Content {
     bytes: u64,
-    /// Bytes that must come from the device when all of it is read.
+    /// Bytes that the device must deliver when all of it is read.
     delivered: u64,
 }
 
-/// Of all files below `root`. None: the file system tells no extents.
+/// Of all files below `root`. None: the file system does not report extents.
 fn content(root: &Path) -> Result<Option<Content>, Failure> {
     let (mut fiemap, mut extents, mut linked) = (Fiemap::default(), Vec::new(), HashSet::new());
     let mut sum = Content::default();
@@ -243,12 +237,12 @@ fn content(root: &Path) -> Result<Option<Content>, Failure> {
             )
         };
         let file = match File::open(&path) {
-            // Somebody else's file has gone since.
+            // Another program has deleted the file since.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             other => other.map_err(failed)?,
         };
         let found = file.metadata().map_err(failed)?;
-        // What has several names is read again under the second, from the cache.
+        // Further names of a file are read from the cache.
         if found.nlink() > 1 && !linked.insert((found.dev(), found.ino())) {
             continue;
         }
@@ -272,7 +266,7 @@ fn content_of(extent: &Extent, file_bytes: u64) -> Content {
     let within = end.saturating_sub(extent.logical);
     match extent.kind {
         kind if kind.has(ExtentKind::UNWRITTEN) => Content::default(),
-        // Metadata was read for the directories, or is no block of its own yet.
+        // Its metadata was read for the directories, or has no block of its own.
         _ if !extent.on_device() => Content { bytes: within, delivered: 0 },
         kind if kind.has(ExtentKind::ENCODED) => Content { bytes: within, delivered: within.min(SCORE_BLOCK) },
         _ => Content { bytes: within, delivered: within },
@@ -303,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_spared_shows_a_warm_read() {
+    fn too_few_device_reads_show_a_warm_read() {
         let judge = |device, extents| account(device, extents).judge(&read_of(1000));
         assert_eq!(judge(Some(1000), Some(1000)), Ok(None));
         assert_eq!(judge(Some(5000), Some(1000)), Ok(None), "metadata");
@@ -316,7 +310,7 @@ mod tests {
         assert!(matches!(inline(0).judge(&read_of(1000)), Err(NotCold::Cached { .. })));
         assert!(matches!(judge(Some(400), None), Err(NotCold::Cached { .. })));
         assert!(judge(Some(600), None).unwrap().is_some_and(|message| message.contains("extents")));
-        assert!(judge(None, Some(1000)).unwrap().is_some_and(|message| message.contains("second account")));
+        assert!(judge(None, Some(1000)).unwrap().is_some_and(|message| message.contains("without a cross-check")));
         assert!(matches!(account(Some(0), Some(0)).judge(&read_of(0)), Err(NotCold::Nothing { .. })));
         let memory = ColdAccount { in_memory: true, ..account(Some(1000), Some(1000)) };
         assert_eq!(memory.judge(&read_of(1000)), Err(NotCold::InMemory));
@@ -338,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_and_what_has_no_blocks_need_not_be_delivered() {
+    fn holes_and_data_without_blocks_need_no_delivery() {
         let plain = Extent::plain(4096, 1 << 20, 8192);
         let of = |extent: Extent, file_bytes| {
             let found = content_of(&extent, file_bytes);

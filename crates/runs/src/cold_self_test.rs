@@ -1,4 +1,4 @@
-//! Whether cold reads are cold on this machine, and warm ones are found out: tried on an image in memory.
+//! Self-test of cold reads on this machine, with an image in memory.
 
 use crate::cold::{self, NotCold};
 use senesce_core::interrupt::Interrupt;
@@ -8,15 +8,11 @@ use std::io::Write;
 
 const IMAGE: Bytes = Bytes::mib(64);
 const FILE: Bytes = Bytes::mib(8);
-/// Beside them the device may deliver at most this: the mount's own reads and the inode, with read-ahead.
+/// Allowance for other reads of the device: the mount and the inode, with read-ahead.
 const METADATA: Bytes = Bytes::mib(1);
 
-/// Writes a file of known size, makes it cold, reads it twice: the first time the device must deliver it once, the second time
-/// the reading must be refused. Returns what was counted.
-///
-/// # Errors
-/// What cannot be mounted, written or made cold; a read that was not cold, one that found too much or too little on the device,
-/// or a warm one that was taken for cold (exit code 5).
+/// Writes a file of known size, makes it cold and reads it twice. The device must deliver it once, and the second read
+/// must be refused as warm. Returns the counts, or exit code 5 if the check fails.
 pub fn cold_self_test() -> Result<String, Failure> {
     let failed = |reason: String| Failure::new(ExitCode::RunFailed, reason);
     let mut target = open(&TargetSpec::Memory { size: IMAGE }, &OpenOptions::fresh(FileSystem::Ext4))?;
@@ -41,7 +37,7 @@ pub fn cold_self_test() -> Result<String, Failure> {
     }
     let (read, account) = cold::read(&target, &folder, &Silent, &Interrupt::new())?;
     let Err(NotCold::Cached { delivered: again, .. }) = account.judge(&read) else {
-        return Err(failed("a file that was read a moment before was taken for cold".into()));
+        return Err(failed("a warm read of a file was taken for cold".into()));
     };
     target.close()?;
     Ok(format!("{FILE} read cold: {} in {requests} requests; read again: {again}", Bytes(delivered)))

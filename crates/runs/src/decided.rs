@@ -1,11 +1,11 @@
-//! Verdicts as every verb prints them: one direction, one set of words, one set of JSON fields.
+//! Common text and JSON fields of verdicts.
 
 use senesce_core::analysis::Better;
 use senesce_stats::ratio::Interval;
 use senesce_stats::{Decision, Direction, Unit, Verdict};
 use serde_json::{Map, Value, json};
 
-/// The direction that verdicts take; `None`: no direction is better.
+/// The direction of verdicts; `None`: no direction is better.
 pub fn direction(better: Better) -> Option<Direction> {
     match better {
         Better::Higher => Some(Direction::HigherIsBetter),
@@ -14,8 +14,8 @@ pub fn direction(better: Better) -> Option<Direction> {
     }
 }
 
-/// `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`, `repetitions_needed`, and as `counted` of what that
-/// many are needed; null where there is none.
+/// `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`, `repetitions_needed`, and as `counted` the
+/// unit of that number; null if missing.
 pub fn fields(decision: &Decision) -> Map<String, Value> {
     let (detectable, needed) = match &decision.verdict {
         Verdict::Undecided { detectable, repetitions_needed } => (json!(detectable), json!(repetitions_needed)),

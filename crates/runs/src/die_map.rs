@@ -1,4 +1,4 @@
-//! On which dies of a flash drive the files of an image lie, had the drive lived through the image's aging.
+//! The dies of a flash drive on which the files of an image would lie after the image's aging on that drive.
 
 use crate::write_order::{self, Copying};
 use senesce_core::analysis::{CellRow, Figure, FigureKind};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::Path;
 
-/// Files that are drawn: those whose reads collide most.
+/// Number of files that are drawn: those whose reads collide most.
 const DRAWN_FILES: usize = 32;
 const DRAWN_READS: usize = 256;
 
@@ -21,9 +21,9 @@ const DRAWN_READS: usize = 256;
 pub struct DieMap {
     /// The model.
     pub model: String,
-    /// Dies that it has.
+    /// Number of its dies.
     pub dies: u32,
-    /// Die-collision index of a read of all files in `find` order; none where nothing is on flash.
+    /// Die-collision index of a read of all files in `find` order; none without data on flash.
     pub collision_index: Option<f64>,
     /// Every file that lies on flash, in `find` order.
     pub per_file: Vec<FileDies>,
@@ -34,20 +34,18 @@ pub struct DieMap {
 pub struct FileDies {
     /// Its path below the root of the image.
     pub path: String,
-    /// Reads of the flash that it takes to read it in order.
+    /// Flash reads needed to read it in order.
     pub flash_reads: usize,
-    /// Reads of the busiest die over those of an even spread, in groups of four reads of every die: 1 to the number of dies.
+    /// Reads of the busiest die over those of an even spread, in groups of four reads of every die: 1 to the number of
+    /// dies.
     pub collision_index: f64,
-    /// The die of each read, as far as it is drawn.
+    /// The die of each read, up to the drawn length.
     #[serde(skip)]
     dies: Vec<u32>,
 }
 
-/// Puts the blocks of an image on a modelled drive in the order of their last writes and looks where its files are. `layout` must
-/// have been examined with `extents` and `per_file`.
-///
-/// # Errors
-/// A model without dies or too small, an image that cannot be read.
+/// Writes the blocks of an image to a modelled drive in the order of their last writes and locates its files. `layout`
+/// must have been examined with `extents` and `per_file`.
 pub fn die_map(image: &Path, layout: &Layout, model: &str, writes: &LastWrites) -> Result<DieMap, Failure> {
     let Parameters::FlashSsd(flash) = DeviceModel::load(model)?.parameters else {
         return Err(Failure::usage(format!("--model {model}: it has no flash translation layer, and so no dies")));
@@ -101,8 +99,8 @@ impl DieMap {
             id: "die-map".into(),
             title: "Dies of the files whose reads collide most".into(),
             caption: format!(
-                "Each strip is a file in its order, at most {DRAWN_READS} reads of the flash, each coloured by its die; behind the name \
-                 its collision index. A file that was written at once goes round all dies."
+                "Each strip is a file in its order, at most {DRAWN_READS} reads of the flash, each coloured by its \
+                 die; after the name its collision index. A file that was written at once cycles through all dies."
             ),
             device: format!("modelled: {}", self.model),
             better: Better::Neither,

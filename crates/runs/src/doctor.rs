@@ -1,4 +1,4 @@
-//! What this machine can do, examined without changing anything but an image in memory.
+//! Examines this machine. Changes nothing except an image in memory.
 
 use crate::cold_self_test::cold_self_test;
 use senesce_volume::trace::self_test;
@@ -11,18 +11,18 @@ pub enum State {
     Missing,
 }
 
-/// One thing that some part of senesce needs.
+/// One requirement of a part of senesce.
 #[derive(Debug, Clone)]
 pub struct Check {
     pub what: String,
     pub needed_for: String,
     pub state: State,
-    /// What was found (a version, a path).
+    /// The result (a version, a path).
     pub found: String,
     pub remedy: String,
 }
 
-/// Programs beside those of file systems, what needs them, and the Debian package that has them.
+/// Programs other than those of file systems, their users, and their Debian packages.
 const PROGRAMS: [(&str, &str, &str); 8] = [
     ("qemu-system-x86_64", "the guest", "qemu-system-x86"),
     ("db_bench", "zns-rocksdb", "rocksdb-tools"),
@@ -77,7 +77,7 @@ fn fact(what: &str, needed_for: &str, works: bool, remedy: &str) -> Check {
     }
 }
 
-/// Tries a cold read, and a warm one that must be found out.
+/// Tests a cold read, and that a warm one is detected.
 fn cold_reads() -> Check {
     let (state, found) = match cold_self_test() {
         Ok(counted) => (State::Works, counted),
@@ -109,7 +109,7 @@ fn program_check(program: &str, needed_for: &str, package: &str) -> Check {
     }
 }
 
-/// Where a program is, looking also where only root's PATH leads.
+/// Searches also the directories that are only in root's PATH.
 fn find_program(program: &str) -> Option<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':')
@@ -138,7 +138,7 @@ fn cgroups() -> bool {
     is_root() && (v1 || v2)
 }
 
-/// Traces reads that are known, and compares trace and counters with them.
+/// Traces known reads and compares trace and counters with them.
 fn block_traces() -> Check {
     let (state, found) = match self_test() {
         Ok(test) if test.agrees() => (State::Works, format!("{} reads, all traced and counted", test.asked)),
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_missing_thing_has_a_remedy() {
+    fn every_failed_check_has_a_remedy() {
         for check in examine() {
             assert!(!check.remedy.is_empty(), "{}", check.what);
         }

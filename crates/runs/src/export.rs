@@ -1,4 +1,4 @@
-//! Records in one documented, tidy shape for other programs. The schema is described in docs/verbs/report.md.
+//! Records in one documented, tidy format for other programs. docs/verbs/report.md describes the schema.
 
 use crate::measurements;
 use senesce_core::analysis::{Better, Figure, Table};
@@ -7,11 +7,11 @@ use senesce_runner::Registry;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Name and version of the schema; the version changes when a column changes its meaning.
+/// Name and version of the schema; the version changes when the meaning of a column changes.
 pub const SCHEMA: &str = "senesce-export/1";
 
 pub struct Export {
-    /// Its name: that of its directory.
+    /// The name of its directory.
     pub name: String,
     /// One row per measured value.
     pub measurements: Table,
@@ -19,12 +19,12 @@ pub struct Export {
     pub record: Record,
 }
 
-/// The name of a run: that of its directory.
+/// The name of its directory.
 pub fn name_of(run: &Path) -> String {
     run.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Reads what there is to export of a record.
+/// Reads the exported parts of a record.
 pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
     let name = name_of(&record.path);
     let measurements = tidy(registry, &name, &record)?;

@@ -1,4 +1,4 @@
-//! What the kernel said of a device while it was measured.
+//! Kernel messages about a device during a measurement.
 
 use senesce_core::{ExitCode, Failure};
 

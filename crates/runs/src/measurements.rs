@@ -11,11 +11,8 @@ pub const THROUGHPUT: &str = "throughput";
 /// Between the name of a metric and that of the modelled drive.
 pub const MODELLED: &str = ", modelled ";
 
-/// The values that the run recorded one by one; where it recorded none, the numbers of its result whose name tells a unit
-/// and a direction. Times of a record that was taken under emulation are marked, whether its kind marks them or not.
-///
-/// # Errors
-/// A usage error for a kind of run that this version does not know; where the record cannot be understood.
+/// The values that the run recorded one by one; without any, the numbers of its result whose name implies a unit and a
+/// direction. Times under emulation are marked for all kinds of runs.
 pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Failure> {
     let kind = registry.kind(&record.plan)?;
     let mut found = kind.measurements(record)?;
@@ -45,8 +42,8 @@ fn collect(name: &str, value: &Value, no_measures: &[&str], found: &mut Vec<Meas
     }
 }
 
-/// Endings of names with unit and direction, the more special first. The plan sets how far an aging is from its profile (`rmse`) on every file
-/// system, so that it measures none of them.
+/// Endings of names with unit and direction, the more special first. The distance of an aging from its profile (`rmse`)
+/// follows from the plan on every file system, so it is not a measurement.
 const NATURES: [(&str, &str, Better); 13] = [
     ("per_second", "1/s", Better::Higher),
     ("throughput", "1/s", Better::Higher),
@@ -73,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn named_numbers_become_measurements_and_others_do_not() {
+    fn only_numbers_with_known_names_become_measurements() {
         let result = json!({"ops_per_second": 10.0, "seed": 42, "rmse": {"age": 0.1}, "layout": {"score": 0.9}, "machine": {"x_ns": 1}, "asked_seconds": 1.2});
         let mut found = Vec::new();
         collect("", &result, &["machine", "asked_seconds"], &mut found);

@@ -1,4 +1,5 @@
-//! Whether a directory is the same for all ranks: rank 0 writes a file of unforeseeable content, the others look for it.
+//! Checks that a directory is the same for all ranks: rank 0 writes a file with random content, and the others look for
+//! it.
 
 use senesce_cluster::{Cluster, Member};
 use senesce_core::failure::errno_message;
@@ -16,7 +17,7 @@ pub struct Token {
     content: String,
 }
 
-/// Clients of network file systems remember for some time what a directory held.
+/// Clients of network file systems cache directory contents for some time.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Token {
@@ -56,11 +57,8 @@ impl Token {
         }
     }
 
-    /// A step of all ranks, which returns when each of them has looked. Rank 0 takes the file away, also when a rank ended
+    /// A step of all ranks, which returns when each of them has checked. Rank 0 removes the file, also if a rank ended
     /// meanwhile, and refuses a directory that some rank does not see.
-    ///
-    /// # Errors
-    /// When a rank does not see the directory, or one of them ended.
     pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
         let seen = cluster.gather(&self.is_seen());
         if cluster.is_first() {
@@ -73,12 +71,12 @@ impl Token {
     }
 
     fn remove(&self) {
-        // Its name says whose it is; what remains harms nobody.
+        // A leftover is harmless; its name states the owner.
         let _ = std::fs::remove_file(self.path());
     }
 }
 
-/// Refuses a directory that some rank does not see, naming the first.
+/// Refuses a directory that some rank does not see, naming the first such rank.
 fn judge(directory: &Path, seen: &[bool], members: &[Member]) -> Result<(), Failure> {
     let Some(blind) = seen.iter().position(|seen| !seen) else { return Ok(()) };
     let host = |rank: usize| members.get(rank).map_or("an unknown host", |member| member.host.as_str());
@@ -97,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_seen_where_it_lies_and_nowhere_else() {
+    fn token_is_found_only_in_its_directory() {
         let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let claimed = ClaimedDirectory::claim(here.path(), None).unwrap();
         let token = Token::place(&claimed).unwrap();
@@ -111,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blind_rank_is_named_with_its_host() {
+    fn rank_without_the_directory_is_named_with_its_host() {
         let member = |rank, host: &str| Member { rank, host: host.into(), process: 1 };
         let members = [member(0, "alpha"), member(1, "alpha"), member(2, "beta")];
         assert!(judge(Path::new("/scratch"), &[true, true, true], &members).is_ok());

@@ -1,4 +1,4 @@
-//! Block traces on device models: what a drive makes of them, request by request.
+//! Times block traces on device models, request by request.
 
 use crate::import::block_trace::split_device;
 use crate::trace::TRACE_FILE;
@@ -10,11 +10,8 @@ use senesce_volume::trace::blkparse;
 use std::io::Read;
 use std::path::Path;
 
-/// Reads what `trace --save` wrote, the trace of a run directory, or the text of blkparse (`#MAJOR,MINOR` behind the path
-/// chooses among several devices).
-///
-/// # Errors
-/// A file that is neither, is damaged, whose times run backwards, or from which requests are known to be missing.
+/// Reads a file of `trace --save`, the trace of a run directory, or the text of blkparse (`#MAJOR,MINOR` after the path
+/// chooses among several devices). Refuses traces with known losses or decreasing times.
 pub fn load(source: &Path) -> Result<BlockTrace, Failure> {
     let (path, device) = split_device(source);
     let trace = if path.is_dir() { of_run(&path)? } else { of_file(&path, device)? };
@@ -22,7 +19,7 @@ pub fn load(source: &Path) -> Result<BlockTrace, Failure> {
     Ok(trace)
 }
 
-/// The run may be somebody else's: its trace is no link.
+/// Another user may own the run: a link could lead to any file.
 fn of_run(directory: &Path) -> Result<BlockTrace, Failure> {
     let path = directory.join(TRACE_FILE);
     let bytes = input::within(directory, TRACE_FILE).map_err(failed("read", &path))?;
@@ -39,12 +36,12 @@ fn of_file(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Failur
     })
 }
 
-/// What a drive held before a trace began.
+/// The content of a drive before a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// What the trace reads without having written it, written in the order of addresses.
+    /// Everything that the trace reads without writing it before, in the order of addresses.
     WhatIsRead,
-    /// What [`Options::before`] says, and nothing else.
+    /// Only the content in [`Options::before`].
     AsOptions,
 }
 
@@ -57,18 +54,13 @@ impl Held {
     }
 }
 
-/// Times a trace on a model.
-///
-/// # Errors
-/// A trace that is not valid, or that the model does not take.
+/// Times a trace on a model. Fails for an invalid trace, or one that the model does not accept.
 pub fn simulate(model: &DeviceModel, trace: &BlockTrace, held: Held, options: &Options) -> Result<Outcome, Failure> {
     Ok(simulate_requests(model, &trace.valid()?.for_models(), held, options)?)
 }
 
-/// The same in a closed loop: think times of the host are kept, and each begins when the model is done.
-///
-/// # Errors
-/// A trace that is not valid, that tells no completions, or that the model does not take.
+/// The same in a closed loop: think times of the host are kept, and each begins when the model is done. Requires
+/// completions in the trace.
 pub fn simulate_loop(
     model: &DeviceModel,
     trace: &BlockTrace,
@@ -78,14 +70,14 @@ pub fn simulate_loop(
     let recorded = trace.valid()?.for_closed_loops();
     if recorded.iter().all(|one| one.completed_ns.is_none()) && !recorded.is_empty() {
         return Err(Failure::usage(
-            "--closed: the trace tells no completions, so what the host waited for is not known",
+            "--closed: the trace has no completions, so the requests that the host waited for are unknown",
         ));
     }
     let requests: Vec<Request> = recorded.iter().map(|one| one.request).collect();
     Ok(simulate_closed(model, held.history(&requests), &recorded, options)?)
 }
 
-/// The same of requests.
+/// The same for requests.
 pub fn simulate_requests(
     model: &DeviceModel,
     requests: &[Request],
@@ -126,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_of_a_run_is_no_link() {
+    fn trace_of_a_run_must_not_be_a_link() {
         let (run, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let saved = elsewhere.path().join("saved");
         BlockTrace::from_requests("8,0", 0, vec![read(0, 0)]).save(&saved).unwrap();
@@ -140,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trace_reads_lies_on_the_flash_in_the_order_of_addresses() {
+    fn data_read_by_a_trace_is_on_flash_in_address_order() {
         let of = |stride: u64| {
             let reads = (0..64).map(|index| read(index, index * stride)).collect();
             outcome("ssd:fast24", &BlockTrace::from_requests("sdx", 0, reads)).unwrap().collision_index
         };
-        // Gaps between the reads hold nothing, so that the pages read lie side by side all the same.
+        // Gaps between the reads are empty, so that the pages read still lie side by side.
         assert_eq!((of(64), of(640)), (Some(1.0), Some(1.0)));
     }
 
     #[test]
-    fn traces_that_cannot_be_timed_are_told() {
+    fn traces_that_cannot_be_timed_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("trace");
         let mut holes = BlockTrace::from_requests("sdx", 0, vec![read(0, 0)]);

@@ -3,7 +3,7 @@
 use senesce_core::Bytes;
 use senesce_workload::Workload;
 
-/// What the program itself takes of a memory limit: a block trace, counters, stacks.
+/// Memory of the program itself within a limit: a block trace, counters, stacks.
 pub const OWN_MEMORY: Bytes = Bytes::mib(64);
 
 /// Bytes of memory into which the threads of one process of ours read.

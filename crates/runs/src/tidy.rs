@@ -1,4 +1,5 @@
-//! Removing run directories: only what bears the marks of a record, nobody writes, nothing is mounted in, and no link.
+//! Removes run directories. It never follows links, and refuses directories that lack the marks of a record, are being
+//! written, or have something mounted inside.
 
 use senesce_core::failure::{errno_message, failed};
 use senesce_core::record::{Held, Overview, RecordError};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
 
-/// A run directory that may be removed; nobody else writes it meanwhile.
+/// A run directory that may be removed, locked against writers.
 #[derive(Debug)]
 pub struct Removable {
     path: PathBuf,
@@ -19,27 +20,26 @@ pub struct Removable {
 }
 
 impl Removable {
-    /// Looks whether it may.
-    ///
-    /// # Errors
-    /// A link, what bears not all marks of a record, a run that goes on, and a directory in which something is mounted or whose
-    /// files a loop device uses: refused, with what to do.
+    /// Checks that it may be removed. Refuses a link, a directory without all marks of a record, a run in progress, and
+    /// a directory with a mount or a loop device's file inside.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let refused = |why: String| Failure::new(ExitCode::Refused, format!("{}: {why}", path.display()));
         let found = path.symlink_metadata().map_err(failed("look at", path))?;
         if !found.is_dir() {
-            return Err(refused("is no directory of its own (links are not followed); name the run itself".into()));
+            return Err(refused(" is not a directory itself (links are not followed); name the run itself".into()));
         }
         let is_mark = |name: &&str| path.join(name).symlink_metadata().is_ok_and(|found| found.is_file());
         if let Some(missing) = MARKS.iter().find(|name| !is_mark(name)) {
-            return Err(refused(format!("is no run directory: it has no file '{missing}'; nothing was removed")));
+            return Err(refused(format!(" is not a run directory: it has no file '{missing}'; nothing was removed")));
         }
         match Overview::read(path) {
             Ok(_) => {}
-            // Another version's, whose plan this one cannot read.
+            // Of another version, whose plan this one cannot read.
             Err(RecordError::OtherFormat { found, .. }) if found.parse::<u32>().is_ok() => {}
             Err(error) => {
-                return Err(refused(format!("cannot be told from other folders ({error}); nothing was removed")));
+                return Err(refused(format!(
+                    " cannot be distinguished from other folders ({error}); nothing was removed"
+                )));
             }
         }
         let lock = RunDirectory::hold(path).map_err(|error| match error {
@@ -58,7 +58,7 @@ impl Removable {
         Bytes(self.bytes)
     }
 
-    /// Removes it. Links in it go, what they lead to stays.
+    /// Removes it. Links in it are removed, their targets stay.
     pub fn remove(self) -> Result<(), Failure> {
         fs::remove_dir_all(&self.path).map_err(|error| {
             let message = format!("remove {}: {}; part of it may be gone", self.path.display(), errno_message(&error));
@@ -67,7 +67,7 @@ impl Removable {
     }
 }
 
-/// Refuses where another file system is mounted inside, or a loop device uses a file inside.
+/// Refuses a directory with another file system mounted inside, or with a file that a loop device uses.
 fn in_use(path: &Path, device: u64) -> Result<(), Failure> {
     let whole = path.canonicalize().map_err(failed("resolve", path))?;
     let refused = |why: String| Err(Failure::new(ExitCode::Refused, format!("{}: {why}", path.display())));
@@ -98,7 +98,7 @@ fn size(path: &Path) -> u64 {
     fs::read_dir(path).into_iter().flatten().flatten().map(of).sum()
 }
 
-/// Gives runs a label, or another one; empty: none. All are looked at before the first one gets it.
+/// Sets the label of runs; empty removes it. All are checked before the first one is changed.
 pub fn label(paths: &[PathBuf], text: &str) -> Result<(), Failure> {
     // One run may have several names; hundreds of them are not held open at once.
     let runs: BTreeSet<PathBuf> =
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_bears_all_marks_is_removed_and_links_are_not_followed() {
+    fn only_complete_run_directories_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let (path, other) = (directory.path().join("run"), directory.path().join("precious"));
         drop(run(&path));
@@ -138,7 +138,7 @@ mod tests {
         for mark in MARKS {
             fs::write(other.join(mark), "not of ours").unwrap();
         }
-        assert!(refusal(&other).contains("cannot be told from other folders"));
+        assert!(refusal(&other).contains("cannot be distinguished from other folders"));
         symlink(&path, directory.path().join("link")).unwrap();
         assert!(refusal(&directory.path().join("link")).contains("links are not followed"));
         symlink(&other, path.join("histograms/away")).unwrap();
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_is_refused_until_it_ends() {
+    fn running_run_is_refused_until_it_ends() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run");
         let going_on = run(&path);
         assert!(refusal(&path).contains("is being run"));
         drop(going_on);
-        assert!(Removable::claim(&path).is_ok() && path.exists(), "looking removes nothing");
+        assert!(Removable::claim(&path).is_ok() && path.exists(), "a check removes nothing");
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
         let other = temporary.path().join("other");
         drop(run(&other));
         let both = [other.clone(), path.clone(), temporary.path().join("./run")];
-        assert!(label(&both, "main").is_err(), "it goes on");
-        assert_eq!(Overview::read(&other).unwrap().fact("run.label"), None, "none of them has got it");
+        assert!(label(&both, "main").is_err(), "it is still running");
+        assert_eq!(Overview::read(&other).unwrap().fact("run.label"), None, "none of them is labelled");
         drop(directory);
         for word in ["main", "other"] {
             label(&both, word).unwrap();

@@ -1,4 +1,4 @@
-//! `senesce trace`: the requests that a command caused on one device, their layout score and their modelled time.
+//! `senesce trace`: the requests of a command on one device, their layout score and their modelled time.
 
 mod shown;
 
@@ -28,16 +28,16 @@ pub const TRACE_FILE: &str = "trace.blocks";
 /// The fact of the environment that names a journal that was not replayed, and damaged metadata.
 pub const RESERVATIONS: &str = "target.reservations";
 
-/// The variable that tells a command where its target is mounted.
+/// Environment variable for the mount point of the target.
 pub const MOUNT_VARIABLE: &str = "SENESCE_MNT";
 
 #[derive(Debug, Clone)]
 pub struct CommandLine {
     /// Program and arguments; `{}` in any of them stands for the mount point.
     pub words: Vec<String>,
-    /// Send its standard output to standard error, because ours carries something else.
+    /// Send its standard output to standard error, because ours carries other data.
     pub output_to_stderr: bool,
-    /// Let what it leaves running continue; otherwise that ends with it, because the mount goes away.
+    /// Let its leftover processes continue; otherwise they end with it, because the mount is removed.
     pub spares: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct TraceRequest {
     /// Keep the caches instead of dropping them before the command.
     pub warm: bool,
     pub command: CommandLine,
-    /// Models that the requests are timed on, beside the reference drives.
+    /// Models that time the requests, in addition to the reference drives.
     pub models: Vec<(String, DeviceModel)>,
 }
 
@@ -63,7 +63,7 @@ pub struct Traced {
     /// The command's exit status (128 + the signal that ended it).
     pub exit_status: u8,
     pub environment: Environment,
-    /// Whether the target could be left as it was found: the trace is complete in any case.
+    /// Whether the target could be restored to its initial state: the trace is complete in any case.
     pub closed: Result<(), Failure>,
 }
 
@@ -72,28 +72,28 @@ pub struct Traced {
 pub struct Summary {
     /// The traced device.
     pub device: String,
-    /// What the trace says by itself.
+    /// Measures of the trace itself.
     pub measures: Measures,
     /// On the reference disk drive. `None`: the trace is not valid.
     pub hdd: Option<Modelled>,
     /// On the reference solid-state drive (no flash translation layer). `None`: the trace is not valid.
     pub ssd: Option<Modelled>,
-    /// On the models that were asked for, each drive holding what is read; by the name that was asked for.
+    /// On the requested models, by requested name; each drive contains the data that is read.
     #[serde(default)]
     pub models: BTreeMap<String, Outcome>,
-    /// What the device completed by its own counters. `None`: recorded elsewhere.
+    /// Completions by the device's own counters. `None`: recorded elsewhere.
     #[serde(default)]
     pub device_stat: Option<DeviceStat>,
-    /// Journal and damage of the traced file system. None where it is not known.
+    /// Journal and damage of the traced file system. None if unknown.
     #[serde(flatten)]
     pub condition: Option<Condition>,
-    /// Why the trace is not valid; empty when it is.
+    /// Why the trace is not valid; empty if it is.
     #[serde(default)]
     pub problems: Vec<Problem>,
 }
 
 impl Summary {
-    /// Computes everything from a trace; of one that is not valid only what was seen is counted.
+    /// Computes everything from a trace; of an invalid one only the counts of the recorded requests.
     pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
         let requests = trace.valid().ok().map(|trace| trace.for_models());
         // A device larger than a model has no time on it.
@@ -127,12 +127,11 @@ impl Summary {
         self.problems.is_empty() && self.measures.lost_events == 0
     }
 
-    /// Why what was traced is not the whole file system, or not a sound one.
+    /// Why the traced file system is incomplete or damaged.
     pub fn reservations(&self) -> Vec<String> {
         self.condition.as_ref().map_or_else(Vec::new, Condition::reservations)
     }
 
-    /// Why it is not valid, in words.
     pub fn reasons(&self) -> Vec<String> {
         self.problems.iter().map(Problem::to_string).collect()
     }
@@ -148,7 +147,7 @@ impl Summary {
         }
     }
 
-    /// The JSON of `senesce trace`. Of an invalid trace, what needs every request is `null`.
+    /// The JSON of `senesce trace`. In an invalid trace, values that need every request are `null`.
     pub fn to_json(&self) -> Value {
         let (measures, layout) = (&self.measures, &self.measures.layout);
         let if_valid = |value: Value| if self.is_valid() { value } else { Value::Null };
@@ -188,11 +187,8 @@ impl Summary {
     }
 }
 
-/// Mounts the target, traces its device while the command runs and until what it wrote is written back, and undoes the mount.
-///
-/// # Errors
-/// As [`visit`], [`TraceSessions::start`] and [`run_command`]; missing, where the target lies on no block device. How the
-/// command ended is no error.
+/// Mounts the target, traces its device from the start of the command until everything is written back, and unmounts.
+/// The exit status of the command is not an error. Missing, if the target has no block device.
 pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     let options = OpenOptions {
         mount_options: request.mount_options.clone(),
@@ -218,7 +214,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         target.drop_caches()?;
     }
     let session = TraceSessions::start(&devices)?;
-    // What runs on in the user's own directory does not hold a mount of ours.
+    // A leftover process in the user's own directory does not keep a mount of ours busy.
     let spares = request.command.spares || matches!(request.target, TargetSpec::Directory(_));
     let exit_status = run_command(&CommandLine { spares, ..request.command.clone() }, target.mount_point())?;
     if !request.read_only {
@@ -254,16 +250,13 @@ fn environment(target: &MountedTarget<VisitedDirectory>) -> Environment {
     facts
 }
 
-/// Runs a command with `{}` and [`MOUNT_VARIABLE`] set to the mount point, its input and outputs untouched. When the user stops this
-/// process the command is ended.
-///
-/// # Errors
-/// A usage error without a command, or for one that cannot be started; a process that it left does not end.
+/// Runs a command with `{}` and [`MOUNT_VARIABLE`] set to the mount point, its input and outputs untouched. An
+/// interrupt of this process ends the command.
 pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Failure> {
     let mount = mount_point.to_string_lossy();
     let words: Vec<OsString> = command.words.iter().map(|word| word.replace("{}", &mount).into()).collect();
     let [program, arguments @ ..] = words.as_slice() else {
-        return Err(Failure::usage("no command was given: write it behind --"));
+        return Err(Failure::usage("no command was given: write it after --"));
     };
     let group = CommandGroup::of(mount_point)?;
     let mut process = Command::new(program);
@@ -273,7 +266,7 @@ pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Fail
     }
     let status = group.run(&mut process).map_err(|error| {
         Failure::usage(format!(
-            "start {}: {}; check the command behind --",
+            "start {}: {}; check the command after --",
             program.to_string_lossy(),
             errno_message(&error)
         ))
@@ -283,21 +276,18 @@ pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Fail
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8)
 }
 
-/// Refuses a directory that holds a record: a command is not run for the record of another run.
-///
-/// # Errors
-/// [`ExitCode::Refused`], before anything is done.
+/// Refuses a directory with a record: a command must not run for the record of another run.
 pub fn refuse_record(out: &Path) -> Result<(), Failure> {
     match ["plan.toml", "summary.json"].iter().any(|name| out.join(name).exists()) {
         true => Err(Failure::new(
             ExitCode::Refused,
-            format!("{} holds a record already; name another directory with --out", out.display()),
+            format!("{} has a record already; name another directory with --out", out.display()),
         )),
         false => Ok(()),
     }
 }
 
-/// What tells one trace from another.
+/// The identity of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "recorded", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Spec {
@@ -316,7 +306,7 @@ pub enum Spec {
     },
     /// Recorded elsewhere.
     Imported {
-        /// Form of the file.
+        /// Format of the file.
         format: String,
         /// Name of the file.
         source: String,
@@ -328,7 +318,7 @@ pub enum Spec {
     },
 }
 
-/// What was recorded.
+/// Recorded events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -368,9 +358,7 @@ impl ImportedRun for BlockTraceRun {
         analysis.caveats.extend(summary.reasons().iter().map(|reason| format!("invalid: {reason}")));
         analysis.caveats.extend(summary.reservations());
         if summary.is_valid() && summary.device_stat.is_none() {
-            analysis
-                .caveats
-                .push("recorded elsewhere: there are no counters of the device to compare the trace with".into());
+            analysis.caveats.push("recorded elsewhere: no device counters to compare the trace with".into());
         }
         analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
         analysis.tables.push(totals(summary));

@@ -24,7 +24,7 @@ impl Tree {
     pub fn of_user(root: &Path) -> Result<Self, Failure> {
         if !root.is_dir() {
             return Err(Failure::usage(format!(
-                "tree: {} is no directory; name one whose files are taken",
+                "tree: {} is not a directory; name one whose files are used",
                 root.display()
             )));
         }
@@ -37,13 +37,13 @@ impl Tree {
     pub fn without(&self, root: &Path) -> Option<String> {
         let first = root.join(self.closed.first()?);
         Some(format!(
-            "measured without what may not be read in the tree: {} files or directories, the first is {}; root reads them",
+            "measured without unreadable parts of the tree: {} files or directories, the first is {}; root reads them",
             self.closed.len(),
             first.display()
         ))
     }
 
-    /// The files below a directory. Links, special files and what is mounted below it are left out.
+    /// The files below a directory. Skips links, special files and mounts below it.
     pub fn below(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self::default();
         tree.list(root, Path::new(""), &mount_points_below(root))?;
@@ -75,7 +75,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes the files' data out of the page cache as far as that goes without root.
+    /// Drops the files' data from the page cache, as far as possible without root.
     pub fn forget(&self, root: &Path) -> Result<(), Failure> {
         for path in &self.files {
             let path = root.join(path);
@@ -97,7 +97,7 @@ impl Tree {
     }
 }
 
-/// Writes files one by one, directories as they are needed, as `cp --parents` does.
+/// Writes files one by one, creating directories as needed, like `cp --parents`.
 pub struct Writer<'a> {
     root: &'a Path,
     made: HashSet<PathBuf>,
@@ -111,9 +111,6 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes one file whole.
-    ///
-    /// # Errors
-    /// As [`check`]; those of making its directory, and of making and writing the file.
     pub fn write(&mut self, path: &Path, content: &[u8]) -> Result<(), Failure> {
         check(self.interrupt)?;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -128,15 +125,15 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A random permutation of the numbers below `count`: they are sorted by random keys, which gives the same one with every
-/// version of every library.
+/// A random permutation of the numbers below `count`, by sorting random keys, so that it does not depend on the version
+/// of a library.
 pub fn permutation(random: &mut impl Rng, count: usize) -> Vec<usize> {
     let mut keyed: Vec<(u64, usize)> = (0..count).map(|number| (random.next_u64(), number)).collect();
     keyed.sort_unstable();
     keyed.into_iter().map(|(_, number)| number).collect()
 }
 
-/// An error when the user asked to stop.
+/// An error after the user's interrupt.
 pub fn check(interrupt: &Interrupt) -> Result<(), Failure> {
     if interrupt.requested() {
         return Err(interrupted());

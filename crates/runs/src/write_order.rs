@@ -1,7 +1,6 @@
-//! The order of the last writes of an image, four bytes a block, kept beside it; and copies made in that order.
+//! The order of the last writes of an image, four bytes a block, kept next to it; and copies made in that order.
 //!
-//! On flash the order of writing decides which die holds a block, so that an image without it is young again wherever it is
-//! copied to.
+//! On flash the order of writes determines the die of a block, so a copy of an image without it loses its age.
 
 use senesce_core::output::{self, Format, Replace};
 use senesce_core::{Bytes, Failure, Seed, input};
@@ -18,33 +17,33 @@ const MAGIC: &str = "senesce-write-order-1";
 const HASH: usize = 32;
 const LARGEST: u64 = 128 << 10;
 
-/// What stands before the numbers.
+/// The header before the numbers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     format: String,
     /// Size of the image.
     image_bytes: u64,
-    /// When it was last altered, nanoseconds since 1970.
+    /// Its last modification, nanoseconds since 1970.
     image_altered_ns: u64,
     blocks: u64,
 }
 
-/// The file that keeps the order of an image: `IMAGE.order`.
+/// `IMAGE.order`.
 pub fn path_of(image: &Path) -> PathBuf {
     let mut name = image.as_os_str().to_owned();
     name.push(".order");
     name.into()
 }
 
-/// Size of an image, and when it was last altered.
+/// Size and modification time of an image.
 fn identity(image: &Path) -> Result<(u64, u64), Failure> {
     let found = image.metadata().map_err(senesce_core::failure::failed("look at", image))?;
     let altered = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok((found.len(), altered.map_or(0, |time| time.as_nanos() as u64)))
 }
 
-/// Keeps the order of an image that nothing alters any more.
+/// Saves the order of an image that is complete.
 pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
     let (image_bytes, image_altered_ns) = identity(image)?;
     let head = Head { format: MAGIC.into(), image_bytes, image_altered_ns, blocks: order.order().len() as u64 };
@@ -59,21 +58,18 @@ pub fn save(order: &LastWrites, image: &Path) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// Refuses what [`save`] would refuse, before the work whose order it is to keep.
+/// Applies the checks of [`save`] before the work.
 pub fn check(image: &Path) -> Result<(), Failure> {
     Ok(output::check(&path_of(image), Format::Json, b"{", Replace::SameFormat)?)
 }
 
-/// The order of an image.
-///
-/// # Errors
-/// There is none, it is damaged, or the image was altered after it was recorded.
+/// The order of an image. Fails if it is missing or damaged, or if the image was changed since.
 pub fn load(image: &Path) -> Result<LastWrites, Failure> {
     let (head, order) = read(image)?;
     if identity(image)? != (head.image_bytes, head.image_altered_ns) {
         return Err(Failure::usage(format!(
-            "{} was altered after its order of writes was recorded: the order is not that of what it holds; age it again, or copy it \
-             with --order address",
+            "{} was changed after its order of writes was recorded, so the order does not fit; age it again, or copy \
+             it with --order address",
             image.display()
         )));
     }
@@ -85,8 +81,8 @@ fn read(image: &Path) -> Result<(Head, LastWrites), Failure> {
     let bytes = input::regular(&path).map_err(|error| {
         let message = senesce_core::failure::errno_message(&error);
         Failure::usage(format!(
-            "read {}: {message}; the order of last writes is recorded by `senesce age image:FILE --data write --record-order`, or made \
-             of traces with --history",
+            "read {}: {message}; the order of last writes is recorded by `senesce age image:FILE --data write \
+             --record-order`, or made from traces with --history",
             path.display()
         ))
     })?;
@@ -113,10 +109,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins to record; `earlier` is what was recorded of the same image before.
-    ///
-    /// # Errors
-    /// There is no device below, its requests cannot be traced, or the order could not be kept.
+    /// Starts to record; `earlier` is the recorded order of the same image.
     pub fn begin(target: &MountedTarget, earlier: Option<LastWrites>) -> Result<Self, Failure> {
         let device = target
             .block_device_info()
@@ -134,7 +127,7 @@ impl Recording {
     }
 }
 
-/// The order of the last writes of an image by traces of all that was written to it, oldest first.
+/// The order of the last writes of an image from traces of all its writes, oldest first.
 pub fn of_traces(image: &Path, traces: &[PathBuf]) -> Result<LastWrites, Failure> {
     let mut order = LastWrites::new(identity(image)?.0);
     for path in traces {
@@ -159,15 +152,15 @@ pub fn of_traces(image: &Path, traces: &[PathBuf]) -> Result<LastWrites, Failure
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Copying {
     pub order: Order,
-    /// Physical over logical size of the drive, less one, if its spare area is to be brought into the steady state of random
+    /// Physical over logical size of the drive, less one, to bring its spare area into the steady state of random
     /// overwriting.
     pub steady_state: Option<f64>,
-    /// Chooses what is written more than once.
+    /// Chooses the blocks that are written more than once.
     pub seed: Seed,
 }
 
-/// Copies an image in an order. What holds data and has no recorded write (the file system as it was made) comes first, in the
-/// order of addresses. With a steady state every block is written, the empty ones first.
+/// Copies an image in an order. Data without a recorded write (from mkfs) comes first, in the order of addresses. With
+/// a steady state every block is written, the empty ones first.
 pub fn copy(
     image: &Path,
     to: &Path,
@@ -188,7 +181,7 @@ pub fn sequence(writes: &LastWrites, ranges: &[Range], size: u64, copying: &Copy
     for range in ranges {
         all.record(&Request::of_bytes(Operation::Write, range.start, range.length()));
     }
-    // Only what the image holds: blocks that were written and are holes now were discarded in another way.
+    // Only blocks with data: written blocks that are holes now were discarded by other means.
     let held: Vec<bool> = all.order().iter().map(|number| *number != 0).collect();
     let number = |(block, held): (usize, &bool)| {
         let recorded = writes.order().get(block).copied().unwrap_or(0);
@@ -214,7 +207,7 @@ mod tests {
         order.record(&Request::of_bytes(Operation::Write, block * BLOCK, blocks * BLOCK));
     }
 
-    /// Blocks 0 and 1 hold what was made before, 6 and 7 were written first, then 4.
+    /// Blocks 0 and 1 have initial data, 6 and 7 were written first, then 4.
     fn written() -> LastWrites {
         let mut order = LastWrites::new(8 * BLOCK);
         write(&mut order, 6, 2);
@@ -229,10 +222,10 @@ mod tests {
     const COPYING: Copying = Copying { order: Order::LastWrite, steady_state: None, seed: Seed(1) };
 
     #[test]
-    fn what_was_there_before_comes_first_then_last_writes_in_their_order() {
+    fn initial_data_comes_first_then_last_writes_in_order() {
         let data = [Range { start: 0, end: 2 * BLOCK }, Range { start: 4 * BLOCK, end: 8 * BLOCK }];
         let last = sequence(&written(), &data, 8 * BLOCK, &COPYING);
-        // Block 5, which was there before, and 6 and 7 behind it are one piece.
+        // Block 5, which has initial data, and 6 and 7 after it are one piece.
         assert_eq!(blocks(&last), [(0, 2), (5, 3), (4, 1)]);
         let address = sequence(&written(), &data, 8 * BLOCK, &Copying { order: Order::Address, ..COPYING });
         assert_eq!(blocks(&address), [(0, 2), (4, 4)]);
@@ -240,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_read_back_and_not_used_for_an_image_that_was_altered() {
+    fn order_of_changed_image_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let image = directory.path().join("old.img");
         std::fs::write(&image, vec![1; 8 * BLOCK as usize]).unwrap();
@@ -259,7 +252,7 @@ mod tests {
         assert!(load(&image).unwrap_err().to_string().contains("is damaged"));
         save(&written(), &image).unwrap();
         std::fs::write(&image, vec![2; 9 * BLOCK as usize]).unwrap();
-        assert!(load(&image).unwrap_err().to_string().contains("was altered after"));
+        assert!(load(&image).unwrap_err().to_string().contains("was changed after"));
     }
 
     #[test]

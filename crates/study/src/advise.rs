@@ -181,7 +181,8 @@ pub fn sentences(result: &Value) -> Vec<String> {
     if !open.is_empty() {
         let advice = match open.iter().all(|(_, needed)| needed.is_some()) {
             true if is_beyond(&open) => {
-                ", whatever the budget; reduce the variation of values: write longer workloads into the study, or measure on a quieter machine"
+                ", whatever the budget; reduce the variation of values: write longer workloads into the study, or \
+                 measure on a quieter machine"
             }
             true => "; give a larger --budget",
             false => ", whatever the budget",

@@ -38,13 +38,15 @@ fn caveats(results: &Results) -> Vec<String> {
     let mut caveats = Vec::new();
     if results.judged.iter().any(Results::is_modelled) {
         caveats.push(
-            "modelled: such results are computed from block traces by device models, without flash translation layers and caches; the image's addresses count as the device's"
+            "modelled: such results are computed from block traces by device models, without flash translation layers \
+             and caches; the image's addresses count as the device's"
                 .into(),
         );
     }
     for (workload, model) in &results.idle_models {
         caveats.push(format!(
-            "{}: the modelled {model} keeps up with the CPU in every run, so throughput on it is the measured one; it is compared by the time that the drive works per operation",
+            "{}: the modelled {model} keeps up with the CPU in every run, so throughput on it is the measured one; it \
+             is compared by the time that the drive works per operation",
             results.spec.workload[*workload].name
         ));
     }

@@ -83,7 +83,8 @@ impl StudySpec {
             Some(cell) => {
                 let (fs, state, workload) = self.names(cell);
                 Err(format!(
-                    "cell {fs} / {state} / {workload} runs in the guest, which is not booted for every interim analysis: leave until_decided or the cell out"
+                    "cell {fs} / {state} / {workload} runs in the guest, which is not booted for every interim \
+                     analysis: leave until_decided or the cell out"
                 ))
             }
             None => Ok(()),

@@ -29,7 +29,8 @@ impl TryFrom<String> for DeviceState {
     fn try_from(text: String) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "device_state '{text}': write \"as-is\", \"discard\", \"full-rewrite\" or \"precondition N\" (N times the size)"
+                "device_state '{text}': write \"as-is\", \"discard\", \"full-rewrite\" or \"precondition N\" (N times \
+                 the size)"
             )
         };
         match text.split_whitespace().collect::<Vec<_>>()[..] {

@@ -51,7 +51,8 @@ impl Factor {
         let axis = path.remove(0);
         if !AXES.contains(&axis.as_str()) || path.is_empty() || path.iter().any(String::is_empty) {
             return Err(format!(
-                "factor '{name}': key = '{key}'{}: write the key that it sets, such as \"file_system.mkfs\", \"state.fullness\", \"workload.scale\" or \"cell.memory\"",
+                "factor '{name}': key = '{key}'{}: write the key that it sets, such as \"file_system.mkfs\", \
+                 \"state.fullness\", \"workload.scale\" or \"cell.memory\"",
                 suggest(&axis, AXES)
             ));
         }

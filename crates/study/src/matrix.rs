@@ -280,7 +280,8 @@ fn check_space(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: its workload needs {} in addition to {} of files, and an image of {} has about {} for both; use a larger size, a smaller fullness, or scale the workload down",
+        "{}: its workload needs {} in addition to {} of files, and an image of {} has about {} for both; use a larger \
+         size, a smaller fullness, or scale the workload down",
         cell_text(spec, run),
         Bytes(needed),
         Bytes(used),

@@ -91,7 +91,8 @@ pub fn too_few(spec: &StudySpec) -> Option<String> {
     }
     let least = (LEAST_VALUES as u64).div_ceil(u64::from(spec.images.max(1)));
     Some(format!(
-        "repetitions = {}: {values} values of a cell can decide nothing, a verdict needs {LEAST_VALUES}; set at least {least}, or leave it out: {} find a change of 10 %; numbers_only = true takes any number and gives no verdict",
+        "repetitions = {}: {values} values of a cell can decide nothing, a verdict needs {LEAST_VALUES}; set at least \
+         {least}, or leave it out: {} find a change of 10 %; numbers_only = true takes any number and gives no verdict",
         spec.repetitions,
         default_repetitions(spec)
     ))
@@ -119,7 +120,8 @@ pub fn reach_text(spec: &StudySpec) -> String {
         _ => "",
     };
     format!(
-        "changes of {:.0} % and more, 9 times in 10, if {noun} vary by {:.0} % ({units} {noun} a cell, {asked} comparisons that hold together with 95 %){alone}",
+        "changes of {:.0} % and more, 9 times in 10, if {noun} vary by {:.0} % ({units} {noun} a cell, {asked} \
+         comparisons that hold together with 95 %){alone}",
         (found - 1.0) * 100.0,
         VARIATION * 100.0
     )

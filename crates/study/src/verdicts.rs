@@ -74,7 +74,8 @@ impl Lost {
     /// Why the remaining values are not compared.
     fn text(self) -> String {
         let no_space = format!(
-            "{} runs of a cell found no space, so that the slower ones are left: make the images larger or the workload smaller",
+            "{} runs of a cell found no space, so that the slower ones are left: make the images larger or the \
+             workload smaller",
             self.no_space
         );
         let no_end = format!(

@@ -233,7 +233,8 @@ pub fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) 
     let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {
         format!(
-            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on {size} are replaced until {created} were created; choose a fullness of 0.25 or below"
+            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on \
+             {size} are replaced until {created} were created; choose a fullness of 0.25 or below"
         )
     })
 }

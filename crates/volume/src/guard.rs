@@ -323,7 +323,8 @@ fn refuse_irregular(found: &fs::Metadata, path: &Path) -> Result<(), TargetError
     match () {
         () if found.is_file() => Ok(()),
         () if found.file_type().is_block_device() => Err(TargetError::Usage(format!(
-            "{path} is a block device: an image must be a regular file; name the device without image:, or copy its content with a snapshot (senesce snapshot create {path} NAME --store DIR), whose NAME.img is an image"
+            "{path} is a block device: an image must be a regular file; name the device without image:, or copy its \
+             content with a snapshot (senesce snapshot create {path} NAME --store DIR), whose NAME.img is an image"
         ))),
         () => Err(TargetError::Usage(format!("{path} is not a regular file: an image must be a regular file"))),
     }

@@ -40,7 +40,8 @@ pub fn find(text: &str, wanted: DriveChoice) -> Result<PathBuf, TargetError> {
         TargetError::refused(
             text,
             "it stands for a drive of the guest, and this is not the guest",
-            "name the device, write ./auto for a directory of that name, or run in the guest: senesce vm run --drive nvme",
+            "name the device, write ./auto for a directory of that name, or run in the guest: senesce vm run --drive \
+             nvme",
         )
     })?;
     guest.drive(wanted)

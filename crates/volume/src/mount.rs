@@ -127,7 +127,8 @@ impl Mount {
         mounted.map_err(|errno| match errno {
             Errno::NODEV if file_system.is_in_kernel() => TargetError::missing(
                 format!("a device that {name} on {} needs", self.device.display()),
-                "its log or real-time section lies on another device: name it (--mount-options logdev=DEVICE,rtdev=DEVICE)",
+                "its log or real-time section lies on another device: name it (--mount-options \
+                 logdev=DEVICE,rtdev=DEVICE)",
             ),
             Errno::NODEV => TargetError::missing(
                 format!("the file system {name} in this kernel"),

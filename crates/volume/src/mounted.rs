@@ -273,7 +273,8 @@ impl<D: Rooted> MountedTarget<D> {
         match self.log.gaps() {
             0 => None,
             gaps => Some(format!(
-                "the kernel log overflowed {gaps} times while it was read: messages may be lost, including warnings about this target"
+                "the kernel log overflowed {gaps} times while it was read: messages may be lost, including warnings \
+                 about this target"
             )),
         }
     }

@@ -140,7 +140,8 @@ fn dmsetup(words: &[&str], input: &str) -> Result<(), TargetError> {
     if !fs::read_to_string("/proc/devices").unwrap_or_default().contains("device-mapper") {
         return Err(TargetError::missing(
             "device mapper in this kernel",
-            "load it (modprobe dm_mod), or work in the guest: senesce vm run --drive nvme,size=8G -- senesce image stitch ...",
+            "load it (modprobe dm_mod), or work in the guest: senesce vm run --drive nvme,size=8G -- senesce image \
+             stitch ...",
         ));
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_string();

@@ -135,5 +135,5 @@ fn an_aged_image_is_copied_in_the_order_of_its_last_writes() {
     }
     std::fs::write(directory.path().join("old.img"), vec![0; 256 << 20]).unwrap();
     let output = run(directory.path(), &["image", "copy", "old.img", "late.img", "--order", "last-write"]);
-    assert!(said(&output).contains("was altered after its order"), "{}", said(&output));
+    assert!(said(&output).contains("was changed after its order"), "{}", said(&output));
 }

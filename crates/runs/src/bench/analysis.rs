@@ -18,7 +18,7 @@ pub fn analyse(target: &str, results: &Results) -> Analysis {
     analysis
 }
 
-/// To whole numbers from 1000 on, to three places from 1 on, to four digits below.
+/// To whole numbers from 1000 on, to three decimals from 1 on, to four digits below.
 fn rounded(value: f64) -> Value {
     let places =
         if value == 0.0 || value.abs() >= 1000.0 { 0 } else { 3 - (value.abs().log10().floor() as i32).min(0) };
@@ -47,12 +47,12 @@ fn workload(results: &Results, target: &str, analysis: &mut Analysis) {
         analysis.result["ranks"] = json!(ranks);
         let stragglers: Vec<String> = ranks.iter().flat_map(RankRepetitions::stragglers).collect();
         analysis.result["stragglers"] = json!(stragglers);
-        // The course over time is that of single ranks: percentiles of intervals cannot be added.
+        // The time series of single ranks: percentiles of intervals cannot be added.
         analysis.figures.retain(|figure| !["rate", "latency"].contains(&figure.id.as_str()));
     }
 }
 
-/// A repetition that does not count has no rates and latencies that could be taken for a result.
+/// Removes the rates and latencies of an invalid repetition, so that they cannot be taken for a result.
 fn without_refuted_rates(result: &BenchResult, json: &mut Value) {
     for (number, _) in result.repetitions.iter().enumerate().filter(|(_, repetition)| !repetition.valid) {
         for name in ["ops_per_second", "mb_per_second", "mean_us", "p99_us"] {
@@ -90,7 +90,7 @@ fn summary(result: &BenchResult) -> String {
     let valid: Vec<&Repetition> = result.repetitions.iter().filter(|repetition| repetition.valid).collect();
     let mut text = match valid.as_slice() {
         [] if result.repetitions.is_empty() => "The file sets were written; nothing was run.".to_string(),
-        [] => "No repetition counts.".to_string(),
+        [] => "All repetitions are invalid.".to_string(),
         _ => {
             let mean = |of: fn(&Repetition) -> f64| valid.iter().map(|r| of(r)).sum::<f64>() / valid.len() as f64;
             format!(
@@ -238,7 +238,7 @@ fn latency_figure(result: &BenchResult, target: &str) -> Figure {
         line("p99.99", |i| i.p9999_us),
     ];
     let (x, y) = (Axis::linear("time (s)").from_zero(), Axis::linear("latency (us)").log10());
-    let caption = "Latency percentiles of all counted operations in each interval of the last repetition that counts.";
+    let caption = "Latency percentiles of all counted operations in each interval of the last valid repetition.";
     figure("latency", "Latency over time", caption, target, Better::Lower, FigureKind::Lines { x, y, series })
 }
 
@@ -256,7 +256,7 @@ fn flowop_figure(result: &BenchResult, target: &str) -> Figure {
     };
     let series = vec![bars("p50", |f| f.p50_us), bars("p99", |f| f.p99_us), bars("p99.99", |f| f.p9999_us)];
     let (x, y) = (Axis::categories("flowop", names), Axis::linear("latency (us)").log10());
-    let caption = "Latency percentiles per flowop over the last repetition that counts.";
+    let caption = "Latency percentiles per flowop over the last valid repetition.";
     figure("flowops", "Latency per flowop", caption, target, Better::Lower, FigureKind::Bars { x, y, series })
 }
 
@@ -288,7 +288,7 @@ fn file_ops(all: &Results, analysis: &mut Analysis) {
     analysis.result = all.benchmark();
 }
 
-/// Whether a repetition does not count; then a caveat gives the reason.
+/// Whether a repetition is invalid; adds a caveat with the reason.
 fn is_lost(analysis: &mut Analysis, number: usize, lost: Option<Lost>) -> bool {
     analysis.caveats.extend(lost.map(|lost| format!("repetition {} does not count: {lost}", number + 1)));
     lost.is_some()

@@ -1,13 +1,14 @@
-//! Whether the repetitions of a record of `bench` are those of its steps, and agree with themselves.
+//! Checks that the repetitions of a `bench` record match its steps and agree with themselves.
 
 use super::{Bench, Event, Spec};
 use senesce_runner::{Common, Contradiction, Recorded, RecordedEvent};
 use senesce_workload::Repetition;
 
-/// The percentiles of a repetition and of its stored histogram differ by the width of their cells at most (fraction).
+/// Maximum difference between the percentiles of a repetition and of its stored histogram, the width of a cell
+/// (fraction).
 const CELL: f64 = 0.02;
 
-/// Each step is one repetition, and a complete record holds those that were asked for.
+/// Each step is one repetition, and a complete record has the requested number.
 pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Result<(), Contradiction> {
     let of_step = usize::from(!spec.how.populate_only);
     let asked = if spec.how.populate_only { 1 } else { spec.how.reps };
@@ -34,10 +35,10 @@ pub fn check(spec: &Spec, recorded: &Recorded<Bench>, is_partial: bool) -> Resul
         }
     }
     if let Some(line) = pending.first() {
-        return Err(Contradiction::new(*line, "the repetition belongs to no step that is done"));
+        return Err(Contradiction::new(*line, "the repetition belongs to a step that is not done"));
     }
     if done > asked || !is_partial && done < asked {
-        let problem = format!("{done} repetitions are done, and {asked} were asked for");
+        let problem = format!("{done} repetitions are done, but {asked} were requested");
         return Err(Contradiction::new(last, problem));
     }
     Ok(())
@@ -65,7 +66,7 @@ fn contradiction(event: &Event) -> Option<String> {
     }
 }
 
-/// Every counted operation has a latency in the histograms that are kept with the record. Records may travel without them.
+/// Every counted operation has a latency in the stored histograms. Records may lack these files.
 fn of_histograms(event: &Event, done: u64, recorded: &Recorded<Bench>) -> Option<String> {
     let Event::Repetition(one) = event else { return None };
     let one: &Repetition = one;

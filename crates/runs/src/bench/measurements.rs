@@ -6,12 +6,12 @@ use senesce_core::{Finite, Measurement};
 use senesce_workload::Repetition;
 use senesce_workload::micro::{CallResult, FileOpsResult};
 
-/// Every measured value; repetitions that do not count are left out.
+/// All measured values; invalid repetitions are left out.
 pub fn of(spec: &Spec, results: &Results) -> Vec<Measurement> {
     let mut found = workload(&results.repetitions);
     found.extend(file_ops(&results.file_ops));
     found.extend(calls(&results.calls));
-    // What was read with the caches as they were is no cold read.
+    // With --keep-caches it is not a cold read.
     if !spec.how.keep_caches {
         found.extend(cold_reads(&results.cold_reads));
     }
@@ -27,7 +27,7 @@ fn rows<const N: usize>(values: Values<N>, repetition: usize) -> impl Iterator<I
     made.map(move |one| Measurement { repetition: repetition as u32, ..one })
 }
 
-/// One of the metrics by which its workload is judged, or one that is described.
+/// Marks a primary metric of its workload; others are only described.
 fn judged(one: Measurement, primary: &[&str]) -> Measurement {
     if primary.contains(&one.metric.as_str()) { one.primary() } else { one }
 }
@@ -95,7 +95,7 @@ fn cold_reads(results: &[MeasuredColdRead]) -> Vec<Measurement> {
         let cost = one.read.seconds_per_gib.map(Finite::get);
         found
             .extend(cost.into_iter().flat_map(|cost| rows([("cold read time per GiB", "s/GiB", Lower, cost)], number)));
-        // A trace that is not valid has no modelled times, and nothing of it is a measurement.
+        // An invalid trace has no modelled times, and none of it is a measurement.
         let Some(trace) = one.trace.as_ref().filter(|trace| trace.is_valid()) else { continue };
         let (Some(hdd), Some(ssd)) = (&trace.hdd, &trace.ssd) else { continue };
         let layout = &trace.measures.layout;
@@ -112,7 +112,7 @@ fn cold_reads(results: &[MeasuredColdRead]) -> Vec<Measurement> {
     found
 }
 
-/// The parts of all results that count, with the number of the repetition they are of.
+/// The parts of all valid results, with the number of their repetition.
 fn each<'a, R, P: 'a>(
     results: &'a [R],
     parts: fn(&R) -> &Vec<P>,

@@ -25,16 +25,16 @@ use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, Finished, O
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// A cold read with the requests that it caused, where they were recorded.
+/// A cold read with its requests, if recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredColdRead {
-    /// What was read, and how long it took.
+    /// Amount and duration of the read.
     #[serde(flatten)]
     pub read: ColdRead,
-    /// What came from the device; none in records of earlier versions.
+    /// Counters of the device; none in records of earlier versions.
     #[serde(default)]
     pub account: Option<ColdAccount>,
-    /// Why it does not count, if it does not.
+    /// Why it is invalid, if it is.
     #[serde(default)]
     pub invalid: Option<String>,
     /// Layout, load and modelled time of the requests; the trace itself is the file `trace-N.blocks` of the run.
@@ -43,22 +43,22 @@ pub struct MeasuredColdRead {
 }
 
 impl MeasuredColdRead {
-    /// Whether it was read to the end and from the device.
+    /// Whether it is complete and came from the device.
     pub fn counts(&self) -> bool {
         self.invalid.is_none() && !self.read.interrupted
     }
 }
 
-/// Facts of a prepared repetition, in the record.
+/// Facts of a prepared repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreparedFacts {
     /// File sets.
     pub filesets: Vec<FilesetSummary>,
-    /// Seconds that writing them took.
+    /// Seconds to write them.
     pub populate_seconds: f64,
 }
 
-/// What happened.
+/// Recorded events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -72,11 +72,11 @@ pub enum Event {
     Calls(CallResult),
     /// A repetition of `cold-read`.
     ColdRead(Box<MeasuredColdRead>),
-    /// What the kernel said of the target.
+    /// Kernel messages about the target.
     KernelWarnings(Vec<String>),
-    /// The ranks that run it together.
+    /// The ranks of the run.
     Members(Vec<Member>),
-    /// What each rank did.
+    /// The result of each rank.
     Ranks(RankRepetitions),
 }
 
@@ -177,7 +177,7 @@ impl Alone<'_, '_> {
         }
     }
 
-    /// Records a result; one that was interrupted is no repetition, and shows what was measured until then.
+    /// Records a result. An interrupted one is not a repetition, but keeps its partial values.
     fn keep(&mut self, event: Event, is_whole: bool) -> Result<(), Failure> {
         if is_whole {
             self.context.record(event);
@@ -218,7 +218,7 @@ impl Alone<'_, '_> {
         self.keep(Event::Repetition(Box::new(repetition)), is_whole)
     }
 
-    /// Makes the caches cold, or says why they are not.
+    /// Makes the caches cold, or records why they are not.
     fn drop_caches(&mut self, wanted: bool) -> Result<(), Failure> {
         if self.spec.how.keep_caches {
             self.context.caveat("caches were kept as the preparation left them (--keep-caches)");
@@ -276,7 +276,7 @@ impl Alone<'_, '_> {
         self.keep(Event::ColdRead(Box::new(measured)), is_whole)
     }
 
-    /// Waits until the file system's own work after the mount is done, or the user has enough.
+    /// Waits for the file system's background work after the mount, or for an interrupt.
     fn settle(&self, time: Duration) {
         let end = Instant::now() + time;
         self.context.progress.phase("settling", time.as_secs(), "seconds");

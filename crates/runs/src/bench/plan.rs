@@ -1,4 +1,4 @@
-//! What `bench` would do, before anything is touched.
+//! The plan of `bench`, made before any change.
 
 use super::spec::{Ranks, Spec, Subject};
 use super::{Bench, ranks};
@@ -7,10 +7,8 @@ use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_runner::{Planned, new_plan};
 use senesce_workload::{Length, Options};
 
-/// The repetitions, from 0.
-///
-/// # Errors
-/// A usage error for a workload that is unknown or wrong, for less memory than its threads take, and for what ranks cannot run.
+/// The repetitions, from 0. A usage error for an unknown or invalid workload, too little memory for its threads, or a
+/// workload that ranks cannot run.
 pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     let subject = spec.subject(seed)?;
     check_memory(spec, &subject)?;
@@ -38,7 +36,7 @@ pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     Ok((0..count).map(planned).collect())
 }
 
-/// The file sets, and how often the workload is run.
+/// The file sets, and the number of repetitions.
 pub fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     let mut plan = new_plan::<Bench>(spec, seed)?;
     let subject = spec.subject(seed)?;
@@ -62,7 +60,7 @@ pub fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// The kernel kills what needs more than its limit, without a word.
+/// Without this check the kernel would kill the process without a message.
 fn check_memory(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     let threads = match subject {
         Subject::Workload(workload, _) => memory_of_threads(workload),

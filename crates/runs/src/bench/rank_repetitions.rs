@@ -1,32 +1,32 @@
-//! What every rank did in a repetition, and whether it agrees with the whole.
+//! The result of every rank in a repetition, and its consistency with the whole.
 
 use hdrhistogram::Histogram;
 use senesce_workload::{Finished, Repetition};
 use serde::{Deserialize, Serialize};
 
-/// What one rank did in one repetition.
+/// The result of one rank in one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankRepetition {
     /// Its number.
     pub rank: u32,
-    /// Its machine.
+    /// Its host.
     pub host: String,
     /// Its clock minus that of rank 0, in seconds.
     pub clock_offset_seconds: f64,
-    /// The offset is known to within this.
+    /// Uncertainty of the offset.
     pub clock_error_seconds: f64,
-    /// When it began, in seconds after the agreed moment, by the clock of rank 0.
+    /// Start in seconds after the agreed moment, by the clock of rank 0.
     pub begin_seconds: f64,
-    /// When it was done, likewise.
+    /// End, likewise.
     pub end_seconds: f64,
-    /// What it measured.
+    /// Its measurements.
     pub result: Repetition,
 }
 
-/// All ranks of one repetition, in the record.
+/// All ranks of one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankRepetitions {
-    /// Which repetition, from 1.
+    /// Number of the repetition, from 1.
     pub repetition: u64,
     /// A row for each rank.
     pub ranks: Vec<RankRepetition>,
@@ -35,7 +35,7 @@ pub struct RankRepetitions {
 /// A rank below this share of the median rate of all ranks is a straggler.
 const STRAGGLER: f64 = 0.9;
 impl RankRepetitions {
-    /// The ranks that are slower than the others, in words.
+    /// Descriptions of ranks that are slower than the others.
     pub fn stragglers(&self) -> Vec<String> {
         let mut rates: Vec<f64> = self.ranks.iter().map(|row| row.result.ops_per_second).collect();
         rates.sort_by(f64::total_cmp);
@@ -51,7 +51,7 @@ impl RankRepetitions {
         .collect()
     }
 
-    /// Where the histograms of all ranks together do not hold the operations that the ranks counted.
+    /// Compares the merged histograms with the operation counts of the ranks.
     pub(super) fn contradiction(&self, whole: &Finished) -> Option<String> {
         let counted = |name: &str| {
             let of_rank = |row: &RankRepetition| {
@@ -62,7 +62,7 @@ impl RankRepetitions {
         let differs = |(name, histogram): &&(String, Histogram<u64>)| counted(name) != histogram.len();
         whole.histograms.iter().find(differs).map(|(name, histogram)| {
             format!(
-                "the ranks counted flowop {name} {} times, and all of them together have {} latencies",
+                "the ranks counted flowop {name} {} times, but together they have {} latencies",
                 counted(name),
                 histogram.len()
             )
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_and_the_whole_agree_or_it_is_said() {
+    fn disagreement_between_ranks_and_whole_is_reported() {
         let rows = RankRepetitions { repetition: 1, ranks: vec![rank(0, 3), rank(1, 4)] };
         let whole = |latencies: u64| {
             let mut histogram = Histogram::new(3).unwrap();

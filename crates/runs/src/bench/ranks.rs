@@ -1,6 +1,6 @@
-//! `bench --mpi`: every rank runs the workload, all begin at one moment, rank 0 merges and records.
+//! `bench --mpi`: all ranks start the workload at one moment; rank 0 merges and records.
 //!
-//! All ranks take the same steps; what only rank 0 does is marked so.
+//! All ranks execute the same steps; the parts of rank 0 are marked.
 
 use super::plan::of_repetition;
 pub use super::rank_repetitions::{RankRepetition, RankRepetitions};
@@ -18,13 +18,11 @@ use senesce_workload::{Bench as Prepared, Execution, Finished, Length, Options, 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// From the last message before a start to the start: every rank must have heard of it.
+/// Time between the start message and the start, so that it reaches every rank.
 const LEAD_TIME: Duration = Duration::from_millis(200);
 
-/// What can be measured by ranks: the workload of a subject. The others are refused.
-///
-/// # Errors
-/// A usage error, with what to do instead: for what one process measures, a steady state, and a shared file set that changes.
+/// The workload of a subject that ranks can run. A usage error for subjects of one process, a steady state, and a
+/// shared file set that changes.
 pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), Failure> {
     let Subject::Workload(workload, options) = subject else {
         return Err(Failure::usage(
@@ -44,7 +42,7 @@ pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), F
     Ok((workload, *options))
 }
 
-/// Refuses what ranks cannot measure.
+/// Refuses subjects that ranks cannot run.
 pub fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
     accept(subject, spec.is_shared())?;
     match spec.target {
@@ -69,7 +67,7 @@ pub fn run(
     if cluster.ending().is_none() {
         cluster.fail(&failure);
     }
-    // Comes back with the end as soon as it is known here.
+    // Returns with the end as soon as it is known here.
     match cluster.barrier() {
         Err(ended) if cluster.ending().is_some_and(|ending| ending.rank != cluster.rank()) => Err(ended.into()),
         _ => Err(failure),
@@ -95,7 +93,7 @@ fn lead(spec: &Spec, seed: Seed, how: &Conduct<'_>, out: &Path, cluster: &Cluste
     conduct::<Bench>(spec, seed, &how)
 }
 
-/// On other ranks than 0: what rank 0 says, until it says that it is done.
+/// Other ranks follow the messages of rank 0 until its last.
 fn follow(spec: &Spec, seed: Seed, cluster: &Cluster, interrupt: &Interrupt) -> Result<(), Failure> {
     let Some(token) = cluster.broadcast::<Option<Token>>(None)? else { return Ok(()) };
     let mut rank = Rank::join(spec, seed, cluster, &token)?;
@@ -112,11 +110,11 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// Opens the target and tells all ranks of the directory.
+    /// Opens the target and sends its directory to all ranks.
     pub(super) fn begin(spec: &Spec, cluster: &Cluster, context: &mut Context<'_, Bench>) -> Result<Self, Failure> {
         let mut witness = context.witness()?;
         cluster.on_end(Box::new(move |ending| {
-            // The record itself may lie on what is lost.
+            // The record itself may lie on the failed storage.
             let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));
         }));
         let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
@@ -168,7 +166,7 @@ struct Rank {
     limits: AppliedLimits,
 }
 
-/// What a repetition gave on one rank; the whole on rank 0.
+/// The result of a repetition on one rank; the merged result on rank 0.
 struct RankDone {
     prepared: PreparedFacts,
     note: Option<&'static str>,
@@ -176,7 +174,7 @@ struct RankDone {
 }
 
 impl Rank {
-    /// Looks whether all see the same directory, and takes its own.
+    /// Checks that all ranks see the same directory, and creates the rank's own.
     fn join(spec: &Spec, seed: Seed, cluster: &Cluster, token: &Token) -> Result<Self, Failure> {
         let subject = spec.subject(seed)?;
         let (workload, options) = accept(&subject, spec.is_shared())?;
@@ -253,14 +251,14 @@ impl Together<'_> {
         Ok(Moment { at, offset, error })
     }
 
-    /// The greatest value of all ranks, known to all: each waits for the others.
+    /// The maximum over all ranks; each waits for the others.
     fn longest(&self, seconds: f64) -> Result<f64, Failure> {
         let all = self.cluster.gather(&seconds)?;
         let most = all.map(|all| all.into_iter().fold(0.0, f64::max));
         Ok(self.cluster.broadcast(most.as_ref())?)
     }
 
-    /// Writes this rank's file sets, or takes the shared ones after rank 0 has written them.
+    /// Writes this rank's file sets, or opens the shared ones after rank 0 has written them.
     fn prepare(&self, options: Options) -> Result<Prepared, Failure> {
         let (cluster, Rank { workload, own, .. }) = (self.cluster, self.rank);
         let mine = Options { seed: options.seed.child(&format!("rank/{}", cluster.rank())), ..options };
@@ -278,7 +276,7 @@ impl Together<'_> {
         Ok(prepared)
     }
 
-    /// On every machine, the first of its ranks makes the caches cold. What a reader must know, if they are not.
+    /// On every host, its first rank makes the caches cold. Returns a caveat if they are not.
     fn drop_caches(&self, options: Options) -> Result<Option<&'static str>, Failure> {
         let Rank { workload, own, .. } = self.rank;
         let members = self.cluster.members();
@@ -305,7 +303,7 @@ impl Together<'_> {
         Ok(note)
     }
 
-    /// Results and histograms of all ranks to rank 0.
+    /// Sends results and histograms of all ranks to rank 0.
     fn gather_finished(&self, finished: Finished) -> Result<Option<Vec<Finished>>, Failure> {
         let unreadable = |what: String| Failure::new(ExitCode::RunFailed, format!("histograms of a rank: {what}"));
         let mut packed: Vec<(String, Vec<u8>)> = Vec::new();
@@ -327,7 +325,7 @@ impl Together<'_> {
     }
 }
 
-/// The agreed moment, by the clock of rank 0, and what the clock of this rank is to that.
+/// The agreed moment by the clock of rank 0, and this rank's clock offset.
 struct Moment {
     at: f64,
     offset: f64,

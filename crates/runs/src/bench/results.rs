@@ -1,4 +1,4 @@
-//! What a record of `bench` holds.
+//! The content of a `bench` record.
 
 use super::ranks::RankRepetitions;
 use super::spec::Spec;
@@ -11,7 +11,7 @@ use senesce_workload::{BenchResult, FilesetSummary, Repetition};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Everything measured, in order. Of a repetition that was interrupted and begun again, the last.
+/// All measurements in order. A repetition that was interrupted and repeated counts once, the last.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     pub name: String,
@@ -23,7 +23,7 @@ pub struct Results {
     pub calls: Vec<CallResult>,
     pub cold_reads: Vec<MeasuredColdRead>,
     pub ranks: Vec<RankRepetitions>,
-    /// What a reader must know.
+    /// Caveats.
     pub notes: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Results {
         results
     }
 
-    /// 0; 1 when a repetition does not count; 5 when I/O failed or no cold read counts.
+    /// 0; 1 if a repetition is invalid; 5 if I/O failed or no cold read is valid.
     pub fn exit_code(&self) -> ExitCode {
         let is_lost =
             self.file_ops.iter().any(|one| one.lost.is_some()) || self.calls.iter().any(|one| one.lost.is_some());
@@ -66,7 +66,7 @@ impl Results {
         if io_failed { ExitCode::RunFailed } else { ExitCode::Negative }
     }
 
-    /// The result of a workload as `--json` prints it.
+    /// The JSON of a workload's result.
     pub fn workload(&self) -> BenchResult {
         BenchResult {
             workload: self.name.clone(),
@@ -76,7 +76,7 @@ impl Results {
         }
     }
 
-    /// The result of the other subjects as `--json` prints it.
+    /// The JSON of other results.
     pub fn benchmark(&self) -> Value {
         match (self.file_ops.is_empty(), self.calls.is_empty()) {
             (false, _) => self.with_repetitions(self.file_ops.iter().map(|one| with_validity(json!(one), one.lost))),
@@ -90,7 +90,7 @@ impl Results {
     }
 }
 
-/// An interrupted one only while none was made behind it.
+/// Replaces an interrupted entry by its repetition.
 fn push<T>(found: &mut Vec<T>, one: T, is_interrupted: impl Fn(&T) -> bool) {
     found.pop_if(|last| is_interrupted(last));
     found.push(one);
@@ -113,7 +113,6 @@ fn cold_value(measured: &MeasuredColdRead) -> Value {
     value
 }
 
-/// What the record at `path` holds.
 pub fn read(path: &Path) -> Result<Results, Failure> {
     let record = Record::open(path)?;
     let spec = senesce_runner::spec_of::<Bench>(&record)?;

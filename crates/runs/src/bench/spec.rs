@@ -1,4 +1,4 @@
-//! What `bench` is asked for: everything that shapes its result.
+//! Parameters of `bench`.
 
 use clap::{Args, ValueEnum};
 use senesce_core::parameter::real;
@@ -14,25 +14,25 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// Where.
+    /// The target.
     pub target: TargetSpec,
     /// A built-in workload, a workload file, `file-ops`, `append`, `random-write` or `cold-read`.
     pub workload: String,
     /// The text of a workload file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Who runs it together; none: one process.
+    /// The ranks that run it; none: one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Ranks>,
-    /// How.
+    /// The options.
     pub how: How,
 }
 
-/// Ranks that run a workload at the same time.
+/// Concurrent ranks of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranks {
-    /// How many.
+    /// Number of ranks.
     pub count: u32,
     /// One file set for all of them instead of one for each.
     pub shared: bool,
@@ -56,7 +56,7 @@ pub struct ReadAhead {
     pub kib: u64,
 }
 
-/// The smallest page of any machine; where it is larger the kernel refuses more.
+/// The smallest page size of any machine; a kernel with larger pages refuses more values.
 const PAGE_KIB: u64 = 4;
 
 impl std::str::FromStr for ReadAhead {
@@ -77,19 +77,19 @@ impl std::str::FromStr for ReadAhead {
 
 fn some_time(text: &str) -> Result<Span, String> {
     match text.parse::<Span>().map_err(|error| error.to_string())? {
-        time if time.0.is_zero() => Err("nothing can be measured in no time".into()),
+        time if time.0.is_zero() => Err("the time must be above 0".into()),
         time => Ok(time),
     }
 }
 
-/// The options that shape a result.
+/// The options that determine a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct How {
     /// Stop after the file sets are written
     #[arg(long)]
     pub populate_only: bool,
-    /// Measure this long, for example 10s [default: as the workload says, else 60s]
+    /// Measure this long, for example 10s [default: the workload's own time, else 60s]
     #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = ["operations", "steady"])]
     pub time: Option<Span>,
     /// Measure this many operations
@@ -104,10 +104,10 @@ pub struct How {
     /// Length of the intervals over time [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub interval: Option<Span>,
-    /// Repetitions; file sets are written anew and the target is remounted for each
+    /// Repetitions; file sets are rewritten and the target is remounted for each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub reps: u64,
-    /// Draw other file sets than Filebench does
+    /// Generate other file sets than Filebench does
     #[arg(long, value_name = "N")]
     pub populate_seed: Option<u64>,
     /// Threads that write file sets
@@ -155,10 +155,10 @@ pub struct How {
     /// cold-read: wait after the remount
     #[arg(long, value_name = "TIME", default_value = "0s")]
     pub settle: Span,
-    /// cold-read: off, or KiB [default: as it is]
+    /// cold-read: off, or KiB [default: unchanged]
     #[arg(long, value_name = "KIB")]
     pub read_ahead: Option<ReadAhead>,
-    /// cold-read: record the device's requests meanwhile
+    /// cold-read: record the device's requests
     #[arg(long)]
     pub trace: bool,
     /// File system to make on an image or device
@@ -173,7 +173,7 @@ pub struct How {
     /// Hold the image in memory while it is used
     #[arg(long)]
     pub in_memory: bool,
-    /// Use the file system that is there
+    /// Use the existing file system
     #[arg(long)]
     pub keep: bool,
 }
@@ -194,7 +194,7 @@ pub enum Subject {
     ColdRead,
 }
 
-/// The text of `workload` if it names a file of the workload language.
+/// The text of `workload` if it is the path of a workload file.
 pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
     if !workload.ends_with(".f") && !workload.contains('/') {
         return Ok(None);
@@ -204,7 +204,7 @@ pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
 }
 
 impl How {
-    /// What is measured under the name `workload`, whose file holds `text`.
+    /// The subject with the name `workload`, whose file has this `text`.
     pub fn subject(&self, workload: &str, text: Option<&str>, seed: Seed) -> Result<Subject, Failure> {
         Ok(match workload {
             "append" => self.calls(WriteMode::Append, seed)?,
@@ -265,12 +265,11 @@ impl How {
 }
 
 impl Spec {
-    /// What is measured.
     pub fn subject(&self, seed: Seed) -> Result<Subject, Failure> {
         self.how.subject(&self.workload, self.text.as_deref(), seed)
     }
 
-    /// How the target is opened. `erase` is what may be lost.
+    /// `erase`: identity of a target that may lose its content.
     pub fn open_options(&self, erase: Option<String>) -> OpenOptions {
         OpenOptions {
             file_system: self.how.fs,
@@ -292,7 +291,7 @@ impl Spec {
         self.ranks.is_some_and(|ranks| ranks.shared)
     }
 
-    /// The name of a workload in results: that which it gives itself.
+    /// The name of a workload in results: the name in its own definition.
     pub fn name(&self, subject: &Subject) -> String {
         match subject {
             Subject::Workload(workload, _) => workload.name.clone(),
@@ -300,7 +299,7 @@ impl Spec {
         }
     }
 
-    /// The bytes that file sets or calls take in one repetition on one rank.
+    /// The bytes of file sets or calls in one repetition on one rank.
     pub(super) fn bytes_of_calls(subject: &Subject) -> Bytes {
         match subject {
             Subject::Calls(options) => options.bytes_to_write(),
@@ -314,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_ahead_is_what_the_kernel_can_set() {
+    fn read_ahead_accepts_only_values_the_kernel_can_set() {
         assert_eq!("off".parse::<ReadAhead>(), Ok(ReadAhead { kib: 0 }));
         assert_eq!("128".parse::<ReadAhead>(), Ok(ReadAhead { kib: 128 }));
         let refused = "6".parse::<ReadAhead>().unwrap_err();

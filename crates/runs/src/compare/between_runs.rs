@@ -1,26 +1,27 @@
-//! By how much single runs of the same are taken to differ: what one run a side cannot tell.
+//! The assumed variation between single runs, which one run per side cannot show.
 
 use super::{Options, Row};
 use senesce_core::circumstances::lost_to_others;
 use senesce_core::{Measurement, Record};
 use serde_json::Value;
 
-/// Two runs of the same on a machine of their own differ by no more than this share.
+/// Two runs of the same plan on dedicated hardware differ by at most this share.
 const ALIKE: f64 = 0.02;
-/// The same for times and rates in a virtual machine, to which its host gives more or less from run to run, and which sees of that
-/// only what is counted as stolen: measured with equal runs against each other (benches/results/study.md).
+/// The same for times and rates in a virtual machine. Its share of the host varies from run to run, and it sees only
+/// the stolen time of that. Measured with pairs of equal runs (benches/results/study.md).
 const IN_VIRTUAL_MACHINE: f64 = 0.2;
-/// A latency that few exceed doubles where those few may be the ones that others kept waiting: measured there too.
+/// Tail latencies may double, because the few slow operations may be those that other load delayed; from the same
+/// measurement.
 const OF_TAILS: f64 = 1.0;
 
-/// Shares (fractions) by which two single runs of the same are taken to differ.
+/// Shares (fractions) by which two single runs of the same plan may differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BetweenRuns {
-    /// Whether they were said, and not taken from what is usual.
+    /// Whether the user gave the share.
     is_said: bool,
     all: f64,
     times: f64,
-    /// What others took of the processors' time during one of the runs at most.
+    /// Maximum share of CPU time that other processes took during one of the runs.
     lost: f64,
 }
 
@@ -37,8 +38,8 @@ impl BetweenRuns {
         }
     }
 
-    /// By how much a run may be slower that gets only what others leave. Its threads wait for one another, so that each loses what
-    /// was taken from the other too: counted twice.
+    /// The slowdown of a run without that CPU time, counted twice: its threads wait for one another, so that each also
+    /// loses the time of the others.
     fn slower(&self) -> f64 {
         2.0 * self.lost / (1.0 - self.lost)
     }
@@ -60,10 +61,10 @@ impl BetweenRuns {
         let (all, times) = (percent(self.all), percent(self.times));
         let share = match (self.is_said, self.times > self.all && has_times(rows)) {
             (true, _) => format!("{all} (--noise)"),
-            (false, false) => format!("{all} (--noise says otherwise)"),
+            (false, false) => format!("{all} (override with --noise)"),
             (false, true) => {
                 format!(
-                    "{all}, for times and rates {times} as they come from a virtual machine (--noise says otherwise)"
+                    "{all}, for times and rates {times} as they come from a virtual machine (override with --noise)"
                 )
             }
         };
@@ -73,22 +74,22 @@ impl BetweenRuns {
         )
     }
 
-    /// Where single runs are taken to differ by what others took, and not by what is assumed.
+    /// Caveats if the CPU contention determines the assumed difference of single runs.
     pub fn caveats(&self, rows: &[Row]) -> Vec<String> {
         let single: Vec<&Row> = rows.iter().filter(|row| row.what.is_timing() && row.runs.contains(&1)).collect();
-        let taken = format!("others took up to {:.1} % of the processors' time during a run", self.lost * 100.0);
-        let remedy = "measure with nothing else at work, in turns (--until-decided), or several runs of each";
+        let taken = format!("other processes took up to {:.1} % of the CPU time during a run", self.lost * 100.0);
+        let remedy = "measure on an idle machine, in turns (--until-decided), or several runs of each";
         let mut caveats = Vec::new();
         if self.slower() > self.times && !single.is_empty() {
             caveats.push(format!(
-                "{taken}: times and rates of single runs are taken to differ by {:.0} %; {remedy}",
+                "{taken}: times and rates of single runs are assumed to differ by {:.0} %; {remedy}",
                 100.0 * self.slower()
             ));
         }
         if single.iter().any(|row| self.is_tail_of_others(&row.what)) {
             caveats.push(format!(
-                "{taken}: the few operations that are slower than a percentile may be those that were kept waiting, and percentiles of \
-                 single runs are taken to differ by a factor of {:.0} at least; {remedy}",
+                "{taken}: the few operations that are slower than a percentile may be those that were kept waiting, \
+                 and percentiles of single runs are assumed to differ by a factor of {:.0} at least; {remedy}",
                 1.0 + OF_TAILS
             ));
         }
@@ -96,16 +97,15 @@ impl BetweenRuns {
     }
 }
 
-/// Whether any value was told by a clock: those of a model are the same however busy the machine was.
+/// Whether any value is a measured time: modelled values do not depend on the load.
 fn has_times(rows: &[Row]) -> bool {
     rows.iter().any(|row| row.what.is_timing())
 }
 
-/// Runs of this program of which it is not told what others took; what others measured never tells it.
+/// Counts runs of this program without a record of CPU contention; imported runs never have one.
 pub(super) fn unknown(records: &[&Record], rows: &[Row]) -> Option<String> {
     let watched = records.iter().filter(|record| record.environment.0.contains_key("run.during.busy_percent"));
     let count = watched.filter(|record| lost_to_others(&record.environment).is_none()).count();
-    (count > 0 && has_times(rows)).then(|| {
-        format!("of {count} of these runs it is not known what other programs took of the processors: nothing is added for it")
-    })
+    (count > 0 && has_times(rows))
+        .then(|| format!("{count} of these runs have no record of CPU contention: nothing is added for it"))
 }

@@ -1,10 +1,10 @@
-//! Which runs compare.
+//! Checks which runs are comparable.
 
 use super::Options;
 use senesce_core::{Failure, Record};
 use serde_json::Value;
 
-/// What makes runs incomparable: refused, or a caveat where the user insists.
+/// Differences that make runs incomparable: an error, or a caveat if the user insists.
 pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<String>, Failure> {
     let base = records[records.len() - 1];
     let mut differences = Vec::new();
@@ -27,22 +27,22 @@ pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<S
         return Ok(differences.into_iter().map(|text| format!("compared although they differ in {text}")).collect());
     }
     Err(Failure::usage(format!(
-        "the runs are not comparable: {}; to compare them anyway say --even-if-different",
+        "the runs are not comparable: {}; to compare them anyway use --even-if-different",
         differences.join("; ")
     )))
 }
 
-/// In what repeats may differ; imported runs each have a file of their own.
+/// Settings in which repetitions may differ; imported runs each have a file of their own.
 const OF_REPEATS: [&str; 4] = ["seed: ", "target: ", "source: ", "crc32: "];
 
-/// What to say of a side whose runs are no repeats of one plan: their values are taken together all the same.
+/// Caveat for a side whose runs have different plans; their values are still pooled.
 pub(super) fn mixed(name: &str, side: &[Record]) -> Option<String> {
     let base = side.first()?;
     let of_repeats = |text: &String| OF_REPEATS.iter().any(|word| text.starts_with(word));
     let differs = |record: &Record| base.plan.differences(&record.plan).into_iter().find(|text| !of_repeats(text));
     let (record, setting) = side.iter().find_map(|record| Some((record, differs(record)?)))?;
     Some(format!(
-        "the runs of the {name} are no repeats of one plan ({setting}; {} against {}), and what follows takes them together",
+        "the runs of the {name} have different plans ({setting}; {} against {}), but are pooled in the following",
         base.path.display(),
         record.path.display()
     ))
@@ -82,7 +82,7 @@ mod tests {
     use senesce_runner::{Imported, import};
 
     #[test]
-    fn runs_of_a_side_that_are_no_repeats_are_said() {
+    fn pooled_runs_with_different_plans_give_a_caveat() {
         let directory = tempfile::tempdir().unwrap();
         let record = |name: &str| {
             let path = directory.path().join(name);
@@ -94,12 +94,9 @@ mod tests {
         };
         let mut side = ["one", "two"].map(record);
         side[1].plan.seed = Seed(77);
-        assert_eq!(mixed("sample", &side), None, "another seed and another file are repeats");
+        assert_eq!(mixed("sample", &side), None, "another seed and another file are repetitions");
         side[1].plan.spec.insert("bs".into(), 16.into());
         let found = mixed("sample", &side).unwrap();
-        assert!(
-            found.starts_with("the runs of the sample are no repeats of one plan (bs: (unset) against 16; "),
-            "{found}"
-        );
+        assert!(found.starts_with("the runs of the sample have different plans (bs: (unset) against 16;  "), "{found}");
     }
 }

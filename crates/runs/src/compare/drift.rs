@@ -1,5 +1,5 @@
-//! What drifted while the runs of a comparison were made. It is named and nothing is corrected: a ratio between two sides that were
-//! measured one after the other holds the drift too.
+//! Detects drift while the runs of a comparison were made. It is reported, not corrected: a ratio between two sides
+//! that were measured one after the other includes it.
 
 use super::side::{Side, date};
 use super::{Row, Values, key, units};
@@ -7,13 +7,13 @@ use senesce_core::Record;
 use senesce_stats::{mean, trend};
 use std::collections::BTreeSet;
 
-/// A drift is named that is significant at this level over all series of the comparison (Bonferroni) ...
+/// Significance level for a drift over all series of the comparison (Bonferroni) ...
 const ERROR: f64 = 0.05;
 
-/// ... and larger than this share.
+/// ... and its minimum size.
 const MARGIN: f64 = 0.02;
 
-/// What to say of the sample and the reference, of their values and of what was judged of them.
+/// Caveats for the sample and the reference, from their values under the primary metrics.
 pub(super) fn caveats(sides: &[Side<'_>; 2], rows: &[Row]) -> Vec<String> {
     let of_side = |row: &Row, side: usize| {
         let (_, values) = sides[side].groups.get(&key(&row.what))?;
@@ -31,14 +31,14 @@ pub(super) fn caveats(sides: &[Side<'_>; 2], rows: &[Row]) -> Vec<String> {
     one_after_the_other(&sides[0].records, &sides[1].records).into_iter().chain(drifts).collect()
 }
 
-/// Values in the order in which they were measured.
+/// Values in the order of measurement.
 struct Series {
     name: String,
     over: String,
     values: Vec<f64>,
 }
 
-/// The repetitions of each run and image of a side, and its runs; of the only run its images.
+/// The repetitions of each run and image of a side, and its runs; of a single run its images.
 fn series(name: &str, side: &str, values: &Values) -> Vec<Series> {
     let of = |over: String, values: Vec<f64>| Series { name: name.into(), over, values };
     let images: BTreeSet<u32> = values.keys().map(|(_, image)| *image).collect();
@@ -57,8 +57,8 @@ fn series(name: &str, side: &str, values: &Values) -> Vec<Series> {
     within.chain([between]).collect()
 }
 
-/// What the machine did between the two sides cannot be told from what differs between them. Of one run against one that is said
-/// already, unless days lie between.
+/// The effect of time cannot be separated from the difference between the sides. For one run against one another caveat
+/// covers this, unless days lie between.
 fn one_after_the_other(sample: &[&Record], reference: &[&Record]) -> Option<String> {
     let span = |side: &[&Record]| Some((date(side.first()?)?.to_string(), date(side.last()?)?.to_string()));
     let (ours, theirs) = (span(sample)?, span(reference)?);
@@ -71,8 +71,8 @@ fn one_after_the_other(sample: &[&Record], reference: &[&Record]) -> Option<Stri
     let is_same_day = before.get(..10) == after.get(..10);
     (!single || !is_same_day).then(|| {
         format!(
-            "all of the {} was measured before the {} ({before} against {after}): what changed on the machine meanwhile is part of \
-             every ratio; measured in turns (--until-decided) it is not",
+            "all of the {} was measured before the {} ({before} against {after}): changes of the machine in between \
+             are part of every ratio; measuring in turns (--until-decided) avoids that",
             words[0], words[1]
         )
     })

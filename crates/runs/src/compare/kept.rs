@@ -1,4 +1,5 @@
-//! What `compare --until-decided` keeps beside its rounds: without it the looks at them would not be those that were paid for.
+//! State that `compare --until-decided` keeps next to its rounds. Without it a later call would perform other interim
+//! analyses than those that were corrected for.
 
 use super::until_decided::run_name;
 use senesce_core::failure::errno_message;
@@ -11,7 +12,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the looks are planned for: other looks at the same rounds would have the whole error to spend once more.
+/// The parameters of the planned analyses: other analyses of the same rounds would spend the whole error probability
+/// once more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Asked {
     max_time: Span,
@@ -22,39 +24,40 @@ pub(super) struct Asked {
 impl Asked {
     const FILE: &str = "asked.json";
 
-    /// The time after which it ends, and the limit of its gate (a fraction).
+    /// The time limit, and the limit of the gate (a fraction).
     pub(super) fn of(max_time: Duration, gate: Option<f64>) -> Self {
         Self { max_time: Span(max_time), gate: gate.map(|limit| limit.to_string()) }
     }
 
-    /// Refuses to go on with rounds that were looked at for something else. Before the first look anything may be asked.
+    /// Refuses to continue rounds that were analysed with other parameters. Before the first analysis all parameters
+    /// are allowed.
     pub(super) fn check(&self, directory: &Path, times: &RoundTimes) -> Result<(), Failure> {
         if times.seconds.len() < LEAST_VALUES {
             return Ok(());
         }
         let file = directory.join(Self::FILE);
         let refuse = |problem: String| Err(Failure::usage(format!("{}: {problem}", file.display())));
-        let anew = "name another --out and measure anew";
+        let anew = "name another --out and measure again";
         let text = match senesce_core::input::within(directory, Self::FILE) {
             Ok(text) => text,
             Err(error) => {
                 let why = errno_message(&error);
                 return refuse(format!(
-                    "{why}; it says what the looks at these rounds were planned for: put it back, or {anew}"
+                    "{why}; it has the parameters of the interim analyses of these rounds: put it back, or {anew}"
                 ));
             }
         };
         match serde_json::from_slice::<Self>(&text) {
             Ok(kept) if kept == *self => Ok(()),
             Ok(kept) => refuse(format!(
-                "the looks at these rounds were planned for {kept}, and looks planned for {self} could raise false alarms as \
-                 often again: go on with {kept}, or {anew}"
+                "the interim analyses of these rounds were planned for {kept}, and a plan for {self} could double the \
+                 false alarms: continue with {kept}, or {anew}"
             )),
             Err(error) => refuse(format!("it is damaged ({error}): put it back, or {anew}")),
         }
     }
 
-    /// Writes it beside the rounds.
+    /// Writes it next to the rounds.
     pub(super) fn keep(&self, directory: &Path) -> Result<(), Failure> {
         let text = json!(self).to_string();
         Ok(senesce_core::record::write_atomically(&directory.join(Self::FILE), text.as_bytes())?)
@@ -62,7 +65,7 @@ impl Asked {
 }
 
 impl fmt::Display for Asked {
-    /// As it is asked for on the command line.
+    /// As on the command line.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "--max-time '{}'", self.max_time)?;
         match &self.gate {
@@ -75,8 +78,8 @@ impl fmt::Display for Asked {
     }
 }
 
-/// How long each round took, kept beside the rounds: looks are planned by it, and the same call must plan the same looks, else
-/// they would be paid for with other shares than those that were taken.
+/// The duration of each round, kept next to the rounds. Interim analyses are planned by it, and a repeated call must
+/// plan the same ones: others would need other corrections.
 pub(super) struct RoundTimes {
     seconds: Vec<f64>,
 }
@@ -91,12 +94,12 @@ impl RoundTimes {
         let file = directory.join(Self::FILE);
         let refuse = |problem: &str| {
             Err(Failure::usage(format!(
-                "{}: {problem}; without it the looks at these rounds would not be those that were paid for: put it back, or name \
-                 another --out and measure anew",
+                "{}: {problem}; without it the interim analyses of these rounds cannot be repeated: put it back, or \
+                 name another --out and measure again",
                 file.display()
             )))
         };
-        // A round is begun when the time of the one before is written: a last one that was cut off has none.
+        // The duration is written after the round: the last one lacks it if it was cut off.
         let is_begun =
             |round| ["reference", "sample"].iter().any(|side| directory.join(run_name(side, round)).exists());
         let text = match senesce_core::input::within(directory, Self::FILE) {
@@ -109,7 +112,7 @@ impl RoundTimes {
         match serde_json::from_slice::<Vec<f64>>(&text) {
             Ok(seconds) if is_begun(seconds.len() + 1) => refuse("it has fewer times than there are rounds"),
             Ok(seconds) if seconds.iter().all(|one| (0.0..=Self::LONGEST).contains(one)) => Ok(Self { seconds }),
-            Ok(_) => refuse("it holds what is no time of a round"),
+            Ok(_) => refuse("it holds an invalid duration of a round"),
             Err(error) => refuse(&format!("it is damaged ({error})")),
         }
     }
@@ -119,7 +122,7 @@ impl RoundTimes {
         Duration::from_secs_f64(self.seconds.iter().take(rounds).sum())
     }
 
-    /// A round that was found measured keeps its time.
+    /// A round that was measured before keeps its time.
     pub(super) fn add(&mut self, number: usize, time: Duration, directory: &Path) -> Result<(), Failure> {
         if number < self.seconds.len() {
             return Ok(());
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_of_rounds_are_found_again_and_not_measured_anew() {
+    fn kept_round_times_are_not_measured_again() {
         let directory = tempfile::tempdir().unwrap();
         let mut times = RoundTimes::read(directory.path()).unwrap();
         times.add(0, Duration::from_secs(3), directory.path()).unwrap();
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_damaged_or_gone_are_no_reason_to_look_anew() {
+    fn damaged_or_missing_times_do_not_restart_analyses() {
         let directory = tempfile::tempdir().unwrap();
         let refused =
             || RoundTimes::read(directory.path()).err().map(|failure| failure.to_string()).unwrap_or_default();
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_were_looked_at_are_not_looked_at_for_something_else() {
+    fn analysed_rounds_refuse_other_parameters() {
         let directory = tempfile::tempdir().unwrap();
         let hour = Duration::from_secs(3600);
         let asked = Asked::of(hour, Some(0.1 + 0.2));
@@ -179,7 +182,7 @@ mod tests {
         };
         let mut times = RoundTimes::read(directory.path()).unwrap();
         for round in 0..LEAST_VALUES {
-            assert_eq!(refused(&Asked::of(2 * hour, None)), "", "nothing was looked at after {round} rounds");
+            assert_eq!(refused(&Asked::of(2 * hour, None)), "", "no analysis after {round} rounds");
             asked.keep(directory.path()).unwrap();
             times.add(round, Duration::from_secs(1), directory.path()).unwrap();
         }

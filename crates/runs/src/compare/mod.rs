@@ -1,4 +1,4 @@
-//! Comparison of runs: first what differs in their environments, then every metric under every condition, in words.
+//! Compares runs: first the differences of their environments, then every metric under every condition.
 
 mod between_runs;
 mod comparable;
@@ -32,18 +32,18 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// A gate: no judged metric may lose this share (fraction).
+    /// A gate: no primary metric may lose this share (fraction).
     pub fail_on_regression: Option<f64>,
-    /// What the gate does when it cannot tell.
+    /// The result of the gate if it is inconclusive.
     pub undecided: WhenUndecided,
     /// Compare although kind, target class or engine differ.
     pub allow_different: bool,
-    /// By how much (fraction) two single runs of the same thing differ, where that is known beforehand; `None`: by what is usual.
-    /// Where each side has several runs they tell it themselves.
+    /// Difference (fraction) between two single runs of the same plan, if known; `None`: the default. Several runs on
+    /// each side show it themselves.
     pub noise: Option<f64>,
 }
 
-/// What a gate that cannot tell does.
+/// The result of an inconclusive gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenUndecided {
     /// Exit code 125, and skipped in JUnit and KTAP.
@@ -60,16 +60,16 @@ pub enum WhenUndecided {
 pub struct Row {
     /// Its first measurement: metric, unit, direction, condition.
     pub what: Measurement,
-    /// Values of the runs in question, one group for each thing that is counted: each run, or each image of the only run.
+    /// Values of the sample, one group for each unit: each run, or each image of a single run.
     pub sample: Vec<Vec<f64>>,
     pub reference: Vec<Vec<f64>>,
-    /// Runs of sample and of reference that measured it.
+    /// Number of runs of sample and of reference that measured it.
     pub runs: [usize; 2],
-    /// By how much (fraction) two single runs of the same are taken to differ.
+    /// Assumed difference (fraction) between two single runs of the same plan.
     pub between_runs: f64,
-    /// How it is judged, or the interval that describes it. `None`: no direction is better.
+    /// The verdict, or for a described metric its interval. `None`: no direction is better.
     pub decision: Option<Decision>,
-    /// Why it is described and not judged. `None`: it is judged.
+    /// Why it is only described. `None`: it has a verdict.
     pub described: Option<&'static str>,
     pub gate: Option<Gate>,
 }
@@ -97,13 +97,13 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Warnings to show first.
     pub caveats: Vec<String>,
-    /// Whether a run is on both sides: what is equal by construction does not pass the gate.
+    /// Whether a run is on both sides; such a comparison must not pass the gate.
     pub shares_runs: bool,
     pub options: Options,
 }
 
 impl Comparison {
-    /// What the gate says of all judged metrics together; without a gate it passes.
+    /// The gate over all primary metrics; without a gate it passes.
     pub fn gate(&self) -> Gate {
         let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
         let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(row.what.better)?)));
@@ -113,7 +113,7 @@ impl Comparison {
         }
     }
 
-    /// 0; 1 when the gate fails; 125, 1 or 0, as is asked, when it cannot tell.
+    /// 0; 1 if the gate fails; 125, 1 or 0, as requested, if it is inconclusive.
     pub fn exit_code(&self) -> ExitCode {
         match (self.gate(), self.options.undecided) {
             (Gate::Fail, _) | (Gate::Undecided, WhenUndecided::Fail) => ExitCode::Negative,
@@ -127,11 +127,8 @@ impl Comparison {
     }
 }
 
-/// Compares the runs in `sample` with those in `reference`; each run counts as one more image, and copies of a run as one run.
-///
-/// # Errors
-/// A usage error without a run on each side, for runs that are not comparable, with what differs, and without a gate for those that
-/// have no metric in common; as [`crate::measurements::of`].
+/// Compares the runs in `sample` with those in `reference`. Each run counts as one more image, and copies of a run as
+/// one. A usage error if a side is empty, the runs are not comparable, or, without a gate, no metric is in common.
 pub fn compare(
     registry: &Registry,
     sample: &[Record],
@@ -144,16 +141,18 @@ pub fn compare(
     let all: Vec<&Record> = sample.iter().chain(reference).collect();
     let mut caveats = comparable(&all, options)?;
     caveats.extend([("sample", sample), ("reference", reference)].iter().filter_map(|(name, side)| mixed(name, side)));
-    caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {
-        format!("{} is partial: what follows holds for the part that was recorded", record.path.display())
-    }));
+    caveats.extend(
+        all.iter()
+            .filter(|record| record.is_partial())
+            .map(|record| format!("{} is partial: the comparison uses its recorded part", record.path.display())),
+    );
     caveats.extend(all.iter().filter_map(|record| {
         let reservations = record.environment.0.get(crate::trace::RESERVATIONS)?;
         Some(format!("{}: {reservations}", record.path.display()))
     }));
     let emulated = all.iter().any(|record| record.environment.is_emulated());
     if emulated {
-        caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());
+        caveats.push("taken under emulation (TCG): times and rates are shown without verdict, layout has one".into());
     }
     let between_runs = BetweenRuns::of(&all, options);
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
@@ -190,7 +189,7 @@ pub fn compare(
     })
 }
 
-/// Runs of a side that lack a judged metric which others of it have: a part of the runs stands for all of them.
+/// Caveat for a primary metric that only some runs of a side have: they stand for all.
 fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
     let named = ["sample", "reference"].into_iter().zip(sides).zip(row.runs);
     let short = |((_, side), runs): &((&str, &Side<'_>), usize)| (1..side.units).contains(runs);
@@ -198,7 +197,7 @@ fn lacking(row: &Row, sides: &[Side<'_>; 2]) -> Option<String> {
     Some(format!("{}: {runs} of {} in the {name} measured it; the others have no such metric", row.name(), side.units))
 }
 
-/// Refuses sides that do not agree on which direction of a metric is better.
+/// Refuses sides with different directions of a metric.
 fn agree_on_directions(sample: &Groups, reference: &Groups) -> Result<(), Failure> {
     let mut both = reference.iter().filter_map(|(key, (theirs, _))| Some((theirs, &sample.get(key)?.0)));
     both.try_for_each(|(theirs, ours)| same_direction(theirs, ours))
@@ -237,7 +236,7 @@ fn groups_of(runs: impl IntoIterator<Item = (usize, Vec<Measurement>)>) -> Resul
     Ok(all)
 }
 
-/// How many runs there are, and what is counted of them: runs where there are several, else the images of the only one.
+/// The number of runs, and the values of each unit: of each run, or of each image of a single run.
 fn units(values: &Values) -> (usize, Vec<Vec<f64>>) {
     let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for ((run, _), of_image) in values {
@@ -253,7 +252,7 @@ enum Emulation {
     Somewhere,
 }
 
-/// Whether any side of a row was told by the clock of an emulated processor.
+/// Whether any side of a row is a time under emulation.
 fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
     [Some(what), other.map(|(what, _)| what)].into_iter().flatten().any(|one| one.seconds == Seconds::Emulator)
 }
@@ -275,7 +274,7 @@ fn judged_rows(
         let ours = sample.get(key).map(|(_, ours)| ours);
         let described =
             if what.is_timing() && (emulation == Emulation::Somewhere || is_emulators(what, sample.get(key))) {
-                Some("times are not judged under emulation")
+                Some("times have no verdict under emulation")
             } else if what.better == Better::Neither {
                 Some("no direction is better")
             } else if has_primary && !what.primary {
@@ -283,7 +282,7 @@ fn judged_rows(
             } else {
                 None
             };
-        // What is to be judged and is not there is no reason to pass; what is only described is left out.
+        // A missing primary metric must not pass the gate; a missing described one is left out.
         if ours.is_none() && described.is_some() {
             continue;
         }
@@ -294,14 +293,14 @@ fn judged_rows(
     }
     let is_judged = |row: &&mut Row| row.described.is_none();
     judge(rows.iter_mut().filter(is_judged).collect(), options, COMPARISON_ERROR);
-    // What is described gets the interval that holds for it alone.
+    // A described metric gets its own interval.
     for row in rows.iter_mut().filter(|row| row.described.is_some()) {
         judge(vec![row], options, FAMILY_ERROR);
     }
     rows
 }
 
-/// Judges rows as one family: any of them is wrong with probability `error` at most.
+/// Decides rows as one family: the probability of any error is at most `error`.
 fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
     let mut judged: Vec<usize> = Vec::new();
     let mut family = Vec::new();
@@ -317,7 +316,7 @@ fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
     }
 }
 
-/// What the gate says of a row with its decision; nothing of one that is described.
+/// Adds the gate's result to a row with a verdict.
 fn with_gate(row: &mut Row, options: &Options) {
     let limit = options.fail_on_regression.filter(|_| row.described.is_none());
     let Some((limit, direction)) = limit.zip(direction(row.what.better)) else { return };
@@ -325,8 +324,8 @@ fn with_gate(row: &mut Row, options: &Options) {
     row.gate = Some(interval.map_or(Gate::Undecided, |interval| gate(&interval, direction, limit)));
 }
 
-/// The sample over the reference. A single run differs from others of the same program by more than its repetitions tell: by what
-/// the runs of the other side differ where there are several, and by what is assumed at least.
+/// The sample over the reference. A single run also gets the variation between runs: from the runs of the other side if
+/// there are several, but at least the assumed one.
 fn ratio(row: &Row) -> Result<Ratio, Untestable> {
     let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
     let ratio = Ratio::of(&sample, &reference);

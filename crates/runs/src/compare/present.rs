@@ -1,4 +1,4 @@
-//! A comparison as tables and figures.
+//! Tables and figures of a comparison.
 
 use super::{Comparison, Row};
 use crate::decided::{fields, interval_fields, interval_text};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 pub(super) fn analysis(comparison: &Comparison) -> Analysis {
     let (described, judged): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| row.described.is_some());
-    let further = format!("{} more, described and not judged", described.len());
+    let further = format!("{} more, described without verdict", described.len());
     let tables = [
         environment(comparison),
         settings(comparison),
@@ -54,8 +54,8 @@ fn summary(comparison: &Comparison) -> String {
     };
     let described = comparison.rows.iter().filter(|row| row.described.is_some()).count();
     format!(
-        "{environment} Of {} judged metrics: {} better, {} worse, {} equivalent, {} undecided, {} not testable; {described} more \
-         are described.{gate}",
+        "{environment} Of {} primary metrics: {} better, {} worse, {} equivalent, {} undecided, {} not testable; \
+         {described} more are described.{gate}",
         comparison.rows.len() - described,
         count("better"),
         count("worse"),
@@ -77,7 +77,7 @@ fn gate_word(gate: Gate) -> &'static str {
     }
 }
 
-/// The word of the verdict; `described` where there is none.
+/// The word of the verdict; `described` without one.
 fn verdict(row: &Row) -> &'static str {
     row.judged().map_or("described", |decision| decision.verdict.word())
 }
@@ -150,7 +150,7 @@ fn row_json(row: &Row) -> Value {
     all
 }
 
-/// One figure per metric: the ratio under each condition; what is invalid is no mark.
+/// One figure per metric with the ratio under each condition; invalid ratios are left out.
 fn figures(comparison: &Comparison) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for rows in comparison.rows.chunk_by(|a, b| a.what.metric == b.what.metric && a.what.unit == b.what.unit) {
@@ -173,7 +173,7 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
         figures.push(Figure {
             id: format!("ratio-{}", what.metric.replace([' ', '.', '/'], "-")),
             title: format!("{}: sample over reference", what.metric),
-            caption: "Ratio of the geometric means with its interval, which holds for all judged metrics together. One that crosses 1 shows no difference; one inside 0.98 to 1.02 shows that there is none that matters."
+            caption: "Ratio of the geometric means with its interval, which holds for all primary metrics together. An interval that includes 1 shows no difference; one inside 0.98 to 1.02 excludes any relevant difference."
                 .into(),
             device: sides(comparison),
             better: what.better,
@@ -187,7 +187,7 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
     figures
 }
 
-/// Runs of a side beyond which only the first and the last are named.
+/// Maximum number of runs of a side that are named; of more only the first and the last are.
 const MOST_NAMES: usize = 4;
 
 fn sides(comparison: &Comparison) -> String {

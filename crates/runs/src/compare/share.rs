@@ -1,4 +1,4 @@
-//! Shares: the limit of a gate, and what runs are assumed to differ by.
+//! Parses shares: the limit of a gate, and the assumed difference of runs.
 
 use super::Row;
 use senesce_core::Failure;
@@ -6,10 +6,7 @@ use senesce_core::analysis::Better;
 
 const MOST: f64 = 10.0;
 
-/// Reads `5%` or `0.05` as a fraction.
-///
-/// # Errors
-/// A usage error for what is no number, for one of 1 or more without `%`, and for one outside of 0 to 1000 %.
+/// Reads `5%` or `0.05` as a fraction. Refuses values of 1 or more without `%`, and values outside of 0 to 1000 %.
 pub fn parse_share(text: &str) -> Result<f64, Failure> {
     let wrong = |why: String| Failure::usage(format!("'{text}' is not a share{why}: write 5% or 0.05"));
     let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
@@ -27,13 +24,17 @@ fn percent(share: f64) -> f64 {
     (share * 1e4).round() / 100.0
 }
 
-/// What a gate of 100 % and more says nothing of: what is better when higher cannot lose more than all.
+/// Caveat for a gate of 100 % and more: a metric whose larger values are better cannot lose more than 100 %.
 pub(super) fn caveat(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let limit = limit.filter(|limit| *limit >= 1.0)?;
     let held = rows.iter().filter(|row| row.described.is_none() && row.what.better == Better::Higher);
     let names: Vec<String> = held.map(Row::name).collect();
     (!names.is_empty()).then(|| {
-        format!("the gate of {} % can never fail what loses 100 % at most: {}", percent(limit), names.join(", "))
+        format!(
+            "the gate of {} % can never fail for metrics that lose 100 % at most: {}",
+            percent(limit),
+            names.join(", ")
+        )
     })
 }
 

@@ -1,4 +1,4 @@
-//! One side of a comparison: its runs, each counted once, and what they measured.
+//! One side of a comparison: its runs, each counted once, and their measurements.
 
 use super::{Groups, groups_of};
 use crate::measurements;
@@ -13,22 +13,19 @@ pub(super) struct Side<'a> {
     /// By date, without copies.
     pub records: Vec<&'a Record>,
     pub groups: Groups,
-    /// What is counted: runs, or images where a seed stands for several runs of one image.
+    /// Counted units: runs, or images if several runs of one seed are one image.
     pub units: usize,
     pub caveats: Vec<String>,
     identities: Vec<Identity>,
 }
 
-/// When a run was begun (RFC 3339, UTC); none for imports that do not say.
+/// Start of a run (RFC 3339, UTC); none for imports without a date.
 pub(super) fn date(record: &Record) -> Option<&str> {
     record.environment.0.get("run.date").and_then(Value::as_str)
 }
 
 impl<'a> Side<'a> {
-    /// Reads what the runs measured.
-    ///
-    /// # Errors
-    /// As [`measurements::of`]; a usage error for runs that do not agree on which direction of a metric is better.
+    /// Reads the measurements of the runs. A usage error if they do not agree on the direction of a metric.
     pub fn of(registry: &Registry, name: &str, records: &'a [Record]) -> Result<Self, Failure> {
         let mut sorted: Vec<&Record> = records.iter().collect();
         sorted.sort_by(|a, b| date(a).cmp(&date(b)));
@@ -57,7 +54,7 @@ impl<'a> Side<'a> {
         Ok(Self { records: kept, groups, units, caveats, identities })
     }
 
-    /// What to say of runs that are on both sides, where what is equal says nothing.
+    /// Caveats for runs that are on both sides.
     pub fn shared_with(&self, other: &Self) -> Vec<String> {
         let pairs = self.records.iter().zip(&self.identities).filter_map(|(record, identity)| {
             let same = other.identities.iter().position(|known| known.is_same_run(identity))?;
@@ -75,8 +72,8 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The number of each run among those that are counted, and how many there are. A run that draws from the seed in its plan and times nothing
-/// (an aging) is one image for each seed.
+/// The number of each counted run, and the total. Runs that draw from the plan's seed and measure no times (an aging)
+/// are one image for each seed.
 fn numbered(records: &[&Record], measured: &[Vec<Measurement>]) -> (Vec<usize>, usize) {
     let is_timed = measured.iter().flatten().any(Measurement::is_timing);
     let (mut seeds, mut units): (BTreeMap<String, usize>, usize) = (BTreeMap::new(), 0);

@@ -1,5 +1,5 @@
-//! A comparison that is measured here until it is decided: round by round one run of each side, in random order, so that what
-//! the machine does meanwhile meets both alike. Every look at the rounds is paid for ([`Sequential`]).
+//! A comparison that measures until it is decided: in rounds of one run of each side, in random order, so that changes
+//! of the machine affect both alike. Interim analyses are corrected for ([`Sequential`]).
 
 use super::kept::{Asked, RoundTimes};
 use super::{Comparison, Options, Row, comparable, groups_of, rows, share, with_gate};
@@ -17,14 +17,11 @@ use senesce_volume::TargetSpec;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Rounds beyond which nothing of interest is decided.
+/// Limit of rounds: beyond it no difference of interest is decided.
 const MOST: f64 = 1000.0;
 
-/// Runs two plans again and again until every judged metric is decided, or `max_time` is over. The runs lie in `directory`, where the
-/// same call finds them again.
-///
-/// # Errors
-/// When the plans are not comparable, a run fails, or the user ends it.
+/// Runs two plans in turn until every primary metric is decided, or `max_time` is over. The runs lie in `directory`,
+/// and a repeated call continues them.
 pub fn compare_until_decided(
     registry: &Registry,
     [reference, sample]: [&Plan; 2],
@@ -75,11 +72,11 @@ pub fn compare_until_decided(
     })
 }
 
-/// What to say of plans with a seed of their own, which the seed of a round does not reach.
+/// Caveat for plans with a seed of their own, which the seed of a round does not change.
 fn same_images(plans: [&Plan; 2]) -> Option<String> {
     let kind = &plans.into_iter().find(|plan| plan.spec.contains_key("seed"))?.kind;
     Some(format!(
-        "{kind} draws from the seed in its plan: all rounds repeat its images, and what is told speaks for these alone"
+        "{kind} draws from the seed in its plan: all rounds repeat its images, and the result holds for these only"
     ))
 }
 
@@ -100,7 +97,7 @@ fn word_for(plan: &Plan, both: [&Plan; 2], how: &Conduct<'_>) -> Option<String> 
     senesce_volume::guard::word_for(how.erase.as_deref(), &own, &all).map(str::to_string)
 }
 
-/// One run of a plan. Rounds repeat it, so that a benchmark in it repeats nothing itself.
+/// One run of a plan. Rounds repeat it, so a benchmark in it has one repetition.
 fn run_once(
     registry: &Registry,
     plan: &Plan,
@@ -133,13 +130,13 @@ fn run_once(
         )),
         State::Failed(_) => Err(Failure::new(
             ExitCode::RunFailed,
-            format!("a run of the comparison failed; its record {} says why", outcome.path.display()),
+            format!("a run of the comparison failed; see its record {}", outcome.path.display()),
         )),
         State::Done | State::WasDone => Ok(Record::open(&outcome.path)?),
     }
 }
 
-/// The rounds so far, and what was decided at the looks.
+/// The rounds so far, and the decisions of the analyses.
 pub struct Rounds {
     goal: Goal,
     reference: Vec<Vec<Measurement>>,
@@ -168,7 +165,7 @@ impl Rounds {
         self.sample.push(sample);
     }
 
-    /// Looks, where a look is due; whether another round is to be measured.
+    /// Performs an analysis if one is due. Returns whether another round is needed.
     pub fn wants(&mut self, elapsed: Duration, max_time: Duration) -> bool {
         let rounds = self.rounds();
         let is_late = elapsed >= max_time;
@@ -191,7 +188,7 @@ impl Rounds {
         !self.is_over
     }
 
-    /// Plans the looks: which metrics are judged, and at how many rounds.
+    /// Plans the analyses: the primary metrics, and the numbers of rounds.
     fn begin(&self, most: usize) -> Looks {
         let rows = self.described(&Options::default());
         let judged: Vec<Measurement> =
@@ -206,7 +203,7 @@ impl Rounds {
     }
 
     fn described(&self, options: &Options) -> Vec<Row> {
-        // One program measured all rounds, and has one direction for each metric.
+        // One program measured all rounds, so each metric has one direction.
         let groups = |runs: &[Vec<Measurement>]| groups_of(runs.iter().cloned().enumerate()).unwrap_or_default();
         rows(&groups(&self.sample), &groups(&self.reference), options)
     }
@@ -219,7 +216,7 @@ impl Rounds {
         Ratio::paired(&pairs, Mean::Geometric, Unit::Round)
     }
 
-    /// Every metric; the judged ones as they were decided at the looks.
+    /// Every metric; primary ones with the decisions of the analyses.
     pub fn rows(&self, options: &Options) -> Vec<Row> {
         let mut rows = self.described(options);
         let Some(looks) = &self.looks else { return rows };
@@ -236,7 +233,7 @@ impl Rounds {
     }
 }
 
-/// Geometric mean of the values of a metric in one run; `None` for none, or one without a logarithm.
+/// Geometric mean of a metric in one run; `None` without values, or with one without a logarithm.
 fn mean_of(what: &Measurement, run: &[Measurement]) -> Option<f64> {
     let is_it =
         |one: &&Measurement| (&one.metric, &one.unit, &one.condition) == (&what.metric, &what.unit, &what.condition);
@@ -250,12 +247,13 @@ mod tests {
     use senesce_core::analysis::Better;
     use senesce_stats::gate::Gate;
 
-    /// A standard normal number, from twelve uniform ones.
+    /// Approximates a standard normal number by twelve uniform ones.
     fn normal(rng: &mut impl Rng) -> f64 {
         (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
     }
 
-    /// What a benchmark measures that is slower by `loss`, at a variation of 5 %, on a machine that is slower by `drift`.
+    /// Measurements of a benchmark that is slower by `loss`, at a variation of 5 %, on a machine that is slower by
+    /// `drift`.
     fn run(loss: f64, drift: f64, rng: &mut impl Rng) -> Vec<Measurement> {
         let mut one = |metric: &str, better: Better, factor: f64| {
             let value = 100.0 * factor * (0.05 * normal(rng)).exp();
@@ -269,7 +267,7 @@ mod tests {
         ]
     }
 
-    /// Words of a whole comparison, a second each round, and the rounds it took.
+    /// The rows of a whole comparison, a second each round, and the number of rounds.
     fn played(loss: f64, goal: Goal, most: u64, seed: u64) -> (Vec<Row>, usize) {
         let mut rng = Seed(seed).stream("noise");
         let mut course = Rounds::new(goal);
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_is_found_on_a_drifting_machine_and_never_called_equal() {
+    fn ten_percent_is_found_despite_drift_and_never_called_equal() {
         let mut found = 0;
         for seed in 0..40 {
             let (rows, rounds) = played(0.1, Goal::Verdict, 200, seed);
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn like_and_like_are_rarely_told_apart() {
+    fn equal_programs_rarely_get_a_verdict() {
         let alarms = (0..60).filter(|seed| {
             let (rows, _) = played(0.0, Goal::Verdict, 60, 1000 + seed);
             words(&rows).iter().any(|word| ["better", "worse"].contains(word))
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_repeat_the_images_of_a_seed_say_so() {
+    fn rounds_that_repeat_images_of_a_seed_give_a_caveat() {
         let plan = Plan::default_of("study", Seed(1));
         let mut seeded = plan.clone();
         seeded.spec.insert("seed".into(), toml::Value::Integer(42));
@@ -332,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gate_ends_it_too_and_the_time_ends_all() {
+    fn gate_or_time_limit_ends_the_rounds() {
         let (rows, _) = played(0.3, Goal::Gate(0.05), 200, 3);
         assert!(rows.iter().all(|row| row.gate == Some(Gate::Fail)), "{rows:?}");
         let (rows, rounds) = played(0.0, Goal::Verdict, 8, 3);

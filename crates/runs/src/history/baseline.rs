@@ -1,4 +1,4 @@
-//! The newest runs against those that carry a name.
+//! Compares the newest runs with those that carry a label.
 
 use super::{ListedRun, State};
 use crate::compare::{Comparison, Options, compare};
@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Against {
     pub run: usize,
     pub baseline: Vec<usize>,
-    /// What is to be said of the time of the run, where it did not begin after all of its baseline, or nobody knows.
+    /// A caveat if the run did not begin after all of its baseline, or its date is unknown.
     pub time: Option<&'static str>,
-    /// What came out, or why they do not compare.
+    /// The comparison, or why the runs are not comparable.
     pub found: Result<Comparison, String>,
 }
 
-/// Compares the newest complete run of each setting and machine with the complete runs that carry the label `name`. A setting
-/// without either is left out.
+/// Compares the newest complete run of each setting and machine with the complete runs that carry the label `name`.
+/// Skips a setting that lacks either.
 pub fn against_baseline(
     registry: &Registry,
     entries: &[ListedRun],
@@ -56,15 +56,15 @@ fn found(registry: &Registry, entries: &[ListedRun], run: usize, baseline: Vec<u
     Against { run, time: time(entries, run, &baseline), baseline, found }
 }
 
-/// Dates of one form are in the order of their text.
+/// Dates of one format sort as text.
 fn time(entries: &[ListedRun], run: usize, baseline: &[usize]) -> Option<&'static str> {
     let date = |index: usize| entries[index].date.as_deref();
     if date(run).is_none() || baseline.iter().any(|index| date(*index).is_none()) {
-        return Some("not dated: which is newer is not known");
+        return Some("not dated: the order is unknown");
     }
     match baseline.iter().map(|index| date(*index)).max()?.cmp(&date(run)) {
         Ordering::Less => None,
-        Ordering::Equal => Some("of the same second as the newest of its baseline: which is newer is not known"),
+        Ordering::Equal => Some("of the same second as the newest of its baseline: the order is unknown"),
         Ordering::Greater => Some("older than the newest of its baseline"),
     }
 }
@@ -76,11 +76,11 @@ fn no_baseline(entries: &[ListedRun], name: &str) -> Failure {
         false => format!("labels are: {}", labels.into_iter().collect::<Vec<_>>().join(", ")),
     };
     Failure::usage(format!(
-        "no run carries the label '{name}' ({known}); give it: senesce runs label {name} RUN, or --label {name} when running"
+        "no run has the label '{name}' ({known}); add it: senesce runs label {name} RUN, or --label {name} when running"
     ))
 }
 
-/// All judged metrics in words.
+/// All primary metrics in words.
 pub(super) fn table(name: &str, entries: &[ListedRun], found: &[Against]) -> Table {
     let title = format!("The newest runs against the baseline {name}");
     let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];
@@ -129,7 +129,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_run_that_is_older_than_its_baseline_is_said_to_be() {
+    fn run_older_than_its_baseline_gives_a_caveat() {
         let entry = |date: Option<&str>| {
             let unread = ListedRun::of(Path::new("no such run"));
             ListedRun { date: date.map(str::to_string), ..unread }

@@ -1,4 +1,4 @@
-//! The course of each metric over the runs that did the same on the same machine.
+//! The history of each metric over the runs of one setting on the same machine.
 
 use super::{ListedRun, Measured, State};
 use rayon::prelude::*;
@@ -10,55 +10,55 @@ use senesce_stats::{Trend, mean_of_means, trend};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 
-/// A drift is looked for in at most so many of the last runs: it takes time in the square of their number.
+/// Maximum number of last runs searched for a drift: the time grows with the square of their number.
 const LONGEST_DRIFT: usize = 1000;
 
-/// A drift of less than this share is not told.
+/// Minimum share of a reported drift.
 const LEAST_DRIFT: f64 = 0.02;
 
-/// One run on a course.
+/// One run of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// Its index in the list.
     pub run: usize,
-    /// Mean of its values, images counting alike.
+    /// Mean of its values, with equal weight for each image.
     pub value: f64,
     /// Number of its values.
     pub values: usize,
 }
 
-/// What tells a course from another.
+/// Identifies a history.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Key {
     /// The experiment's id or the verb.
     pub kind: String,
     /// Stands for kind and specification.
     pub setting: String,
-    /// The machine; empty where it is not known.
+    /// The machine; empty if unknown.
     pub host: String,
-    /// What was measured.
+    /// Name of the metric.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// Under which condition, in words.
+    /// Its condition, in words.
     pub condition: String,
 }
 
 /// One metric under one condition over all runs of one setting on one machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricHistory {
-    /// What tells it from others.
+    /// Its identity.
     #[serde(flatten)]
     pub key: Key,
     /// Which direction is better.
     pub better: Better,
-    /// Whether it is one of those by which its workload is judged.
+    /// Whether it is a primary metric of its workload.
     pub primary: bool,
     /// The runs, by date.
     pub points: Vec<Point>,
-    /// Where its level changed for good; `index` counts its points.
+    /// Lasting changes of its level; `index` counts its points.
     pub changes: Vec<ChangePoint>,
-    /// Drift since the last change, if it is significant and large enough to be told.
+    /// Drift since the last change, if significant and above the minimum.
     pub drift: Option<Trend>,
 }
 
@@ -67,7 +67,6 @@ impl MetricHistory {
         self.points.iter().map(|point| point.value).collect()
     }
 
-    /// Metric and condition in words.
     pub fn name(&self) -> String {
         match self.key.condition.is_empty() {
             true => self.key.metric.clone(),
@@ -75,7 +74,7 @@ impl MetricHistory {
         }
     }
 
-    /// "worse by 10.2 %".
+    /// For example "worse by 10.2 %".
     pub fn change_text(&self, change: &ChangePoint) -> String {
         if change.before == 0.0 {
             return format!("changed from 0 to {}", change.after);
@@ -105,23 +104,23 @@ impl MetricHistory {
     }
 }
 
-/// All courses, and the runs that are on none.
+/// All histories, and the runs that are in none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Courses {
     /// By kind, setting, machine, metric and condition.
     pub courses: Vec<MetricHistory>,
-    /// Index of a run whose values could not be read, and why.
+    /// Index of a run with unreadable values, and the reason.
     pub unread: Vec<(usize, String)>,
-    /// Runs that are not complete: what they measured is a part.
+    /// Incomplete runs.
     pub partial: Vec<usize>,
-    /// Runs of which nobody knows when they were.
+    /// Runs without a date.
     pub undated: Vec<usize>,
-    /// Copies of runs that are older.
+    /// Copies of older runs.
     pub copies: Vec<usize>,
 }
 
 impl Courses {
-    /// Of the values of all complete runs in the list that have a date.
+    /// Uses the values of all complete runs in the list that have a date.
     pub fn of(entries: &[ListedRun], measured: &[Measured]) -> Self {
         let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
         let (mut copies, mut known) = (Vec::new(), HashSet::new());
@@ -145,21 +144,21 @@ impl Courses {
         Self { courses, unread, partial, undated, copies }
     }
 
-    /// Courses that are long enough to have a change point found.
+    /// Number of histories that are long enough to find a change point.
     pub fn searched(&self) -> usize {
         self.courses.iter().filter(|course| course.points.len() >= LEAST_POINTS).count()
     }
 
-    /// Changes that would be found if nothing had ever changed, at most.
+    /// Expected maximum of changes found by chance.
     pub fn false_alarms(&self) -> f64 {
         self.searched() as f64 * FALSE_ALARM
     }
 }
 
-/// Fewer values have no change point: a place has three on either side.
+/// Minimum length for a change point, which needs three values on either side.
 pub(super) const LEAST_POINTS: usize = 6;
 
-/// Whether at least half of the repetitions are known from earlier runs; they are known then.
+/// Whether at least half of the repetitions occur in earlier runs. Adds them to the known ones.
 fn is_copy(values: &[Measurement], known: &mut HashSet<Digest>) -> bool {
     let own = repetitions(values);
     let found = own.iter().filter(|repetition| known.contains(*repetition)).count();
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_complete_runs_with_a_date_are_on_a_course() {
+    fn history_has_only_complete_runs_with_a_date() {
         let day = |day: u32| format!("2026-01-{day:02}T03:00:00Z");
         let entries = [
             entry("undated", None, State::Complete),
@@ -233,25 +232,21 @@ mod tests {
         let page = super::super::analysis(&entries, &courses, None);
         assert!(
             page.summary
-                .ends_with("No metric has the 6 runs of one setting that a change of its level needs to be seen.")
+                .ends_with("No metric has the 6 runs of one setting that are needed to detect a change of its level.")
         );
-        assert_eq!(page.figures[0].caption, "2 runs are too few to see a change; 6 are needed.");
+        assert_eq!(page.figures[0].caption, "2 runs are too few to detect a change; 6 are needed.");
         let caveats = page.caveats.join("\n");
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
         assert!(!caveats.contains("time of their file"), "{caveats}");
         let by_file = ListedRun { date_from: Some("the time of their file".into()), ..entries[1].clone() };
         let page = super::super::analysis(&[by_file], &Courses::of(&entries[1..2], &values[1..2]), None);
-        assert!(
-            page.caveats.join(" ").contains("time of their file, which copying may set anew"),
-            "{:?}",
-            page.caveats
-        );
+        assert!(page.caveats.join(" ").contains("time of their file, which copying may change"), "{:?}", page.caveats);
         let scraped = super::super::prometheus(&entries[2..3], &Courses::of(&entries[2..3], &values[2..3]));
         assert!(!scraped.contains("history_value{"), "{scraped}");
     }
 
     #[test]
-    fn copy_of_a_run_is_no_point_of_its_own() {
+    fn copy_of_a_run_adds_no_point() {
         let entries = [1, 2, 3].map(|day| entry("run", Some(&format!("2026-01-0{day}T03:00:00Z")), State::Complete));
         let one = |repetition: u32, value: f64| {
             let one = Measurement::new("throughput", "1/s", Better::Higher, value).unwrap();

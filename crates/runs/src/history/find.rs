@@ -1,4 +1,4 @@
-//! Where runs are.
+//! Finds run directories.
 
 use senesce_core::Failure;
 use senesce_core::failure::failed;
@@ -6,19 +6,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders below a named one are looked through so deep.
+/// Maximum depth of the search.
 const DEEPEST: usize = 8;
 
-/// Runs by what their path comes to without links and dots, each as it was come by first.
+/// Runs by their real path, each with the first path by which it was found.
 type Runs = BTreeMap<PathBuf, PathBuf>;
 
-/// The run directories below some directories, and those that are one: each once, whatever names lead to it. Links and hidden
-/// folders are passed over, and so is what is inside of a run.
+/// The run directories below or at some directories, each once, whatever names lead to it. Skips links, hidden folders
+/// and the inside of runs.
 pub fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Runs::new();
     for directory in below {
         if !directory.is_dir() {
-            return Err(Failure::usage(format!("{} is no directory; name one that holds runs", directory.display())));
+            return Err(Failure::usage(format!(
+                "{} is not a directory; name one that holds runs",
+                directory.display()
+            )));
         }
         if is_run(directory) {
             keep(directory.clone(), &mut found);
@@ -37,13 +40,12 @@ fn keep(run: PathBuf, found: &mut Runs) {
     found.entry(full).or_insert(run);
 }
 
-/// Whether a directory looks like one of a run.
 pub fn is_run(path: &Path) -> bool {
     path.join("plan.toml").symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
 fn look(directory: &Path, deeper: usize, found: &mut Runs) {
-    // A folder of another user holds no runs of ours.
+    // An unreadable folder of another user holds no runs of ours.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if !is_directory || entry.file_name().to_string_lossy().starts_with('.') {
@@ -82,7 +84,9 @@ mod tests {
         assert_eq!(names(&[directory.path().into()]), ["a", "deep/er/b"]);
         assert_eq!(names(&[directory.path().join("a"), directory.path().into()]), ["a", "deep/er/b"], "each once");
         let (turned, linked) = (directory.path().join("deep/../a"), directory.path().join("link"));
-        assert_eq!(names(&[directory.path().into(), turned, linked]), ["a", "deep/er/b"], "whatever leads to it");
-        assert!(run_directories(&[directory.path().join("none")]).unwrap_err().to_string().contains("is no directory"));
+        assert_eq!(names(&[directory.path().into(), turned, linked]), ["a", "deep/er/b"], "by any path");
+        assert!(
+            run_directories(&[directory.path().join("none")]).unwrap_err().to_string().contains("is not a directory")
+        );
     }
 }

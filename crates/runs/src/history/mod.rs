@@ -1,4 +1,5 @@
-//! Results over time: all runs below some directories in one list, and the course of each metric with its change points.
+//! Results over time: all runs below some directories in one list, and the history of each metric with its change
+//! points.
 
 mod baseline;
 mod course;
@@ -47,19 +48,19 @@ impl State {
     }
 }
 
-/// One run in the list. What its record does not say is `None`: imported results know no machine.
+/// One run in the list. Unrecorded facts are `None`: imported results have no machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListedRun {
     /// Its directory.
     pub run: PathBuf,
     /// When it began (RFC 3339, UTC).
     pub date: Option<String>,
-    /// What tells the date of imported results, where it is not they themselves ("the time of their file").
+    /// The source of the date of imported results, if not the results themselves ("the time of their file").
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date_from: Option<String>,
     /// Name of the machine.
     pub host: Option<String>,
-    /// What the user called it.
+    /// The user's label.
     pub label: Option<String>,
     /// Commit of senesce.
     pub commit: Option<String>,
@@ -67,7 +68,7 @@ pub struct ListedRun {
     pub kernel: Option<String>,
     /// The experiment's id or the verb.
     pub kind: Option<String>,
-    /// Stands for kind and specification whatever the seed: runs that share it did the same.
+    /// Stands for kind and specification whatever the seed: runs with the same value repeat each other.
     pub setting: Option<String>,
     /// Root seed.
     pub seed: Option<u64>,
@@ -75,7 +76,7 @@ pub struct ListedRun {
     pub version: Option<String>,
     /// How far it came.
     pub state: State,
-    /// What it found, in a few words.
+    /// Its result, in a few words.
     pub verdict: String,
     /// The command that repeats or continues it.
     pub command: Option<String>,
@@ -138,7 +139,7 @@ impl ListedRun {
     }
 }
 
-/// Imports of files with the same name are one setting: what tells the files from one another shapes no result.
+/// Imports of files with the same name are one setting: the identity of the file does not affect the result.
 fn setting(plan: &Plan) -> String {
     let number = match plan.spec.contains_key("crc32") {
         true => {
@@ -151,7 +152,7 @@ fn setting(plan: &Plan) -> String {
     format!("{number:08x}")
 }
 
-/// What a result says of itself; all else in it is passed over.
+/// The summary fields of a result; all others are ignored.
 #[derive(Deserialize)]
 struct Told {
     answer: Option<Value>,
@@ -159,7 +160,7 @@ struct Told {
     findings: Option<Value>,
 }
 
-/// The answer of a study, a verdict, or how many claims came out how.
+/// The answer of a study, a verdict, or the counts of claims by outcome.
 fn verdict(summary: &[u8]) -> String {
     let Ok(told) = serde_json::from_slice::<Told>(summary) else { return "done".into() };
     let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_string);

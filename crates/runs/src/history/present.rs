@@ -1,4 +1,4 @@
-//! A history as tables and figures.
+//! Tables and figures of a history.
 
 use super::course::LEAST_POINTS;
 use super::{Against, Courses, ListedRun, MetricHistory, State, baseline};
@@ -7,7 +7,7 @@ use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Courses that are drawn; all are in the tables.
+/// Maximum number of drawn histories; the tables have all.
 const MOST_FIGURES: usize = 60;
 
 pub fn list(entries: &[ListedRun]) -> Value {
@@ -68,7 +68,7 @@ fn setting(course: &MetricHistory) -> String {
     format!("{} {}", course.key.kind, course.key.setting)
 }
 
-/// The run with which a level begins: date, label and commit, as far as they are known.
+/// The first run of a level: date, label and commit, if known.
 fn place(entries: &[ListedRun], course: &MetricHistory, change: &ChangePoint) -> String {
     course.points.get(change.index).map_or_else(String::new, |point| run_text(&entries[point.run]))
 }
@@ -85,7 +85,7 @@ fn run_text(entry: &ListedRun) -> String {
 
 fn changes(entries: &[ListedRun], courses: &Courses) -> Table {
     let columns = ["metric", "condition", "of", "host", "change", "before", "after", "unit", "first run", "begun", "p"];
-    let mut table = Table::new("changes", "Where the level of a metric changed for good", &columns);
+    let mut table = Table::new("changes", "Lasting changes of the level of a metric", &columns);
     let found = courses.courses.iter().flat_map(|course| course.changes.iter().map(move |change| (course, change)));
     for (course, change) in found {
         let run = course.points.get(change.index).map(|point| entries[point.run].name());
@@ -124,7 +124,7 @@ fn drifts(courses: &Courses) -> Table {
     table
 }
 
-/// Tables, figures and the result; `against` are the name of a baseline and what came of it.
+/// Tables, figures and the result; `against`: the name of a baseline and the comparison with it.
 pub fn analysis(entries: &[ListedRun], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
     let of_baseline = against.map(|(name, found)| baseline::table(name, entries, found));
     let tables = of_baseline.into_iter().chain([
@@ -163,14 +163,14 @@ fn summary(entries: &[ListedRun], courses: &Courses) -> String {
 fn changes_text(courses: &Courses) -> String {
     if courses.searched() == 0 {
         return format!(
-            "No metric has the {LEAST_POINTS} runs of one setting that a change of its level needs to be seen."
+            "No metric has the {LEAST_POINTS} runs of one setting that are needed to detect a change of its level."
         );
     }
     let changed = courses.courses.iter().filter(|course| !course.changes.is_empty()).count();
     let (searched, by_chance) = (counted(courses.searched(), "course"), courses.false_alarms());
     format!(
-        "The level changed in {changed} of {searched} long enough to tell; if nothing had changed, at most {by_chance:.1} would show \
-         a change."
+        "The level changed in {changed} of the {searched} long enough histories; if nothing had changed, at most \
+         {by_chance:.1} would show a change."
     )
 }
 
@@ -192,14 +192,14 @@ fn caveats(entries: &[ListedRun], courses: &Courses) -> Vec<String> {
     for (left_out, why) in left_out {
         if let Some(first) = left_out.first() {
             let (count, name) = (counted(left_out.len(), "run"), entries[*first].name());
-            caveats.push(format!("on no course, as {why}: {count}, the first of which is {name}"));
+            caveats.push(format!("in no history, as {why}: {count}, the first of which is {name}"));
         }
     }
     let by_file: Vec<_> = entries.iter().filter(|entry| entry.date_from.is_some()).collect();
     if let Some(first) = by_file.first() {
         caveats.push(format!(
-            "dated by the time of their file, which copying may set anew, so that their order may be another: {}, the first of \
-             which is {}",
+            "dated by the time of their file, which copying may change, so that their order may be another: {}, the \
+             first of which is {}",
             counted(by_file.len(), "run"),
             first.name()
         ));
@@ -207,7 +207,7 @@ fn caveats(entries: &[ListedRun], courses: &Courses) -> Vec<String> {
     let drawable = courses.courses.iter().filter(|course| is_drawable(course)).count();
     if drawable > MOST_FIGURES {
         caveats.push(format!(
-            "{MOST_FIGURES} of {drawable} courses are drawn, those with changes first; the table has all"
+            "{MOST_FIGURES} of {drawable} histories are drawn, those with changes first; the table has all"
         ));
     }
     caveats
@@ -217,7 +217,7 @@ fn is_drawable(course: &MetricHistory) -> bool {
     course.points.len() > 1
 }
 
-/// The courses that are drawn: the largest changes first, then drifts, then those by which workloads are judged.
+/// The drawn histories: the largest changes first, then drifts, then primary metrics.
 fn drawn(courses: &Courses) -> Vec<&MetricHistory> {
     let largest = |course: &MetricHistory| {
         let share = |change: &ChangePoint| ((change.after - change.before) / change.before).abs();
@@ -262,7 +262,7 @@ fn figure(index: usize, entries: &[ListedRun], course: &MetricHistory) -> Figure
     }
 }
 
-/// The levels as one line that falls or rises where they change.
+/// The levels as one step function.
 fn levels(course: &MetricHistory) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     let mut begin = 1.0;
@@ -284,9 +284,9 @@ fn caption(entries: &[ListedRun], course: &MetricHistory) -> String {
     let mut words: Vec<String> = course.changes.iter().map(change).collect();
     words.extend(course.drift_text().map(|drift| format!("Since the last change it {drift}.")));
     if course.points.len() < LEAST_POINTS {
-        words.push(format!("{} runs are too few to see a change; {LEAST_POINTS} are needed.", course.points.len()));
+        words.push(format!("{} runs are too few to detect a change; {LEAST_POINTS} are needed.", course.points.len()));
     } else if words.is_empty() {
-        words.push(format!("No change is found (at {:.0} % false alarms a course).", FALSE_ALARM * 100.0));
+        words.push(format!("No change is found (at {:.0} % false alarms a history).", FALSE_ALARM * 100.0));
     }
     words.join(" ")
 }

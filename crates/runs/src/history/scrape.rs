@@ -1,10 +1,10 @@
-//! The last value of each course as metrics for Prometheus.
+//! The last value of each history as metrics for Prometheus.
 
 use super::{Courses, ListedRun, MetricHistory, State};
 use senesce_core::circumstances::seconds_since_1970;
 use senesce_core::prometheus::{gauge, quoted};
 
-/// All metrics. They have no time stamps, which collectors of text files refuse; when a value was measured is a metric itself.
+/// Without time stamps, which text file collectors refuse; the time of a value is a metric of its own.
 pub fn prometheus(entries: &[ListedRun], courses: &Courses) -> String {
     let mut text = String::new();
     let count = |state: State| entries.iter().filter(|entry| entry.state == state).count() as f64;

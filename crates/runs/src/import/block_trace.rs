@@ -1,4 +1,4 @@
-//! Block traces: those of blktrace, in its binary form and as the text of blkparse, and any whose lines are columns.
+//! Importers of block traces: binary blktrace files, the text of blkparse, and any text in columns.
 
 use super::{ImportedFile, Importer, Options};
 use crate::trace::{self, Summary};
@@ -53,13 +53,13 @@ fn record(
 ) -> Result<(), Failure> {
     let ImportedFile { source, crc32 } = ImportedFile::of(source, crc32fast::hash(&trace.to_bytes()));
     let spec = trace::Spec::Imported { format: format.into(), source, requests: trace.len() as u64, crc32 };
-    // Nothing is known of the machine that it was recorded on.
+    // Nothing is known about the machine of the recording.
     let mut environment = Environment::default();
     super::date(&mut environment, file, None);
     trace::record(trace, &Summary::of(trace)?, spec, &environment, caveats, out)
 }
 
-/// Traces whose columns are not known.
+/// Traces in columns.
 pub struct Traces;
 
 /// The importer before its pattern is known.
@@ -107,7 +107,7 @@ impl Importer for Patterned {
 
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
         let text = source.to_string_lossy();
-        // A file whose own name has a # is itself.
+        // An existing file may have a # in its name.
         let chosen = text.rsplit_once('#').filter(|_| !source.exists());
         let (path, device) = chosen.map_or((source, None), |(path, device)| (Path::new(path), Some(device)));
         let columns::Columns { trace, caveats } = columns::import(path, &self.0, device)?;
@@ -115,7 +115,7 @@ impl Importer for Patterned {
     }
 }
 
-/// A path, and the device that was chosen behind a `#`.
+/// A path, and the device that was chosen after a `#`.
 pub(crate) fn split_device(source: &Path) -> (PathBuf, Option<(u32, u32)>) {
     let text = source.to_string_lossy();
     let chosen = text.rsplit_once('#').and_then(|(path, device)| {
@@ -133,7 +133,7 @@ mod tests {
     const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
 
     #[test]
-    fn both_forms_become_runs_that_can_be_analysed() {
+    fn both_blktrace_formats_become_analysable_runs() {
         for (importer, file, requests) in [(&BLKTRACE, "blktrace/read", 1), (&BLKPARSE, "blkparse/default", 2)] {
             let directory = tempfile::tempdir().unwrap();
             let out = directory.path().join("run");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_begun_under_load_or_with_errors_are_counted_and_not_valid() {
+    fn recordings_with_busy_start_or_errors_are_invalid() {
         for (file, requests, why) in
             [("begun-under-load", 1, "never issued"), ("failed-request", 2, "ended with an error")]
         {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_chosen_behind_a_hash() {
+    fn device_is_chosen_after_a_hash() {
         assert_eq!(split_device(Path::new("/a/sda#8,16")), ("/a/sda".into(), Some((8, 16))));
         assert_eq!(split_device(Path::new("/a/odd#name")), ("/a/odd#name".into(), None));
     }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads text as `import` would; says why it is no result of fio.
+/// Parses text as `import` would, and returns the error.
 pub fn check(text: &str) -> Result<(), String> {
     format::parse(text).map(drop)
 }
@@ -37,7 +37,7 @@ pub(crate) fn rules() -> Vec<&'static str> {
 
 pub struct Fio;
 
-/// What was recorded.
+/// Recorded events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -53,12 +53,12 @@ pub struct JobEvent {
     clones: usize,
     options: BTreeMap<String, String>,
     error: i64,
-    /// Whether its numbers count: it ended without an error, and nothing in the file contradicts them.
+    /// Whether its numbers are valid: it ended without an error, and no number in the file contradicts them.
     counts: bool,
     bandwidth_bytes_per_second: f64,
     iops: f64,
     runtime_ms: f64,
-    /// Of completion latencies, where fio measured these.
+    /// Of completion latencies, if fio measured them.
     #[serde(default)]
     latency_mean_ns: Option<f64>,
     /// Percent and nanoseconds.
@@ -66,7 +66,7 @@ pub struct JobEvent {
     /// Whether these are of the total latency, not of the completion latency.
     #[serde(default)]
     percentiles_of_total: bool,
-    /// Name of the stored histogram (json+), or nothing.
+    /// Name of the stored histogram (json+), or empty.
     histogram: String,
 }
 
@@ -104,7 +104,7 @@ impl ImportedRun for Fio {
     }
 }
 
-/// Only what the file says: it was measured on another machine.
+/// Only facts in the file: it was measured on another machine.
 fn environment(output: &Output) -> Environment {
     let mut facts = Environment::default();
     facts.put("fio.version", &output.version);
@@ -118,10 +118,10 @@ fn environment(output: &Output) -> Environment {
     facts
 }
 
-/// The options that tell a job from others of its name.
+/// The options that distinguish a job from others of its name.
 type Conditions<'a> = BTreeMap<&'a str, &'a str>;
 
-/// A histogram with the name under which the record keeps it.
+/// A histogram with its name in the record.
 type Named = (String, Histogram<u64>);
 
 fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
@@ -161,14 +161,14 @@ fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<N
     Ok((Imported { spec, environment, events, measurements: values, caveats }, histograms))
 }
 
-/// What other numbers of the file say against a job, and whether its numbers count all the same.
+/// Contradictions of other numbers of the file, and whether the job's numbers still count.
 fn contradictions(joined: &Joined, output: &Output) -> Vec<(String, bool)> {
     let concurrency = Concurrency::of(joined, &output.options);
     let in_flight = concurrency.and_then(|one| Some((one.caveat(&joined.job.name)?, !one.is_impossible())));
     in_flight.into_iter().chain(clones::lacking(joined, &output.options)).collect()
 }
 
-/// What is to be said of a job that failed or did nothing, and whether its numbers count.
+/// Caveats for a failed or empty job, and whether its numbers count.
 fn failures(Joined { job, clones, .. }: &Joined) -> Vec<(String, bool)> {
     let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
     let job_name = format!("job '{}'{clones}", job.name);
@@ -195,8 +195,7 @@ fn failures(Joined { job, clones, .. }: &Joined) -> Vec<(String, bool)> {
     all
 }
 
-/// What is to be said of I/O that was over within the resolution of fio's clock, and of latencies that are missing or of another
-/// kind.
+/// Caveats for I/O shorter than the resolution of fio's clock, and for missing or unusual latencies.
 fn of_direction(job: &str, direction: &Direction, counts: bool) -> Option<String> {
     let (name, operations) = (direction.name, direction.operations);
     let few = |samples: &f64| *samples > 0.0 && *samples < clones::MOST * operations;

@@ -1,4 +1,4 @@
-//! Other people's data as run directories: one importer per kind.
+//! Imports foreign data as run directories: one importer per kind.
 
 pub mod block_trace;
 pub mod fio;
@@ -20,11 +20,8 @@ pub trait Importer: Sync {
 
     fn about(&self) -> &'static str;
 
-    /// Reads `source` and writes the run directory `out`.
-    ///
-    /// # Errors
-    /// A usage error for what is not understood, with its line where there is one; those of reading the file and of writing the
-    /// record.
+    /// Reads `source` and writes the run directory `out`. A usage error, with the line if known, for data that is not
+    /// understood.
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
 
     /// The importer with the options of the command line.
@@ -39,7 +36,7 @@ pub trait Importer: Sync {
     }
 }
 
-/// What the command line says about the columns of a file.
+/// Options for the columns of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// Each `name=COL,value=COL,...`.
@@ -47,12 +44,12 @@ pub struct Options {
     pub pattern: Option<String>,
 }
 
-/// What a program itself prints against its numbers.
+/// A problem that a program itself prints about its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Complaint {
-    /// An error: what was measured does not count.
+    /// An error: the measured values do not count.
     Invalidates,
-    /// A warning that a reader must know.
+    /// A warning, kept as a caveat.
     Warns,
 }
 
@@ -69,10 +66,10 @@ impl Complaint {
     }
 }
 
-/// Characters of a foreign text that are kept.
+/// Maximum number of characters of a foreign text that are kept.
 const MOST_CHARACTERS: usize = 400;
 
-/// Foreign text on one line: control characters are written out. What is too long ends with the checksum of the whole.
+/// Foreign text on one line with escaped control characters. A truncated text ends with the checksum of the whole.
 pub fn printable(text: &str) -> String {
     let shown = visible_line(text);
     match shown.char_indices().nth(MOST_CHARACTERS) {
@@ -81,18 +78,18 @@ pub fn printable(text: &str) -> String {
     }
 }
 
-/// Ends the import of a file: one of which nothing counts has failed, and its record says why.
+/// Ends the import of a file. If none of its numbers count, the import has failed, with the reason in the record.
 fn finish(source: &Path, out: &Path, nothing_counts: bool) -> Result<(), Failure> {
     match nothing_counts {
         true => Err(Failure::new(
             ExitCode::RunFailed,
-            format!("{}: none of its numbers count; the record {} says why", source.display(), out.display()),
+            format!("{}: none of its numbers count; see the record {}", source.display(), out.display()),
         )),
         false => Ok(()),
     }
 }
 
-/// What tells one import from another.
+/// The identity of an imported file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImportedFile {
@@ -120,7 +117,6 @@ pub const IMPORTERS: &[&dyn Importer] = &[
     &block_trace::TRACES,
 ];
 
-/// The importer of this name.
 pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static dyn Importer, Failure> {
     known.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
         let known = || known.iter().map(|one| one.name());
@@ -132,10 +128,10 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
     })
 }
 
-/// What tells the date of results that do not say it: copying their file may set it anew.
+/// The source of the date of undated results: copying their file may change it.
 pub const DATED_BY_FILE: &str = "the time of their file";
 
-/// Says when results were measured: as their file tells (seconds since 1970), else when the file was written last.
+/// Records the date of results: their own (seconds since 1970), else the modification time of the file.
 pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
     let written = || source.metadata().and_then(|found| found.modified()).ok().filter(has_date);
     let told = told.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
@@ -145,18 +141,15 @@ pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
     }
 }
 
-/// No date is written of a moment before 1970.
+/// Moments before 1970 are not recorded.
 fn has_date(moment: &SystemTime) -> bool {
     moment.duration_since(UNIX_EPOCH).is_ok_and(|since| since.as_secs() <= LATEST_SECONDS)
 }
 
-/// The end of the year 9999, beyond which no date is written.
+/// The end of the year 9999, the latest recorded date.
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
-/// The text of a foreign file or pipe.
-///
-/// # Errors
-/// A usage error for a file that cannot be read or is not UTF-8.
+/// The text of a foreign file or pipe in UTF-8.
 pub fn read_text(source: &Path) -> Result<String, Failure> {
     let bytes = input::file_or_pipe(source).map_err(|error| {
         Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_message(&error)))
@@ -179,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_no_date_leaves_its_run_undated() {
+    fn file_without_date_leaves_run_undated() {
         let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
         assert!(has_date(&at(0)) && has_date(&at(LATEST_SECONDS)));
         assert!(!has_date(&(UNIX_EPOCH - Duration::from_secs(1))) && !has_date(&at(LATEST_SECONDS + 1)));

@@ -1,6 +1,6 @@
 //! Cross-checks of a foreign file against itself: a table of rules for each kind of file.
 
-/// A stated number with the range that other numbers of the same file leave for it.
+/// A stated number with its range by other numbers of the same file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     pub what: String,
@@ -22,11 +22,11 @@ impl Compared {
 
 pub struct Rule<T: ?Sized> {
     pub name: &'static str,
-    /// The witnesses that the stated number is compared with.
+    /// The numbers that give the range.
     pub witness: &'static str,
-    /// Allowed distance from the range, as a fraction of its nearer end.
+    /// Tolerance as a fraction of the nearer end of the range.
     pub share: f64,
-    /// Allowed distance in the unit of the number, in addition.
+    /// Additional tolerance in the unit of the number.
     pub rounding: f64,
     /// The comparisons that a subject permits.
     pub of: fn(&T) -> Vec<Compared>,
@@ -58,8 +58,8 @@ pub fn mean_range(count: f64, least: f64, most: f64) -> (f64, f64) {
     if count < 2.0 { (least, most) } else { (least + step, most - step) }
 }
 
-/// The range of the sum of squared distances from `mean` of `count` values with these extremes (upper end: Bhatia and Davis,
-/// American Mathematical Monthly 107:4, 2000).
+/// The range of the sum of squared distances from `mean` of `count` values with these extremes (upper end: Bhatia and
+/// Davis, American Mathematical Monthly 107:4, 2000).
 pub fn squares_range(count: f64, least: f64, mean: f64, most: f64) -> (f64, f64) {
     let others = if count > 2.0 { (count * mean - least - most) / (count - 2.0) - mean } else { 0.0 };
     let lower = (most - mean).powi(2) + (mean - least).powi(2) + (count - 2.0).max(0.0) * others.powi(2);

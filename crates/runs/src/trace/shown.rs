@@ -7,7 +7,7 @@ use serde_json::json;
 pub(super) fn text_of(summary: &Summary) -> String {
     if !summary.is_valid() {
         return format!(
-            "The trace of {} is not valid ({}): {} requests were seen, and nothing is concluded from them.",
+            "The trace of {} is not valid ({}): {} requests were recorded, and nothing is concluded from them.",
             summary.device,
             summary.reasons().join("; "),
             summary.measures.requests
@@ -23,7 +23,7 @@ pub(super) fn text_of(summary: &Summary) -> String {
             layout.discontinuities
         ),
         None => format!(
-            "{} requests on {}; nothing was read, so there is no layout score.",
+            "{} requests on {}; no reads, so it has no layout score.",
             summary.measures.requests, summary.device
         ),
     }
@@ -49,7 +49,7 @@ pub(super) fn totals(summary: &Summary) -> Table {
 pub(super) fn models(summary: &Summary) -> Table {
     let columns = ["model", "time (s)", "rate (MiB/s)", "write amplification", "collision index"];
     let mut table =
-        Table::new("models", "Modelled, each drive holding what is read in the order of addresses", &columns);
+        Table::new("models", "Modelled, each drive with the data that is read in the order of addresses", &columns);
     for (name, one) in &summary.models {
         let (factor, index) = (json!(one.write_amplification), json!(one.collision_index));
         table.row(vec![json!(name), json!(one.seconds), json!(one.mib_per_s), factor, index]);
@@ -97,7 +97,7 @@ pub(super) fn log2_figure(
 
 pub(super) fn discontinuity_figure(summary: &Summary) -> Figure {
     let counts = &summary.measures.layout.log2_blocks;
-    let caption = "Reads that did not begin where the read before them ended, by the distance that was jumped.";
+    let caption = "Reads that did not begin at the end of the previous read, by the distance of the jump.";
     log2_figure(summary, "discontinuities", "Discontinuities by length", caption, "distance (bytes)", 4096.0, counts)
 }
 

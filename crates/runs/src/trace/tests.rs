@@ -30,7 +30,7 @@ fn a_recorded_trace_is_analysed_from_its_record() {
 }
 
 #[test]
-fn a_trace_is_timed_on_the_models_that_were_asked_for() {
+fn trace_is_timed_on_requested_models() {
     let list = (0..40).map(|index| Request { issue_ns: index, ..Request::new(Operation::Read, index * 512, 64) });
     let trace = BlockTrace::from_requests("loop7", 1 << 30, list.collect());
     let model = |name: &str| (name.to_string(), DeviceModel::builtin(name).unwrap());
@@ -76,7 +76,7 @@ fn a_record_is_not_traced_again() {
 }
 
 #[test]
-fn a_command_is_told_its_mount_point_and_its_status_comes_back() {
+fn command_gets_mount_point_and_returns_its_status() {
     let command = |script: &str| CommandLine {
         words: ["sh", "-c", script].map(String::from).to_vec(),
         output_to_stderr: false,

@@ -85,7 +85,7 @@ fn side_without_comparable_values_leaves_the_gate_undecided() {
     };
     assert_eq!(sides(&other, &gate()).unwrap().exit_code(), ExitCode::CannotTell);
     let refused = sides(&described, &gate()).unwrap_err();
-    assert_eq!(refused.exit_code(), ExitCode::Usage, "no agreement on what is better: {refused}");
+    assert_eq!(refused.exit_code(), ExitCode::Usage, "no agreement on the direction: {refused}");
 }
 
 #[test]

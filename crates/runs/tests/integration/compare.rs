@@ -1,4 +1,4 @@
-//! Comparison over whole run directories.
+//! Comparisons of whole run directories.
 
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 pub const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::VERBS] };
 
-/// A run of the kind "fio" whose throughput and layout score are these values.
+/// A run of the kind "fio" with these values of throughput and layout score.
 pub fn run(directory: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
     dated_run(directory, name, values, [kernel, target], None)
 }
@@ -42,7 +42,7 @@ fn recorded(path: &Path, measurements: Vec<Measurement>, [kernel, target]: [&str
     Record::open(path).unwrap()
 }
 
-/// The same run with other facts of its environment; null takes one away.
+/// The same run with other facts of its environment; null removes one.
 pub fn with_facts(record: &Record, facts: Value) -> Record {
     let path = record.path.join("env.json");
     let mut all: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -93,12 +93,12 @@ fn a_regression_is_found_and_the_environment_comes_first() {
 }
 
 #[test]
-fn one_sample_is_not_testable_and_never_a_mark() {
+fn single_sample_is_not_testable_and_not_drawn() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &[100.0], "6.1", "memory:1G");
     let other = run(directory.path(), "other", &[50.0], "6.1", "memory:1G");
     let found = compare(&REGISTRY, &[other], &[base], &gate()).unwrap();
-    assert_eq!(found.exit_code(), ExitCode::CannotTell, "a gate that judges nothing does not pass");
+    assert_eq!(found.exit_code(), ExitCode::CannotTell, "a gate without a verdict does not pass");
     let analysis = found.analysis();
     assert!(analysis.figures.is_empty());
     assert!(
@@ -112,7 +112,7 @@ fn one_sample_is_not_testable_and_never_a_mark() {
 }
 
 #[test]
-fn other_target_classes_are_refused_unless_told() {
+fn other_target_classes_are_refused_by_default() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let device = run(directory.path(), "device", &BASE, "6.1", "/dev/nvme0n1");
@@ -124,7 +124,7 @@ fn other_target_classes_are_refused_unless_told() {
 }
 
 #[test]
-fn what_the_sample_lacks_does_not_pass_the_gate() {
+fn missing_metric_does_not_pass_the_gate() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let mut less = run(directory.path(), "less", &BASE, "6.1", "memory:1G");
@@ -136,7 +136,7 @@ fn what_the_sample_lacks_does_not_pass_the_gate() {
 }
 
 #[test]
-fn an_unknown_event_is_told_by_its_line_and_what_was_expected() {
+fn unknown_event_is_reported_with_line_and_expected_kinds() {
     let directory = tempfile::tempdir().unwrap();
     let mut record = run(directory.path(), "run", &BASE, "6.1", "memory:1G");
     record.events[1].kind = "measurment".into();
@@ -146,7 +146,7 @@ fn an_unknown_event_is_told_by_its_line_and_what_was_expected() {
 }
 
 #[test]
-fn under_emulation_times_are_not_judged_and_layout_is() {
+fn emulated_times_have_no_verdict_but_layout_has() {
     let directory = tempfile::tempdir().unwrap();
     let mut base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let slow = run(directory.path(), "slow", &SLOW, "6.1", "memory:1G");
@@ -155,12 +155,12 @@ fn under_emulation_times_are_not_judged_and_layout_is() {
         compare(&REGISTRY, &[slow], &[base], &Options { fail_on_regression: Some(0.001), ..Options::default() })
             .unwrap();
     let by_name = |name: &str| found.rows.iter().find(|row| row.what.metric == name).unwrap();
-    assert_eq!(by_name("throughput").described, Some("times are not judged under emulation"));
+    assert_eq!(by_name("throughput").described, Some("times have no verdict under emulation"));
     assert!(by_name("layout score").judged().is_some());
 }
 
 #[test]
-fn what_an_emulated_guest_timed_within_a_run_is_not_judged_and_what_a_model_told_is() {
+fn emulated_times_in_a_run_have_no_verdict_but_modelled_ones_have() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     for (seconds, judged) in [("emulator", false), ("model", true)] {
@@ -175,7 +175,7 @@ fn what_an_emulated_guest_timed_within_a_run_is_not_judged_and_what_a_model_told
 }
 
 #[test]
-fn hardware_virtualisation_is_judged() {
+fn virtualised_times_have_a_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let mut base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let slow = run(directory.path(), "slow", &SLOW, "6.1", "memory:1G");
@@ -185,7 +185,7 @@ fn hardware_virtualisation_is_judged() {
 }
 
 #[test]
-fn a_gate_that_cannot_tell_does_what_was_said() {
+fn inconclusive_gate_gives_the_requested_result() {
     let directory = tempfile::tempdir().unwrap();
     let noisy = [100.0, 140.0, 70.0, 120.0, 80.0];
     let base = run(directory.path(), "base", &noisy, "6.1", "memory:1G");
@@ -200,7 +200,7 @@ fn a_gate_that_cannot_tell_does_what_was_said() {
 }
 
 #[test]
-fn judged_metrics_come_before_those_that_are_described() {
+fn primary_metrics_come_before_described_ones() {
     let directory = tempfile::tempdir().unwrap();
     let mut records = [("base", &BASE), ("slow", &SLOW)]
         .map(|(name, values)| run(directory.path(), name, values, "6.1", "memory:1G"));
@@ -216,7 +216,7 @@ fn judged_metrics_come_before_those_that_are_described() {
 }
 
 #[test]
-fn what_drifts_is_named_and_so_are_sides_measured_one_after_the_other() {
+fn drift_and_consecutive_sides_give_caveats() {
     let directory = tempfile::tempdir().unwrap();
     let dated = |name: &str, values: &[f64], date: &str| {
         dated_run(directory.path(), name, values, ["6.1", "memory:1G"], Some(date))
@@ -237,7 +237,7 @@ fn what_drifts_is_named_and_so_are_sides_measured_one_after_the_other() {
     let found = caveats(&warm, &base);
     assert!(found.contains("throughput [fs=ext4] within the sample drifts by -1"), "{found}");
 
-    // Runs fall from one to the next, given here in another order than they were made in.
+    // Runs decrease in time, given here in another order.
     let falling = |step: u32| {
         let values = BASE.map(|value| value - 3.0 * f64::from(step));
         dated(&format!("run{step}"), &values, &format!("2026-03-01T12:{step:02}:00Z"))
@@ -248,7 +248,7 @@ fn what_drifts_is_named_and_so_are_sides_measured_one_after_the_other() {
 }
 
 #[test]
-fn one_run_of_several_images_against_one_is_as_unsure_as_any_single_run() {
+fn run_of_several_images_is_as_uncertain_as_a_single_run() {
     let directory = tempfile::tempdir().unwrap();
     let images = |name: &str, factor: f64| {
         let values = BASE.map(|value| [factor * (100.0 + (value - 100.0) / 10.0)]);
@@ -261,11 +261,11 @@ fn one_run_of_several_images_against_one_is_as_unsure_as_any_single_run() {
         (found.rows[0].runs, found.rows[0].judged().unwrap().verdict.word())
     };
     assert_eq!(verdict(0.0), ([1, 1], "worse"));
-    assert_eq!(verdict(0.05), ([1, 1], "undecided"), "runs of the same are said to differ by more");
+    assert_eq!(verdict(0.05), ([1, 1], "undecided"), "the user expects a larger difference of runs");
 }
 
 #[test]
-fn of_several_runs_with_several_images_runs_are_counted() {
+fn runs_are_the_unit_of_several_runs_with_images() {
     let directory = tempfile::tempdir().unwrap();
     // The runs of a side differ by 20 %, their images by nothing.
     let side = |name: &str, factor: f64| {
@@ -278,14 +278,14 @@ fn of_several_runs_with_several_images_runs_are_counted() {
     let row = &compare(&REGISTRY, &other, &base, &Options::default()).unwrap().rows[0];
     assert_eq!((row.sample.len(), row.reference.len(), row.runs), (2, 2, [2, 2]));
     assert_eq!(row.judged().unwrap().verdict.word(), "undecided", "two runs a side");
-    // A run of images against several runs is widened by what these differ.
+    // The variation of several runs widens the interval of a run of images against them.
     let row = &compare(&REGISTRY, &other[..1], &base, &Options::default()).unwrap().rows[0];
     assert_eq!((row.sample.len(), row.reference.len(), row.runs), (5, 2, [1, 2]));
     assert_eq!(row.judged().unwrap().verdict.word(), "undecided");
 }
 
 #[test]
-fn a_drift_over_images_is_none_over_runs() {
+fn drift_over_images_is_not_a_drift_over_runs() {
     let directory = tempfile::tempdir().unwrap();
     let falling: Vec<[f64; 1]> = (0..12).map(|step| [100.0 - f64::from(step)]).collect();
     let of =
@@ -296,7 +296,7 @@ fn a_drift_over_images_is_none_over_runs() {
 }
 
 #[test]
-fn a_gate_that_throughput_cannot_fail_says_so() {
+fn gate_that_throughput_cannot_fail_gives_a_caveat() {
     let directory = tempfile::tempdir().unwrap();
     let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     let none = run(directory.path(), "none", &BASE.map(|value| value / 1000.0), "6.1", "memory:1G");
@@ -307,13 +307,17 @@ fn a_gate_that_throughput_cannot_fail_says_so() {
             .caveats
             .join("\n")
     };
-    assert!(caveats(2.0).contains("the gate of 200 % can never fail what loses 100 % at most: "), "{}", caveats(2.0));
+    assert!(
+        caveats(2.0).contains("the gate of 200 % can never fail for metrics that lose 100 % at most: "),
+        "{}",
+        caveats(2.0)
+    );
     assert!(caveats(2.0).contains("throughput [fs=ext4]"), "{}", caveats(2.0));
     assert!(!caveats(0.99).contains("can never fail"), "{}", caveats(0.99));
 }
 
 #[test]
-fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
+fn cpu_contention_widens_single_runs() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name: &str, factor: f64, others: f64| {
         let record = run(directory.path(), name, &BASE.map(|value| factor * value), "6.1", "memory:1G");
@@ -322,8 +326,8 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
     let found = |sample: &[Record], base: &[Record]| {
         let found = compare(&REGISTRY, sample, base, &Options::default()).unwrap();
         let of = |metric: &str| found.rows.iter().find(|row| row.what.metric == metric).unwrap();
-        let is_said = found.caveats.iter().any(|caveat| caveat.contains("others took up to 40.0 %"));
-        assert_eq!(of("layout score").between_runs, 0.02, "a layout does not hang on it");
+        let is_said = found.caveats.iter().any(|caveat| caveat.contains("took up to 40.0 %"));
+        assert_eq!(of("layout score").between_runs, 0.02, "layout does not depend on it");
         (of("throughput").judged().unwrap().verdict.word(), is_said)
     };
     let quiet = [run("base", 1.0, 1.5), run("slower", 0.8, 1.5)];
@@ -331,14 +335,14 @@ fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
     let busy = [run("busy", 0.8, 40.0), run("busy2", 0.801, 40.0), run("busy3", 0.799, 40.0)];
     assert_eq!(found(&busy[..1], &quiet[..1]), ("undecided", true));
     let several = [run("base1", 1.0, 1.5), run("base2", 1.001, 1.5), run("base3", 0.999, 1.5)];
-    assert_eq!(found(&busy, &several), ("worse", false), "runs tell it themselves");
+    assert_eq!(found(&busy, &several), ("worse", false), "several runs show it themselves");
     let untold = [with_facts(&quiet[0], json!({"run.during.others_percent": null, "run.during.busy_percent": 50.0}))];
     let caveats = compare(&REGISTRY, &quiet[1..], &untold, &Options::default()).unwrap().caveats.join("\n");
-    assert!(caveats.contains("of 1 of these runs it is not known"), "{caveats}");
+    assert!(caveats.contains("1 of these runs have no record"), "{caveats}");
 }
 
 #[test]
-fn single_runs_in_a_virtual_machine_are_taken_to_differ_by_more() {
+fn single_runs_in_a_virtual_machine_have_wider_intervals() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name: &str, factor: f64, is_virtual: bool| {
         let record = run(directory.path(), name, &BASE.map(|value| factor * value), "6.1", "memory:1G");
@@ -357,11 +361,11 @@ fn single_runs_in_a_virtual_machine_are_taken_to_differ_by_more() {
     assert_eq!(found(&guest[1], None, &guest[0]), ("undecided", 0.02, true));
     assert_eq!(found(&guest[0], None, &own[1]).0, "undecided", "one of the two is enough");
     assert_eq!(found(&guest[2], None, &guest[0]).0, "worse");
-    assert_eq!(found(&guest[1], Some(0.02), &guest[0]), ("worse", 0.02, false), "what is said holds");
+    assert_eq!(found(&guest[1], Some(0.02), &guest[0]), ("worse", 0.02, false), "the user's value is used");
 }
 
 #[test]
-fn the_slowest_few_of_a_single_run_may_be_those_that_others_kept_waiting() {
+fn tail_latencies_of_single_runs_widen_under_contention() {
     let directory = tempfile::tempdir().unwrap();
     let run = |name: &str, factor: f64, stolen: f64| {
         let one = |value: f64| Measurement::new("p99 latency", "us", Better::Lower, factor * value).unwrap();
@@ -380,9 +384,9 @@ fn the_slowest_few_of_a_single_run_may_be_those_that_others_kept_waiting() {
         (found.rows[0].judged().unwrap().verdict.word(), is_said)
     };
     let base = [run("base", 1.0, 0.2), run("base2", 1.01, 0.2), run("base3", 0.99, 0.2)];
-    assert_eq!(found(&[run("quiet", 1.6, 0.4)], &base[..1]), ("worse", false), "0.8 % of what was wanted");
+    assert_eq!(found(&[run("quiet", 1.6, 0.4)], &base[..1]), ("worse", false), "0.8 % of the required duration");
     let disturbed = [run("disturbed", 1.6, 0.6), run("disturbed2", 1.61, 0.6), run("disturbed3", 1.59, 0.6)];
     assert_eq!(found(&disturbed[..1], &base[..1]), ("undecided", true), "1.2 %");
-    assert_eq!(found(&disturbed, &base), ("worse", false), "runs tell it themselves");
+    assert_eq!(found(&disturbed, &base), ("worse", false), "several runs show it themselves");
     assert_eq!(found(&[run("bad", 12.0, 0.6)], &base[..1]), ("worse", true));
 }

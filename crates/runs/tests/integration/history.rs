@@ -16,7 +16,7 @@ fn written(path: &Path, text: &str, day: u64) {
 }
 
 #[test]
-fn imports_are_in_the_order_in_which_they_were_measured() {
+fn imports_are_ordered_by_date_of_measurement() {
     let directory = tempfile::tempdir().unwrap();
     let hyperfine = r#"{"results": [{"command": "make", "mean": 1.0, "min": 1.0, "max": 1.0, "times": [1.0]}]}"#;
     // By path the second would come first.
@@ -32,7 +32,7 @@ fn imports_are_in_the_order_in_which_they_were_measured() {
 }
 
 #[test]
-fn a_file_that_tells_its_time_is_believed() {
+fn date_in_a_file_is_used() {
     let directory = tempfile::tempdir().unwrap();
     let job = r#"{"jobname": "a", "error": 0, "read": {"total_ios": 10, "io_bytes": 40960, "bw_bytes": 40960, "iops": 10.0,
         "runtime": 1000, "clat_ns": {"mean": 2000.0}}}"#;

@@ -70,7 +70,8 @@ fn whole(word: &str, folder: &Path) -> Result<String, String> {
             }
             None if here.trim_start_matches(['$', '{']).starts_with(FOLDER) => {
                 return Err(format!(
-                    "{word}: the folder of the study is ${FOLDER} or ${{{FOLDER}}} and nothing else; give other variables other names"
+                    "{word}: the folder of the study is ${FOLDER} or ${{{FOLDER}}} and nothing else; give other \
+                     variables other names"
                 ));
             }
             None => {

@@ -313,7 +313,8 @@ mod tests {
         };
         let text = |runtime: f64| {
             format!(
-                "{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"a\", \"error\": 0, \"read\": {}, \"write\": {}}}]}}",
+                "{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"a\", \"error\": 0, \"read\": {}, \
+                 \"write\": {}}}]}}",
                 direction(100.0, runtime),
                 direction(50.0, runtime)
             )

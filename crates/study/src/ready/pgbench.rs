@@ -80,7 +80,8 @@ fn as_another(place: &ReadySetup<'_>) -> Result<String, Failure> {
     let (user, group) = ordinary_user();
     chown(place.folder, Some(user), Some(group)).map_err(failed("give away", place.folder))?;
     let inside = format!(
-        "mount --bind . {SEEN_AT} && cd {SEEN_AT} && exec setpriv --reuid={user} --regid={group} --clear-groups sh run.sh"
+        "mount --bind . {SEEN_AT} && cd {SEEN_AT} && exec setpriv --reuid={user} --regid={group} --clear-groups sh \
+         run.sh"
     );
     place.program("unshare", &["--mount", "--propagation", "private", "sh", "-c", &inside])
 }

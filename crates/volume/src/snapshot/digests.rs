@@ -102,7 +102,8 @@ impl Digests {
             true => Ok(Self { size, chunks: chunks.to_vec() }),
             false => Err(TargetError::damaged(
                 path,
-                "the snapshot's digests are damaged; after `senesce snapshot restore`, take the snapshot again under another name",
+                "the snapshot's digests are damaged; after `senesce snapshot restore`, take the snapshot again under \
+                 another name",
             )),
         }
     }

@@ -33,7 +33,9 @@ impl Snapshots {
                 self.journal_path().display()
             ),
             format!(
-                "restore that target first, or name another folder with --store; if it is this target after a move, senesce snapshot restore {path} {name} --erase {path}; remove the journal if that target no longer exists"
+                "restore that target first, or name another folder with --store; if it is this target after a move, \
+                 senesce snapshot restore {path} {name} --erase {path}; remove the journal if that target no longer \
+                 exists"
             ),
         )
     }

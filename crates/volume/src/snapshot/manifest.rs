@@ -132,7 +132,8 @@ impl Manifest {
         let refused = |found: String| {
             let (path, journal) = (medium.path().display(), image.with_file_name("journal"));
             let ways = format!(
-                "check whether it is the same; if so, senesce snapshot restore {path} SNAPSHOT --erase {path}, else name its own"
+                "check whether it is the same; if so, senesce snapshot restore {path} SNAPSHOT --erase {path}, else \
+                 name its own"
             );
             let remedy = if journal.exists() { format!("{ways}, or remove {}", journal.display()) } else { ways };
             Err(TargetError::refused(path, found, remedy))
@@ -141,7 +142,8 @@ impl Manifest {
             return match self.stamp.is_same_device(&medium.stamp()?) {
                 true => Ok(()),
                 false => refused(
-                    "the snapshot is of a device without a serial number, and since then the machine was rebooted or another device may have taken its name"
+                    "the snapshot is of a device without a serial number, and since then the machine was rebooted or \
+                     another device may have taken its name"
                         .into(),
                 ),
             };

@@ -157,7 +157,8 @@ impl Medium {
                     false => Err(TargetError::refused(
                         claimed.path().display(),
                         "a file system on it stays alive after the unmount",
-                        "end the programs that were started while it was mounted, then restore with senesce snapshot restore",
+                        "end the programs that were started while it was mounted, then restore with senesce snapshot \
+                         restore",
                     )),
                 }
             }

@@ -30,7 +30,8 @@ pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockT
         _ => Err(TargetError::damaged(
             path,
             format!(
-                "{unmatched} requests are completed that were never issued in it: it is incomplete and cannot be timed; start the recording while the device is idle"
+                "{unmatched} requests are completed that were never issued in it: it is incomplete and cannot be \
+                 timed; start the recording while the device is idle"
             ),
         )),
     }

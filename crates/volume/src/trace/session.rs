@@ -67,7 +67,8 @@ impl TraceSession {
         if disk.attribute("queue/scheduler").is_none_or(|text| text == "none" && !has_request_queue(&disk)) {
             return Err(TargetError::missing(
                 format!("a request queue of {}", device.path().display()),
-                "the kernel shows no requests of devices such as zram, dm or md; trace the device below, or use an image",
+                "the kernel shows no requests of devices such as zram, dm or md; trace the device below, or use an \
+                 image",
             ));
         }
         let first_sector = match device.is_partition() {

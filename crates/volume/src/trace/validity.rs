@@ -105,11 +105,13 @@ impl Display for Problem {
             ),
             Self::Unissued { completions } => write!(
                 out,
-                "{completions} requests are completed that were never issued in it: the device was busy at the start, or the trace is incomplete"
+                "{completions} requests are completed that were never issued in it: the device was busy at the start, \
+                 or the trace is incomplete"
             ),
             Self::Uncompleted { requests } => write!(
                 out,
-                "{requests} requests are issued that were never completed in it: the device was busy at the end, or the trace is incomplete"
+                "{requests} requests are issued that were never completed in it: the device was busy at the end, or \
+                 the trace is incomplete"
             ),
             Self::Failed { requests } => write!(out, "{requests} requests ended with an error"),
             Self::Unwitnessed { reason } => write!(out, "the trace could not be cross-checked: {reason}"),

@@ -15,7 +15,7 @@ pub(super) fn analysis(spec: &ImportedFile, recorded: &Recorded<Fio>) -> Analysi
         tables: vec![table(&jobs)],
         findings: Vec::new(),
         caveats: vec![format!(
-            "imported: measured by {version}, not by senesce; the environment is known only as far as the file tells"
+            "imported: measured by {version}, not by senesce; the environment has only the facts in the file"
         )],
         result: json!({"fio_version": version, "jobs": jobs}),
     }

@@ -1,30 +1,31 @@
-//! The clones of a job (`numjobs`) as one job, as `group_reporting` would tell them.
+//! Merges the clones of a job (`numjobs`) into one job, as `group_reporting` does.
 
 use super::format::{Direction, Job, MOST_JOBS, Options, Output, SYNC};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joined {
-    /// Their sum. Its error is the first that one of them ended with.
+    /// Their sum, with the first error of any of them.
     pub job: Job,
-    /// How many they were; 1: the job alone.
+    /// Number of clones; 1: a single job.
     pub clones: usize,
-    /// How many of them the file tells apart.
+    /// Number of entries in the file.
     entries: usize,
 }
 
-/// How many jobs an entry of the file is of, by what all of them ran and what the longest ran.
+/// The number of jobs in an entry of the file, from the sum of their runtimes and the longest one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum OneOrSeveral {
     One,
-    /// So many, if all ran as long.
+    /// This number, if all ran equally long.
     Several(usize),
     Unknown,
 }
 
-/// One job ran no longer than its longest direction and this share (fraction) of it, unless it did one direction after the other.
+/// One job ran no longer than its longest direction and this share (fraction) of it, unless it ran its directions one
+/// after the other.
 const ALONE: f64 = 0.05;
-/// What ran for so many times all its directions one after the other was no single job.
+/// A runtime above this multiple of all directions in sequence needs more than one job.
 const TWO: f64 = 1.5;
 
 impl Joined {
@@ -35,7 +36,8 @@ impl Joined {
 }
 
 impl OneOrSeveral {
-    /// `job_runtime` adds up over the clones of a group, `runtime` of a direction is that of the longest (fio, stat.c, `sum_thread_stats`).
+    /// `job_runtime` adds up over the clones of a group, `runtime` of a direction is that of the longest (fio, stat.c,
+    /// `sum_thread_stats`).
     fn of(job: &Job) -> Self {
         let times = job.directions.iter().map(|direction| direction.runtime_ms);
         let (longest, all) = (times.clone().fold(0.0, f64::max), times.sum::<f64>());
@@ -51,11 +53,10 @@ impl OneOrSeveral {
     }
 }
 
-/// Latencies of fewer of the operations than this are not those of all.
+/// Minimum share of operations whose latencies may stand for all.
 pub const MOST: f64 = 0.9;
 
-/// Joins jobs of the same name, group and options: they ran at the same time. Order is kept. The second part is what a
-/// reader must know of them.
+/// Joins jobs of the same name, group and options, which ran at the same time, in order. Also returns the caveats.
 pub fn join(output: &Output) -> (Vec<Joined>, Vec<String>) {
     let mut groups: Vec<Vec<&Job>> = Vec::new();
     for job in &output.jobs {
@@ -76,7 +77,7 @@ fn wanted(job: &Job, global: &Options) -> Option<usize> {
     job.option(global, "numjobs").map_or(Some(1), |text| text.parse().ok())
 }
 
-/// What is to be said where a job has not as many clones as `numjobs` asks for, and whether its numbers count all the same.
+/// A caveat if a job does not have `numjobs` clones, and whether its numbers still count.
 pub fn lacking(joined: &Joined, global: &Options) -> Option<(String, bool)> {
     let Joined { job, clones, entries } = joined;
     let (name, wanted) = (&job.name, wanted(job, global)?);
@@ -85,7 +86,7 @@ pub fn lacking(joined: &Joined, global: &Options) -> Option<(String, bool)> {
     match (OneOrSeveral::of(job), *entries) {
         // Jobs of one name and the same options have a multiple of them.
         (_, 2..) if is_grouped || clones.checked_rem(wanted) == Some(0) => None,
-        (_, 2..) => Some((format!("{}: it is not whole, and its numbers do not count", told()), false)),
+        (_, 2..) => Some((format!("{}: it is incomplete, and its numbers do not count", told()), false)),
         (OneOrSeveral::Several(_), _) => (*clones > wanted).then(|| {
             let words = "jobs that were reported as one (group_reporting), with the options of one of them";
             (format!("job '{name}': the sum of {clones} {words}"), true)
@@ -135,8 +136,8 @@ fn joined(group: &[&Job], global: &Options, caveats: &mut Vec<String>) -> Option
     Some(Joined { job, clones, entries: group.len() })
 }
 
-/// What ran at the same time, as one; of nothing, none. Operations and bytes add up over the longest runtime (fio, stat.c,
-/// `sum_thread_stats`), means are weighted by operations.
+/// The sum of concurrent directions, `None` without any. Operations and bytes add up over the longest runtime (fio,
+/// stat.c, `sum_thread_stats`), means are weighted by operations.
 pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     let [first, others @ ..] = parts else { return None };
     if others.is_empty() {
@@ -168,7 +169,8 @@ pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     })
 }
 
-/// The distribution of all; none, where one of them has none, or one of few of its operations, which would weigh too little.
+/// The merged distribution; empty if one part has none, or has bins for few of its operations and would weigh too
+/// little.
 fn bins(parts: &[&Direction]) -> Vec<(u64, u64)> {
     let mut all: BTreeMap<u64, u64> = BTreeMap::new();
     let is_whole = |part: &&Direction| part.bins.iter().map(|bin| bin.1 as f64).sum::<f64>() >= MOST * part.operations;
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_clones_come_of_their_bins_or_not_at_all() {
+    fn percentiles_of_clones_need_bins() {
         let bins = [
             r#""mean":10,"percentile":{"50.0":10},"bins":{"10":3}"#,
             r#""mean":50,"percentile":{"50.0":50},"bins":{"50":1}"#,
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_ran_after_one_another_stay_apart() {
+    fn consecutive_groups_stay_separate() {
         let (all, _) = joined_of(&[job(0, 3.0, ""), job(1, 1.0, "")]);
         assert_eq!(all.iter().map(|one| one.clones).collect::<Vec<_>>(), [1, 1]);
     }

@@ -1,14 +1,15 @@
-//! Whether throughput and latency of a job fit the requests that it may have in flight (Little, Operations Research 9:3, 1961).
+//! Checks that throughput and latency of a job fit its possible requests in flight (Little, Operations Research 9:3,
+//! 1961).
 
 use super::clones::{Joined, join};
 use super::format::{Direction, Options, Output};
 
-/// The same as for workloads of our own.
+/// The same as for senesce's own workloads.
 const TOLERANCE: f64 = 1.2;
-/// Beyond this it cannot be a group of several jobs, of which fio tells the options of the first.
+/// Beyond this it cannot be a group of several jobs with the options of the first.
 const IMPOSSIBLE: f64 = 10.0;
 
-/// How many requests were in flight by throughput and latency, and how many there can have been.
+/// Requests in flight by throughput and latency, and the maximum that the options allow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrency {
     measured: f64,
@@ -16,7 +17,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Of a job, where the file tells its latencies and its options or the global ones.
+    /// For a job whose latencies and options (or global options) are in the file.
     pub fn of(joined: &Joined, global: &Options) -> Option<Self> {
         let options = &joined.job.options;
         if options.is_empty() && global.is_empty() {
@@ -33,7 +34,7 @@ impl Concurrency {
         self.measured > IMPOSSIBLE * self.allowed
     }
 
-    /// What a reader must know, where they do not fit.
+    /// A caveat if they do not fit.
     pub fn caveat(self, job: &str) -> Option<String> {
         let Self { measured, allowed } = self;
         let fits = measured <= TOLERANCE * allowed;
@@ -47,7 +48,7 @@ impl Concurrency {
     }
 }
 
-/// What is to be said of the first job that no drive can have run: its throughput and latency do not fit.
+/// The problem of the first job whose throughput and latency no drive could reach.
 pub fn impossible(output: &Output) -> Option<String> {
     let (jobs, _) = join(output);
     jobs.iter().filter(|joined| joined.job.error == 0).find_map(|joined| {

@@ -1,4 +1,4 @@
-//! Jobs of one name with other options: these tell them apart.
+//! Finds the options that distinguish jobs of one name.
 
 use super::clones::Joined;
 use super::format::Job;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Options = BTreeMap<String, String>;
 
-/// Options that say when a job begins, what it draws by lot and what is written of it, not what it does.
+/// Options for start time, random choice and output, which do not change the work of a job.
 const NO_CONDITIONS: [&str; 9] = [
     "name",
     "description",

@@ -1,4 +1,4 @@
-//! The document that fio writes, as it stands in a file.
+//! The JSON document of fio, as in the file.
 
 use crate::import::printable;
 use serde::Deserialize;
@@ -100,7 +100,7 @@ pub struct RawLatency {
 }
 
 impl RawLatency {
-    /// Whether it has samples. Older versions of fio do not say how many, but no latency is 0.
+    /// Whether it has samples. Older versions of fio do not report their number, but no latency is 0.
     pub fn measured(&self) -> bool {
         let told = || self.mean > 0.0 || self.percentile.values().any(|value| *value > 0.0);
         self.samples.map_or_else(told, |samples| samples > 0.0)
@@ -109,7 +109,7 @@ impl RawLatency {
 
 const MOST_MESSAGES: usize = 10;
 
-/// The last complete result, and what is to be said of the others and of messages.
+/// The last complete result, and caveats about others and about messages.
 pub fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
     let start = text.find('{').ok_or("no JSON in it; run fio with --output-format=json or json+")?;
     let (mut rest, mut last, mut complete, mut cut) = (&text[start..], None::<RawOutput>, 0, "");
@@ -121,14 +121,14 @@ pub fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
                 last.as_ref().map_or(Ok(()), |before| check_continues(before, &raw))?;
                 (last, complete, rest) = (Some(raw), complete + 1, &rest[documents.byte_offset()..]);
             }
-            Some(Err(error)) if error.is_eof() && complete > 0 => cut = "; another one behind it is cut off",
+            Some(Err(error)) if error.is_eof() && complete > 0 => cut = "; another one after it is cut off",
             Some(Err(error)) => return Err(no_result(rest, &error)),
             None => {}
         }
         if !cut.is_empty() {
             break;
         }
-        // Other text may lie between: warnings, or the normal output where both were asked for.
+        // Other text may lie between: warnings, or the normal output of `--output-format=json,normal`.
         let next = rest.trim_start();
         let at = if next.starts_with('{') { Some(0) } else { next.find("\n{").map(|at| at + 1) };
         caveats.extend(messages(&next[..at.unwrap_or(next.len())]));
@@ -158,7 +158,7 @@ fn messages(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Results of one run (`--status-interval`) have the same jobs, whose counts do not fall.
+/// Results of one run (`--status-interval`) have the same jobs, whose counts never decrease.
 fn check_continues(before: &RawOutput, after: &RawOutput) -> Result<(), String> {
     let name =
         |raw: &RawOutput| raw.jobs.iter().chain(&raw.client_stats).map(|job| job.jobname.clone()).collect::<Vec<_>>();
@@ -171,12 +171,12 @@ fn check_continues(before: &RawOutput, after: &RawOutput) -> Result<(), String> 
     };
     let falls = || done(before).iter().zip(done(after)).any(|(before, after)| after < *before);
     match name(before) != name(after) || falls() {
-        true => Err("it holds results of several runs; import each by itself".into()),
+        true => Err("it holds results of several runs; import each separately".into()),
         false => Ok(()),
     }
 }
 
-/// What is wrong with a document. fio writes `nan` where JSON has no word for it.
+/// The problem of a document. fio writes `nan`, which is not JSON.
 fn no_result(text: &str, error: &serde_json::Error) -> String {
     let before: Vec<&str> = text.lines().take(error.line()).collect();
     let after = |line: &str, key: &str| Some(line.rsplit_once(key)?.1.trim_matches([' ', ':', ',', '"']).to_string());

@@ -1,4 +1,4 @@
-//! The parts of fio's JSON that are read (fio 3 HOWTO, "JSON output" and "JSON+ output").
+//! Parses the used parts of fio's JSON (fio 3 HOWTO, "JSON output" and "JSON+ output").
 
 use super::document::{RawDirection, RawJob, RawLatency, last_document};
 use super::witnesses::{Evidence, Interval, direction_rules, latency_rules};
@@ -13,14 +13,14 @@ pub type Options = BTreeMap<String, String>;
 pub struct Output {
     pub version: String,
     pub time: String,
-    /// The same in seconds since 1970, where the file has it.
+    /// The same in seconds since 1970, if the file has it.
     pub timestamp: Option<u64>,
     pub options: Options,
     pub disks: Vec<String>,
     pub jobs: Vec<Job>,
     /// Of several clients: fio's own sum over all of them.
     pub all_clients: Option<Job>,
-    /// What a reader must know about the file.
+    /// Caveats about the file.
     pub caveats: Vec<String>,
 }
 
@@ -29,18 +29,18 @@ pub struct Job {
     pub name: String,
     /// The number of its group; jobs of one group ran at the same time.
     pub group: Option<i64>,
-    /// The errno it ended with, 0: none.
+    /// The errno it ended with, 0: success.
     pub error: i64,
-    /// Operations that failed where fio continued (`continue_on_error`).
+    /// Failed operations after which fio continued (`continue_on_error`).
     pub failed_operations: u64,
     /// The criterion of a steady state that it did not reach.
     pub not_steady: Option<String>,
-    /// How long it ran, in milliseconds; of clones that are reported as one the sum.
+    /// Its runtime in milliseconds; the sum of clones that are reported as one.
     pub runtime_ms: Option<f64>,
     /// Its options; of a client also its `host`.
     pub options: Options,
-    /// What it did: read, write, trim; or mixed, where fio was told to report these as one; of a fork of fio for zoned drives
-    /// also zone resets and finishes.
+    /// Its directions: read, write, trim; mixed if fio reports these as one; zone resets and finishes of a fork of fio
+    /// for zoned drives.
     pub directions: Vec<Direction>,
     /// fsync, fdatasync and sync_file_range: operations and latencies only.
     pub sync: Option<Direction>,
@@ -55,7 +55,7 @@ impl Job {
         self.options.get(name).or(global.get(name)).map(String::as_str)
     }
 
-    /// Requests that its options allow to be in flight at the same time in one clone; 1, where they say nothing.
+    /// Maximum requests in flight of one clone by its options; 1 without any.
     pub fn depth(&self, global: &Options) -> Option<f64> {
         self.option(global, "iodepth").map_or(Some(1.0), |text| text.parse().ok())
     }
@@ -70,7 +70,7 @@ pub struct Direction {
     pub name: &'static str,
     pub operations: f64,
     pub bytes: f64,
-    /// How many of their completion latencies were measured, where the file says so.
+    /// Number of measured completion latencies, if the file has it.
     pub samples: Option<f64>,
     /// Bytes per second.
     pub bandwidth: f64,
@@ -79,21 +79,18 @@ pub struct Direction {
     /// Runtime in milliseconds.
     pub runtime_ms: f64,
     pub latency_mean_ns: Option<f64>,
-    /// Mean latency from submission on; the completion latency where fio gives nothing else. None where it measured neither.
+    /// Mean latency from submission, or the completion latency if it is the only one. None if fio measured neither.
     pub total_mean_ns: Option<f64>,
     /// Percent and nanoseconds, rising.
     pub percentiles: Vec<(f64, f64)>,
-    /// Whether these are of the total latency: fio was told so.
+    /// Whether these are of the total latency (`lat_percentiles`).
     pub percentiles_of_total: bool,
-    /// Completion latencies (ns) and how often (json+), rising.
+    /// Completion latencies (ns) and their counts (json+), rising.
     pub bins: Vec<(u64, u64)>,
 }
 
-/// Reads fio's output; other text before, between and behind (messages of fio) is skipped, and what it warns of is a caveat. Of
-/// several results in one file (`--status-interval`) the last complete one counts.
-///
-/// # Errors
-/// In words: why it is no result of fio 3, or which numbers of which job contradict one another.
+/// Parses fio's output. Skips other text (messages of fio), whose warnings become caveats. Of several results in one
+/// file (`--status-interval`) the last complete one counts.
 pub fn parse(text: &str) -> Result<Output, String> {
     let (mut raw, mut caveats) = last_document(text)?;
     let is_sum = |job: &RawJob| job.jobname == "All clients" && job.groupid.is_none();
@@ -128,7 +125,7 @@ pub fn parse(text: &str) -> Result<Output, String> {
     })
 }
 
-/// Global options, and where there are several clients, those of each host.
+/// Global options, and with several clients those of each host.
 fn global_options(raw: Value) -> (Options, BTreeMap<String, Options>) {
     let map = |value: Value| value.as_object().map(|map| plain(map.clone())).unwrap_or_default();
     let Value::Array(clients) = raw else { return (map(raw), BTreeMap::new()) };
@@ -136,7 +133,7 @@ fn global_options(raw: Value) -> (Options, BTreeMap<String, Options>) {
     (Options::new(), clients.into_iter().map(map).map(of_host).collect())
 }
 
-/// fio's sum over all clients is that of the clients.
+/// fio's sum over all clients must equal the sum of the clients.
 fn check_sum(total: &Job, jobs: &[Job]) -> Result<(), String> {
     for sum in &total.directions {
         let parts = || jobs.iter().flat_map(|job| &job.directions).filter(|part| part.name == sum.name);
@@ -157,7 +154,7 @@ fn plain(options: impl IntoIterator<Item = (String, Value)>) -> Options {
     options.into_iter().map(|(name, value)| (printable(&name), printable(&text(value)))).collect()
 }
 
-/// Sections of a fork of fio that times zone commands, and what they are called here.
+/// Sections of a fork of fio that times zone commands, and their names here.
 const ZONE_SECTIONS: [(&str, &str); 3] =
     [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
 
@@ -180,7 +177,7 @@ fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) 
     let did_so = |value: &Value| value.get("bw_bytes").is_some() && value.get("total_ios").is_some_and(|ios| ios != 0);
     if let Some((other, _)) = raw.others.iter().find(|(_, value)| did_so(value)) {
         let other = printable(other);
-        return Err(format!("job '{name}': '{other}' is no direction that is known (read, write, trim, mixed)"));
+        return Err(format!("job '{name}': unknown direction '{other}' (known are read, write, trim, mixed)"));
     }
     let mut job = Job {
         group: raw.groupid,
@@ -204,7 +201,7 @@ fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) 
     let one_after_other = if job.option(global, "verify").is_some() { runtimes().sum() } else { longest };
     let is_one = job.runtime_ms.is_some_and(|all| all <= clones * (one_after_other + CLOCK_MS) * (1.0 + CLOCK_SHARE));
     for (name, part) in &parts {
-        // `unified_rw_reporting=both` gives the sum beside its parts.
+        // `unified_rw_reporting=both` gives the sum in addition to its parts.
         let again = job.directions.iter().any(|known: &Direction| known.name == *name);
         if again || *name == "mixed" && !job.directions.is_empty() {
             continue;
@@ -224,10 +221,10 @@ fn job(mut raw: RawJob, global: &Options, of_hosts: &BTreeMap<String, Options>) 
     Ok(job)
 }
 
-/// By so much a job may run longer than its longest direction.
+/// A job may run longer than its longest direction by this time.
 const CLOCK_MS: f64 = 2.0;
 const CLOCK_SHARE: f64 = 1e-3;
-/// More jobs fio does not take (`FIO_MAX_JOBS`).
+/// fio's limit of jobs (`FIO_MAX_JOBS`).
 pub const MOST_JOBS: f64 = 4096.0;
 
 /// The shares of latencies in `latency_ns`, `latency_us` and `latency_ms`, which are named by their upper ends.
@@ -260,7 +257,7 @@ const SIZES: [&str; 9] = [
     "num_range",
 ];
 
-/// The size of each operation, where the options determine it.
+/// The size of each operation, if the options determine it.
 fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
     let has = |name: &str| job.option(global, name).is_some();
     if job.options.is_empty() && global.is_empty() || SIZES.iter().any(|name| has(name)) || has("kb_base") {
@@ -275,7 +272,7 @@ fn block_bytes(job: &Job, global: &Options, direction: &str) -> Option<f64> {
         "mixed" if sizes.len() == 1 => 0,
         _ => return None,
     };
-    // Writes and trims that are not named have the size of the last one that is.
+    // Missing sizes of writes and trims equal the last given one.
     size(sizes.get(at).or(sizes.last())?)
 }
 
@@ -329,7 +326,7 @@ fn direction(name: &'static str, evidence: &Evidence<'_>) -> Result<Direction, S
     })
 }
 
-/// Syncs, which fio counts by their latencies: `total_ios` leaves some of them out.
+/// Syncs, counted by their latencies, because `total_ios` omits some of them.
 fn sync(raw: &RawDirection, directions: &[Direction]) -> Result<Option<Direction>, String> {
     let Some(latency) = raw.lat_ns.as_ref().filter(|one| one.measured()) else { return Ok(None) };
     rules::check(&latency_rules(), &("lat_ns", latency))?;

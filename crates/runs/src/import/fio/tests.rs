@@ -1,4 +1,4 @@
-//! Imports of made-up results.
+//! Imports of synthetic results.
 
 mod real;
 
@@ -27,7 +27,7 @@ fn import(text: &str) -> Result<(Vec<Measurement>, Vec<String>), Failure> {
     let directory = tempfile::tempdir().unwrap();
     let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));
     std::fs::write(&source, text).unwrap();
-    // What does not count is told after the record was written.
+    // Invalid numbers are reported after the record is written.
     Fio.import(&source, &out)
         .or_else(|failure| if out.join("summary.json").exists() { Ok(()) } else { Err(failure) })?;
     let record = Record::open(&out).unwrap();
@@ -66,7 +66,7 @@ fn a_direction_without_its_count_or_rate_is_named_with_the_field() {
 }
 
 #[test]
-fn counts_and_rates_that_contradict_one_another_are_refused() {
+fn contradicting_counts_and_rates_are_refused() {
     let sound = part(1000, CLAT);
     let with = |field: &str, value: &str| {
         let (before, after) = sound.split_once(&format!("\"{field}\":")).unwrap();
@@ -87,7 +87,7 @@ fn counts_and_rates_that_contradict_one_another_are_refused() {
 }
 
 #[test]
-fn what_took_less_than_a_millisecond_has_no_rate() {
+fn io_shorter_than_a_millisecond_has_no_rate() {
     let short =
         part(3, CLAT).replace(r#""bw_bytes":12288,"iops":3,"runtime":1000"#, r#""bw_bytes":0,"iops":0,"runtime":0"#);
     let (values, caveats) = import(&document(&[job(0, "read", &short)])).unwrap();
@@ -96,7 +96,7 @@ fn what_took_less_than_a_millisecond_has_no_rate() {
 }
 
 #[test]
-fn bins_that_are_not_of_the_latencies_beside_them_are_refused() {
+fn bins_that_contradict_latencies_are_refused() {
     for (clat, message) in [
         (r#""min":10,"max":100,"mean":50,"N":2,"bins":{"50":1,"900":1}"#, "clat_ns.bins is 900, but min and max"),
         (r#""min":10,"max":100,"mean":50,"N":2,"bins":{"2":1,"90":1}"#, "clat_ns.bins is 2, but min and max"),
@@ -110,7 +110,7 @@ fn bins_that_are_not_of_the_latencies_beside_them_are_refused() {
 }
 
 #[test]
-fn latencies_of_few_operations_are_said_to_be_so() {
+fn latencies_of_few_operations_give_a_caveat() {
     let of = |samples: u32| part(1000, &format!(r#""min":9,"max":9,"mean":9,"N":{samples},"bins":{{"9":{samples}}}"#));
     let (_, caveats) = import(&document(&[job(0, "read", &of(1))])).unwrap();
     assert!(caveats.iter().any(|message| message.contains("are those of 1 of 1000 operations")), "{caveats:?}");
@@ -119,7 +119,7 @@ fn latencies_of_few_operations_are_said_to_be_so() {
 }
 
 #[test]
-fn clones_that_are_missing_are_said() {
+fn missing_clones_give_a_caveat() {
     let of = |clones: usize, more: &str| {
         let options = format!(r#"{{"job options":{{"numjobs":"4"{more}}},"#);
         let one = job(0, "read", &part(100, CLAT)).replacen('{', &options, 1);
@@ -127,7 +127,7 @@ fn clones_that_are_missing_are_said() {
     };
     for clones in [3, 5] {
         let (values, caveats) = of(clones, "");
-        let message = format!("numjobs is 4, and the file holds {clones}: it is not whole");
+        let message = format!("numjobs is 4, and the file holds {clones}: it is incomplete");
         assert!(values.is_empty() && caveats.iter().any(|one| one.contains(&message)), "{caveats:?}");
     }
     let (values, caveats) = of(1, "");
@@ -138,9 +138,10 @@ fn clones_that_are_missing_are_said() {
     }
 }
 
-/// Times as fio 3.33 wrote them of four clones without and with `--group_reporting`, which it does not write among the options.
+/// Times from fio 3.33 for four clones without and with `--group_reporting`, which is not among the options in the
+/// file.
 #[test]
-fn what_all_clones_ran_tells_a_group_from_one_of_its_clones() {
+fn total_runtime_distinguishes_group_from_single_clone() {
     let of = |options: &str, runtime: u32| {
         let more = format!(r#"{{"job options":{{{options}}},"job_runtime":{runtime},"#);
         let one = job(0, "read", &part(100, CLAT)).replacen('{', &more, 1);
@@ -171,7 +172,7 @@ fn what_all_clones_ran_tells_a_group_from_one_of_its_clones() {
 }
 
 #[test]
-fn one_job_that_wrote_and_then_read_is_one() {
+fn job_that_wrote_then_read_is_one_job() {
     let both = format!(
         r#"{{"jobname":"a","groupid":0,"error":0,"job_runtime":2000,"write":{0},"read":{0}}}"#,
         part(100, CLAT)
@@ -250,7 +251,7 @@ fn percentiles_of_total_latencies_are_named_so() {
 }
 
 #[test]
-fn jobs_of_one_name_are_told_apart_by_their_options() {
+fn jobs_of_one_name_are_distinguished_by_options() {
     let of = |group: u32, options: &str| {
         let one = job(0, "read", &part(100, CLAT)).replace(r#""groupid":0"#, &format!(r#""groupid":{group}"#));
         one.replacen("{", &format!(r#"{{"job options":{{{options}}},"#), 1)
@@ -264,7 +265,7 @@ fn jobs_of_one_name_are_told_apart_by_their_options() {
 }
 
 #[test]
-fn a_result_of_which_nothing_counts_is_kept_and_fails() {
+fn result_without_valid_numbers_is_kept_and_fails() {
     let directory = tempfile::tempdir().unwrap();
     let one = job(0, "read", &part(80_000, r#""mean":1000000"#)).replacen("{", r#"{"job options":{"iodepth":"4"},"#, 1);
     let (file, out) = (directory.path().join("fio.json"), directory.path().join("run"));
@@ -284,7 +285,7 @@ fn a_percentile_may_be_half_a_bin_above_the_maximum() {
 }
 
 #[test]
-fn of_several_results_the_last_complete_one_counts() {
+fn last_complete_of_several_results_counts() {
     let of = |iops| document(&[job(0, "read", &part(iops, CLAT))]);
     let (values, caveats) = import(&format!("{}fio: a warning\n{}", of(10), of(20))).unwrap();
     assert_eq!(operations(&values), [("read".to_string(), 20.0)]);
@@ -310,7 +311,7 @@ fn a_job_that_failed_is_named_and_does_not_count() {
 }
 
 #[test]
-fn an_import_that_was_interrupted_is_not_imported_into() {
+fn interrupted_import_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));
     std::fs::write(&source, document(&[job(0, "read", &part(100, CLAT))])).unwrap();

@@ -1,22 +1,22 @@
-//! What fio's numbers say about one another.
+//! Cross-checks between fio's numbers.
 
 use super::document::{RawDirection, RawLatency};
 use crate::import::rules::{Compared, Rule, mean_range, squares_range};
 
-/// A percentile is the middle of one of 64 bins between two powers of two (fio, stat.c, `plat_idx_to_val`), so that an extreme
-/// may lie half a bin next to it.
+/// A percentile is the middle of one of 64 bins between two powers of two (fio, stat.c, `plat_idx_to_val`), so an
+/// extreme may lie half a bin next to it.
 const HALF_A_BIN: f64 = 1.0 / 128.0;
 /// Longer latencies fall into the last bin (fio, stat.h, `FIO_IO_U_PLAT_NR`).
 const LAST_BIN_NS: f64 = 1.6e10;
 /// fio's counters have 64 bits.
 const MOST_COUNT: f64 = 18_446_744_073_709_551_616.0;
-/// fio prints a share of a latency interval that is not zero as 0.01 % at least: so much stands for less.
+/// fio prints a non-zero share of a latency interval as 0.01 % at least.
 const LEAST_PERCENT: f64 = 0.010_001;
 const SHARE_ROUNDING_PERCENT: f64 = 0.5;
 /// Below this share (fraction) of the operations, the intervals do not add up to all.
 const MOST_OPERATIONS: f64 = 0.99;
 
-/// A share of all latencies, and the interval that they lie in (ns).
+/// A share of all latencies, and their interval (ns).
 #[derive(Debug, Clone, Copy)]
 pub struct Interval {
     pub least_ns: f64,
@@ -24,19 +24,19 @@ pub struct Interval {
     pub percent: f64,
 }
 
-/// One direction of a job with all that the job says about it.
+/// One direction of a job with the job's related numbers.
 pub struct Evidence<'a> {
     pub direction: &'a RawDirection,
-    /// Operations of this size (bytes), where the options determine it.
+    /// Operations of this size (bytes), if the options determine it.
     pub block_bytes: Option<f64>,
     /// Requests that may have been in flight at the beginning and the end.
     pub in_flight: f64,
-    /// `latency_ns`, `latency_us` and `latency_ms` of the job, where this is its only direction.
+    /// `latency_ns`, `latency_us` and `latency_ms` of the job, if this is its only direction.
     pub intervals: Vec<Interval>,
 }
 
 impl Evidence<'_> {
-    /// Completion latencies and the sum of the intervals (percent), where both are of all operations.
+    /// Completion latencies and the sum of the intervals (percent), if both cover all operations.
     fn distribution(&self) -> Option<(&RawLatency, f64)> {
         let one = self.direction.clat_ns.as_ref().filter(|one| one.measured())?;
         let wanted = MOST_OPERATIONS * self.direction.total_ios.unwrap_or(0.0);
@@ -54,7 +54,7 @@ fn per_second(count: f64, runtime_ms: f64) -> (f64, f64) {
     (rate - slack, rate + slack)
 }
 
-/// Percent and nanoseconds, rising. What is no percentile is left to the reader.
+/// Percent and nanoseconds, rising. Ignores keys that are not percentiles.
 fn percentiles(latency: &RawLatency) -> Vec<(f64, f64)> {
     let parsed = latency.percentile.iter().filter_map(|(percent, value)| Some((percent.parse().ok()?, *value)));
     let mut all: Vec<(f64, f64)> = parsed.collect();
@@ -69,7 +69,7 @@ fn bins(latency: &RawLatency) -> Vec<(f64, f64)> {
     all
 }
 
-/// Smallest and largest latency; without samples they say nothing.
+/// Smallest and largest latency; `None` without samples.
 fn extremes(latency: &RawLatency) -> Option<(f64, f64)> {
     Some((latency.min.unwrap_or(0.0), latency.max?)).filter(|_| latency.measured())
 }
@@ -78,7 +78,7 @@ fn samples(latency: &RawLatency) -> f64 {
     latency.samples.unwrap_or(0.0)
 }
 
-/// The latency that the first bin holds which `percent` of the samples do not exceed, a little less and a little more allowed.
+/// The latency range of the first bin that `percent` of the samples do not exceed, with a small tolerance.
 fn rank(bins: &[(f64, f64)], percent: f64) -> (f64, f64) {
     let all: f64 = bins.iter().map(|bin| bin.1).sum();
     let at = |wanted: f64| {
@@ -93,7 +93,7 @@ fn rank(bins: &[(f64, f64)], percent: f64) -> (f64, f64) {
     (at(wanted * (1.0 - 1e-6)), at(wanted * (1.0 + 1e-6)))
 }
 
-/// The mean between the steps of the percentiles: least and most.
+/// Bounds of the mean from the steps of the percentiles.
 fn mean_by_percentiles(latency: &RawLatency) -> Option<(f64, f64)> {
     let (least, most) = extremes(latency)?;
     let steps = percentiles(latency);
@@ -107,7 +107,7 @@ fn mean_by_percentiles(latency: &RawLatency) -> Option<(f64, f64)> {
     Some(if last >= LAST_BIN_NS { (range.0, f64::INFINITY) } else { range })
 }
 
-/// How much of all (percent) lies below a latency, by the intervals: least and most.
+/// Bounds of the share (percent) of latencies below a value, from the intervals.
 fn share_below(intervals: &[Interval], ns: f64) -> (f64, f64) {
     let least = intervals.iter().filter(|one| one.most_ns <= ns).map(|one| one.percent).sum();
     let most = intervals.iter().filter(|one| one.least_ns <= ns).map(|one| one.percent).sum();
@@ -143,7 +143,7 @@ pub fn latency_rules<'a>() -> [Rule<Latency<'a>>; 9] {
                 let Some((min, max)) = extremes(one) else { return Vec::new() };
                 let mut all = vec![Compared::within(format!("{name}.min"), min, 0.0, max / (1.0 + HALF_A_BIN))];
                 let field = |field: &str, value: f64| Compared::within(format!("{name}.{field}"), value, min, max);
-                // Older versions write percentiles of 0 where nothing was measured.
+                // Older versions write percentiles of 0 without measurements.
                 let shown = percentiles(one).into_iter().filter(|(_, value)| *value > 0.0);
                 all.extend(shown.map(|(percent, value)| field(&format!("percentile {percent}"), value)));
                 let bins = bins(one);

@@ -62,8 +62,8 @@ pub(super) fn rules() -> Vec<&'static str> {
 }
 
 pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
-    let document: Document =
-        serde_json::from_str(text).map_err(|error| format!("it is no result of hyperfine --export-json: {error}"))?;
+    let document: Document = serde_json::from_str(text)
+        .map_err(|error| format!("it is not a result of hyperfine --export-json: {error}"))?;
     let mut found = ParsedResults::default();
     // Results of the same command under the same parameters are further repetitions.
     let mut before: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -76,12 +76,12 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
     Ok(found)
 }
 
-/// The single times, and the file's own statistics against them.
+/// Checks the single times against the file's own statistics.
 fn check(outcome: &Outcome) -> Result<(), String> {
     let stated = [outcome.mean, outcome.min, outcome.max].into_iter().chain(outcome.user).chain(outcome.system);
     let mut all = outcome.times.iter().flatten().chain(&outcome.memory_usage_byte).copied().chain(stated);
     if let Some(wrong) = all.find(|value| !(value.is_finite() && *value >= 0.0)) {
-        return Err(format!("{wrong} is no time and no size"));
+        return Err(format!("{wrong} is not a valid time or size"));
     }
     let Some(times) = &outcome.times else { return Ok(()) };
     if times.is_empty() {
@@ -94,7 +94,7 @@ fn check(outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the values of a result whose repetitions count from `first` on.
+/// Adds the values of a result whose repetitions count from `first`.
 fn add(outcome: &Outcome, first: usize, found: &mut ParsedResults) {
     let under = |one: Measurement, repetition: usize| {
         let one = Measurement {
@@ -125,13 +125,13 @@ fn add(outcome: &Outcome, first: usize, found: &mut ParsedResults) {
             put("largest memory", "bytes", *bytes, index, false);
         }
     }
-    // Means over all runs: they are of no use where some of these failed.
+    // Means over all runs are useless if some of these failed.
     if failed == 0 {
         for (metric, value) in [("user time, mean", outcome.user), ("system time, mean", outcome.system)] {
             value.into_iter().for_each(|value| put(metric, "s", value, 0, false));
         }
     }
     if outcome.times.is_none() {
-        found.caveats.push(format!("'{command}' has a mean and no single times: how much it varies is unknown"));
+        found.caveats.push(format!("'{command}' has a mean without single times: its variation is unknown"));
     }
 }

@@ -1,4 +1,4 @@
-//! What IOR 3.3 and 4 print: a block `Options:` and `Results:` for each test, and a table over all of them at the end.
+//! The output of IOR 3.3 and 4: blocks `Options:` and `Results:` for each test, and a table of all tests at the end.
 
 mod evidence;
 
@@ -11,7 +11,7 @@ use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use std::collections::BTreeMap;
 
-/// Columns of a row of results behind its operation, in order (`PrintReducedResult` of IOR).
+/// Columns of a result row after its operation, in order (`PrintReducedResult` of IOR).
 const COLUMNS: usize = 10;
 const MIB: f64 = 1_048_576.0;
 
@@ -20,11 +20,11 @@ const MIB: f64 = 1_048_576.0;
 struct Test {
     options: BTreeMap<String, String>,
     rows: Vec<Row>,
-    /// `Max Write` and `Max Read` (MiB/s), where they are printed.
+    /// `Max Write` and `Max Read` (MiB/s), if printed.
     most: BTreeMap<&'static str, Printed>,
     /// Why its rows do not count.
     fault: Option<String>,
-    /// IOR did not move as many bytes as the options say.
+    /// IOR moved another number of bytes than the options require.
     moved_otherwise: bool,
 }
 
@@ -43,8 +43,8 @@ struct Row {
 #[derive(Debug, PartialEq)]
 struct Total {
     operation: &'static str,
-    /// Largest, least, mean and deviation of bandwidth (MiB/s) and of operations (1/s), then the mean of seconds; none where
-    /// IOR stopped before it had them.
+    /// Maximum, minimum, mean and deviation of bandwidth (MiB/s) and of operations (1/s), then the mean of seconds;
+    /// `None` if IOR stopped early.
     numbers: Option<Vec<Printed>>,
     /// Bytes that stonewalling left.
     is_stonewalled: bool,
@@ -55,7 +55,7 @@ pub(super) fn rules() -> Vec<&'static str> {
     all_rules().map(|rule| rule.name).to_vec()
 }
 
-/// Where in the text a line stands.
+/// The current section of the text.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Head,
@@ -77,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
             "Results:" => Part::Results,
             "Summary of all tests:" => Part::Totals,
             _ if line.starts_with("IOR-") && part == Part::Totals => {
-                return Err(at("another run of IOR begins: import each by itself".into()));
+                return Err(at("another run of IOR begins: import each separately".into()));
             }
             _ => part,
         };
@@ -107,7 +107,7 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
         }
     }
     if tests.is_empty() {
-        return Err("it has no block 'Options:'; it is not what IOR prints (without -O summaryFormat)".into());
+        return Err("it has no block 'Options:'; it is not the output of IOR (without -O summaryFormat)".into());
     }
     check(&tests, &totals, &mut found)?;
     for (number, test) in tests.iter().enumerate() {
@@ -136,7 +136,8 @@ fn transfer(word: &str) -> Option<&'static str> {
     ["write", "read"].into_iter().find(|name| *name == word)
 }
 
-/// `write 912.40 4282 0.001868 1024.00 256.00 0.001203 0.007473 0.000973 0.008768 0`; `remove` has dashes and is no transfer.
+/// `write 912.40 4282 0.001868 1024.00 256.00 0.001203 0.007473 0.000973 0.008768 0`; `remove` has dashes and does not
+/// transfer data.
 fn row(line: &str) -> Result<Option<Row>, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [operation, numbers @ ..] = words.as_slice() else { return Ok(None) };
@@ -166,7 +167,7 @@ fn largest(line: &str) -> Option<(&'static str, Printed)> {
     Some((transfer(&name.to_lowercase())?, Printed::of(rest.split_whitespace().next()?)?))
 }
 
-/// `write 912.40 912.40 912.40 0.00 ...`; all of it is `nan` where IOR stopped before the last repetition.
+/// `write 912.40 912.40 912.40 0.00 ...`; all `nan` if IOR stopped before the last repetition.
 fn total(line: &str) -> Result<Option<Total>, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let Some(operation) = words.first().and_then(|word| transfer(word)) else { return Ok(None) };
@@ -184,7 +185,7 @@ fn total(line: &str) -> Result<Option<Total>, String> {
     Ok(Some(Total { operation, numbers: Some(numbers), is_stonewalled }))
 }
 
-/// The rows against their options and the table at the end, test by test.
+/// Checks the rows against their options and the table at the end, test by test.
 fn check(tests: &[Test], totals: &[Total], found: &mut ParsedResults) -> Result<(), String> {
     if totals.is_empty() {
         found.caveats.push("the table at the end is missing: the run was cut off, and its sums are not checked".into());

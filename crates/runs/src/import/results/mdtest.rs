@@ -1,4 +1,4 @@
-//! What mdtest prints: tables `SUMMARY rate` and, from version 4 on when asked, `SUMMARY time`, over all iterations.
+//! The output of mdtest: tables `SUMMARY rate` and, optionally from version 4 on, `SUMMARY time`, over all iterations.
 
 use super::ParsedResults;
 use crate::import::rules::{self, Compared, Rule, mean_range, squares_range};
@@ -7,7 +7,7 @@ use senesce_core::Measurement;
 use senesce_core::analysis::Better;
 use std::collections::BTreeMap;
 
-/// Largest, least, mean and standard deviation over the iterations.
+/// Maximum, minimum, mean and standard deviation over the iterations.
 type Statistics = [f64; 4];
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct Launch {
     fault: Option<String>,
 }
 
-/// Which table a line belongs to.
+/// The table of the current line.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Head,
@@ -126,12 +126,12 @@ pub(super) fn read(text: &str) -> Result<ParsedResults, String> {
             let launch = last(&mut launches);
             let table = if part == Part::Rates { &mut launch.rates } else { &mut launch.times };
             if table.insert(operation, values).is_some() {
-                return Err(at("this operation has a row already: import each run by itself".into()));
+                return Err(at("this operation has a row already: import each run separately".into()));
             }
         }
     }
     if launches.iter().all(|launch| launch.rates.is_empty()) {
-        return Err("it has no table 'SUMMARY rate'; it is not what mdtest prints".into());
+        return Err("it has no table 'SUMMARY rate'; it is not the output of mdtest".into());
     }
     for (number, launch) in launches.iter().enumerate() {
         rules::check(&RULES, launch)?;
@@ -166,8 +166,8 @@ fn head(line: &str, found: &mut ParsedResults) {
     found.environment.put("mdtest.version", printable(line.split_whitespace().next().unwrap_or_default()));
 }
 
-/// `File creation : 439.763 404.632 422.661 14.357`; the colon went with version 4. With `--show-perrank-statistics` largest,
-/// least and mean of the ranks stand before those of the iterations.
+/// `File creation : 439.763 404.632 422.661 14.357`; the colon went with version 4. With `--show-perrank-statistics`
+/// maximum, minimum and mean of the ranks precede those of the iterations.
 fn row(line: &str) -> Result<Option<(String, Statistics)>, String> {
     let words: Vec<&str> = line.split_whitespace().filter(|word| *word != ":").collect();
     let is_name = |word: &&&str| word.starts_with(char::is_alphabetic) && word.parse::<f64>().is_err();
@@ -190,7 +190,7 @@ fn row(line: &str) -> Result<Option<(String, Statistics)>, String> {
 }
 
 fn add(launch: &Launch, number: Option<usize>, found: &mut ParsedResults) {
-    // What did not run has a rate of zero.
+    // An operation that did not run has a rate of zero.
     for (operation, [most, least, mean, _]) in launch.rates.iter().filter(|(_, values)| values[2] > 0.0) {
         let mut put = |metric: &str, value: f64, primary: bool| {
             let Ok(one) = Measurement::new(metric, "1/s", Better::Higher, value) else { return };
@@ -209,7 +209,8 @@ fn add(launch: &Launch, number: Option<usize>, found: &mut ParsedResults) {
     }
     if launch.iterations > 1 {
         found.caveats.push(format!(
-            "the file has the mean of {} iterations, not each of them: to judge, import files of single iterations",
+            "the file has the mean of {} iterations, not each of them: for a verdict, import files of single \
+             iterations",
             launch.iterations
         ));
     }

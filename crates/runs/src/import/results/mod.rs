@@ -1,4 +1,4 @@
-//! Results of other benchmarks whose files say little more than numbers: hyperfine, IOR, mdtest, and any table.
+//! Results of benchmarks whose files are mostly numbers: hyperfine, IOR, mdtest, and any table.
 
 mod hyperfine;
 mod ior;
@@ -20,7 +20,7 @@ struct ParsedResults {
     caveats: Vec<String>,
 }
 
-/// One kind of file: its name, what it is, and how it is read. What is wrong with a file is told in words.
+/// One kind of file: its name, its description and its parser, which returns problems in words.
 pub struct Format {
     name: &'static str,
     about: &'static str,
@@ -28,11 +28,11 @@ pub struct Format {
 }
 
 pub const HYPERFINE: Format =
-    Format { name: "hyperfine", about: "what hyperfine --export-json writes", read: hyperfine::read };
+    Format { name: "hyperfine", about: "the output of hyperfine --export-json", read: hyperfine::read };
 
 pub const IOR: Format = Format { name: "ior", about: "what IOR 3 and 4 print", read: ior::read };
 
-pub const MDTEST: Format = Format { name: "mdtest", about: "what mdtest prints", read: mdtest::read };
+pub const MDTEST: Format = Format { name: "mdtest", about: "the output of mdtest", read: mdtest::read };
 
 pub fn check(text: &str) {
     for format in [&HYPERFINE, &IOR, &MDTEST] {
@@ -56,7 +56,7 @@ impl Importer for Format {
     }
 }
 
-/// Writes what a file says.
+/// Writes the content of a file.
 fn record(
     found: ParsedResults,
     source: &Path,
@@ -79,7 +79,7 @@ fn record(
 
 pub struct Results;
 
-/// What tells one import from another.
+/// The identity of an imported result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
@@ -89,7 +89,7 @@ pub struct Spec {
     pub source: String,
     /// CRC-32 of its bytes, in hexadecimal.
     pub crc32: String,
-    /// Which columns of a table are what.
+    /// The columns of a table and their meaning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<String>,
 }

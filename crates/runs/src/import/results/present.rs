@@ -29,13 +29,13 @@ pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
         tables: vec![table(&metrics)],
         findings: Vec::new(),
         caveats: vec![format!(
-            "imported: measured by {measurer}, not by senesce; the environment is known only as far as the file tells"
+            "imported: measured by {measurer}, not by senesce; the environment has only the facts in the file"
         )],
         result: json!({"format": spec.format, "source": spec.source, "values": recorded.measurements().collect::<Vec<_>>()}),
     }
 }
 
-/// A page of more figures is of no use.
+/// Limit of figures on a page.
 const MOST_FIGURES: usize = 40;
 
 fn figures(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>, spec: &Spec) -> Vec<Figure> {

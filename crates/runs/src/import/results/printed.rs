@@ -1,6 +1,6 @@
-//! Numbers as a program printed them.
+//! Printed numbers with their rounding.
 
-/// A number with the half of its last digit's unit, by which printing may have rounded it.
+/// A number with half of the unit of its last digit, the possible rounding error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Printed {
     pub value: f64,
@@ -8,7 +8,7 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    /// A number that is finite and not negative.
+    /// Finite and not negative.
     pub fn of(word: &str) -> Option<Self> {
         let value = word.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)?;
         let digits = word.split_once('.').map_or(0, |(_, digits)| digits.len());
@@ -25,7 +25,7 @@ impl Printed {
         self.value + self.rounding
     }
 
-    /// Least and most of a product.
+    /// Bounds of a product.
     pub fn times(self, other: Self) -> (f64, f64) {
         (self.least() * other.least(), self.most() * other.most())
     }

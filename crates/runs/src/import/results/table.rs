@@ -1,4 +1,4 @@
-//! Any table of results: CSV, TSV, columns between blanks, JSON. A map tells which column is what.
+//! Any table of results: CSV, TSV, columns between blanks, JSON. A map names its columns.
 
 mod json;
 mod map;
@@ -15,10 +15,10 @@ use std::path::Path;
 pub const TABLE: &str = "table";
 
 const MOST_ROWS: usize = 100_000;
-/// Lines that are left out are shown in a caveat, so many of them.
+/// Number of skipped lines that a caveat shows.
 const SHOWN_LINES: usize = 3;
 
-/// A table whose columns are not known.
+/// A table whose map is unknown.
 pub struct Tables;
 
 /// The importer before its map is known.
@@ -29,7 +29,7 @@ struct Mapped {
     texts: Vec<String>,
 }
 
-/// One value with its labels, and where it stands.
+/// One value with its labels and its position.
 #[derive(Debug)]
 struct Row {
     at: String,
@@ -40,7 +40,7 @@ struct Row {
     conditions: Vec<(String, String)>,
 }
 
-/// The rows of a file, and the lines that are none.
+/// The rows of a file, and the lines that are not rows.
 #[derive(Debug, Default)]
 struct Rows {
     rows: Vec<Row>,
@@ -53,7 +53,7 @@ impl Importer for Tables {
     }
 
     fn about(&self) -> &'static str {
-        "results in CSV, TSV, columns or JSON; --map name=COL,value=COL,unit=COL tells the columns"
+        "results in CSV, TSV, columns or JSON; --map name=COL,value=COL,unit=COL names the columns"
     }
 
     fn import(&self, _source: &Path, _out: &Path) -> Result<(), Failure> {
@@ -91,7 +91,7 @@ impl Importer for Mapped {
     }
 }
 
-/// Reads text with a map as the import would: for the fuzzer.
+/// Entry point for the fuzzer.
 pub fn check(map: &str, text: &str) {
     if let Ok(map) = Map::parse(map) {
         drop(read(&[map], text, ""));
@@ -169,7 +169,7 @@ fn not_a_number(name: &str, value: &str) -> String {
     format!("'{name}' is '{}', which cannot be a measured value", printable(value))
 }
 
-/// Rates are better when they are higher, times and costs of an operation when they are lower; of other units nothing is known.
+/// Larger rates are better, and smaller times and costs of an operation; other units are unknown.
 fn direction(unit: &str) -> Better {
     let unit = unit.to_lowercase();
     let is_time = ["ns", "us", "µs", "μs", "ms", "s", "sec", "second", "seconds"].contains(&unit.as_str());

@@ -32,7 +32,7 @@ fn hyperfine_gives_every_time_and_its_sums_are_checked() {
 }
 
 #[test]
-fn two_results_of_one_command_count_on() {
+fn repeated_results_of_a_command_continue_its_repetitions() {
     let mut document: serde_json::Value = serde_json::from_str(&hyperfine(2.0, [0, 0, 0])).unwrap();
     let one = document["results"][0].clone();
     document["results"] = json!([one, one]);
@@ -70,7 +70,7 @@ fn ior_gives_every_repetition_and_its_table_is_checked() {
 }
 
 #[test]
-fn mdtest_gives_what_ran_and_its_numbers_must_be_possible() {
+fn mdtest_imports_executed_operations_with_possible_numbers() {
     let found = (MDTEST.read)(MDTEST_TEXT).unwrap();
     let rates = values(&found, "rate");
     let expected = [("operation=file creation tasks=10", 2568.636), ("operation=tree creation tasks=10", 496.015)];
@@ -104,7 +104,7 @@ fn an_import_is_a_run_and_a_foreign_file_leaves_none() {
 }
 
 #[test]
-fn what_is_cut_off_anywhere_is_read_or_refused() {
+fn truncated_file_is_read_or_refused() {
     for text in [hyperfine(2.0, [0, 0, 0]), IOR_TEXT.into(), MDTEST_TEXT.into()] {
         for (end, _) in text.char_indices() {
             check(&text[..end]);
@@ -117,7 +117,7 @@ const SLOW: &str = include_str!("../../../tests/imports/ior-slow.out");
 const EARLY: &str = include_str!("../../../tests/imports/ior-early.out");
 const ITERATIONS: &str = include_str!("../../../tests/imports/mdtest-4.1.out");
 
-/// What an import of a file ends with, the values of its record, and its caveats.
+/// The exit code of an import, the number of recorded values, and the caveats.
 fn imported(format: &Format, text: &str) -> (Option<ExitCode>, usize, String) {
     let directory = tempfile::tempdir().unwrap();
     let (source, out) = (directory.path().join("file"), directory.path().join("run"));
@@ -128,7 +128,7 @@ fn imported(format: &Format, text: &str) -> (Option<ExitCode>, usize, String) {
 }
 
 #[test]
-fn numbers_that_a_tool_says_are_wrong_do_not_count() {
+fn numbers_after_a_tool_error_do_not_count() {
     for (format, text, word) in [
         (&IOR, include_str!("../../../tests/imports/ior-incorrect.out"), "Incorrect data on read"),
         (&MDTEST, include_str!("../../../tests/imports/mdtest-error.out"), "verifying the data on read"),
@@ -143,7 +143,7 @@ fn numbers_that_a_tool_says_are_wrong_do_not_count() {
 }
 
 #[test]
-fn ior_that_stopped_early_and_rounded_means_are_read() {
+fn early_end_of_ior_and_rounded_means_are_accepted() {
     let (code, values, caveats) = imported(&IOR, EARLY);
     assert_eq!((code, values), (None, 6));
     assert!(caveats.contains("2 of 5 repetitions of write") && caveats.contains("no numbers"), "{caveats}");
@@ -152,7 +152,7 @@ fn ior_that_stopped_early_and_rounded_means_are_read() {
 }
 
 #[test]
-fn a_number_of_ior_that_others_contradict_is_refused() {
+fn contradicted_ior_number_is_refused() {
     for (text, from, to) in [
         (SLOW, "6.79       0   ", "679.00     0   "),
         (SLOW, "write     1.18 ", "write     2.18 "),
@@ -189,7 +189,7 @@ fn mdtest_of_several_iterations_and_of_ranks_names_its_operations() {
 }
 
 #[test]
-fn a_number_of_mdtest_that_others_contradict_is_refused() {
+fn contradicted_mdtest_number_is_refused() {
     for (from, to) in [
         ("1788.305", "178830.500"),
         ("1788.305", "-1788.305"),
@@ -203,7 +203,7 @@ fn a_number_of_mdtest_that_others_contradict_is_refused() {
         assert!((MDTEST.read)(&ITERATIONS.replacen(from, to, 1)).is_err(), "{from} -> {to}");
     }
     let twice = format!("{ITERATIONS}{}", &ITERATIONS[ITERATIONS.find("SUMMARY").unwrap()..]);
-    assert!((MDTEST.read)(&twice).unwrap_err().contains("import each run by itself"));
+    assert!((MDTEST.read)(&twice).unwrap_err().contains("import each run separately"));
 }
 
 #[test]

@@ -92,7 +92,8 @@ impl Pattern {
             "-" if unit.is_none() => return Ok(Column::Other),
             _ => {
                 return Err(format!(
-                    "'{}' is not a column; known are time:UNIT, device, op, offset[:UNIT], size[:UNIT], latency:UNIT and - for any other",
+                    "'{}' is not a column; known are time:UNIT, device, op, offset[:UNIT], size[:UNIT], latency:UNIT \
+                     and - for any other",
                     visible_line(word)
                 ));
             }

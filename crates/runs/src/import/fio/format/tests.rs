@@ -31,7 +31,7 @@ fn the_committed_corpus_never_panics() {
 }
 
 #[test]
-fn what_is_not_fio_is_said() {
+fn input_that_is_not_fio_is_an_error() {
     for (text, word) in [
         ("", "no JSON"),
         ("{}", "fio version"),

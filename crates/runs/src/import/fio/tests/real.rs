@@ -1,8 +1,8 @@
-//! Real results of fio, and the same with a number changed.
+//! Real results of fio, and the same with a changed number.
 
 use super::*;
 
-/// One field of a real result with another value.
+/// A real result with another value in one field.
 fn altered(text: &str, path: &str, value: serde_json::Value) -> String {
     let mut document: serde_json::Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
     let field = document.pointer_mut(path).unwrap_or_else(|| panic!("{path}"));
@@ -18,7 +18,7 @@ const CLIENTS: &str = include_str!("../../../../tests/imports/fio-clients.json")
 const PLAIN: &str = include_str!("../../../../../../fuzz/corpus/fio_json/plain.json");
 
 #[test]
-fn a_number_that_other_numbers_contradict_is_refused() {
+fn contradicted_number_is_refused() {
     for (text, path, factor) in [
         (FDATASYNC, "/jobs/0/write/total_ios", 2.0),
         (FDATASYNC, "/jobs/0/write/io_bytes", 1.5),
@@ -63,7 +63,7 @@ fn latencies_of_syncs_are_measured() {
 }
 
 #[test]
-fn a_job_that_was_not_steady_or_had_failed_operations_does_not_count() {
+fn unsteady_job_or_failed_operations_do_not_count() {
     let unsteady = include_str!("../../../../tests/imports/fio-unsteady.json");
     let (values, caveats) = import(unsteady).unwrap();
     assert!(values.is_empty() && caveats.iter().any(|one| one.contains("not steady")), "{caveats:?}");
@@ -93,7 +93,7 @@ fn results_of_clients_and_of_the_first_versions_are_read() {
 }
 
 #[test]
-fn jobs_without_statistics_are_left_out_with_a_caveat() {
+fn jobs_without_statistics_give_a_caveat() {
     let silent = r#"{"groupid":4294967295,"error":0,"read":{"total_ios":0}}"#.to_string();
     let (values, caveats) = import(&document(&[silent.clone(), job(0, "read", &part(100, CLAT))])).unwrap();
     assert!(!values.is_empty() && caveats.iter().any(|one| one.contains("stats=0")), "{caveats:?}");

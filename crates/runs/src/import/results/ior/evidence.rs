@@ -1,10 +1,10 @@
-//! What the numbers of IOR say about one another.
+//! Cross-checks between IOR's numbers.
 
 use super::{MIB, Row, Test, Total};
 use crate::import::results::printed::Printed;
 use crate::import::rules::{Compared, Rule};
 
-/// The rows of an operation of a test, with all that the file says about them.
+/// The rows of an operation of a test, with all related numbers of the file.
 pub(super) struct Evidence<'a> {
     pub test: &'a Test,
     pub rows: Vec<&'a Row>,
@@ -16,7 +16,7 @@ impl Evidence<'_> {
         self.rows.first().map_or("", |row| row.operation)
     }
 
-    /// MiB of an access by all tasks, where nothing stopped it before.
+    /// MiB of an access by all tasks, unless IOR stopped early.
     fn aggregate_mib(&self) -> Option<Printed> {
         let test = self.test;
         let stonewalled = test.options.keys().any(|name| name.starts_with("stonewall"))
@@ -50,7 +50,7 @@ fn mib(text: &str) -> Option<Printed> {
     Some(Printed { value: one.value * factor, rounding })
 }
 
-/// Largest, least, mean and deviation, each with the rounding of all.
+/// Maximum, minimum, mean and deviation, each with the rounding of all.
 fn statistics(values: &[Printed]) -> [(f64, f64); 4] {
     let plain: Vec<f64> = values.iter().map(|one| one.value).collect();
     let rounding = values.iter().map(|one| one.rounding).fold(0.0, f64::max);

@@ -1,5 +1,5 @@
-//! Rows of JSON: one document, or one on each line. A path names objects by their keys: `results[].mean`; `[]` stands for each
-//! element of an array, `*` for each value of an object, and a number for an element.
+//! Rows of JSON: one document, or one on each line. A path names objects by their keys: `results[].mean`; `[]` stands
+//! for each element of an array, `*` for each value of an object, and a number for an element.
 
 use super::map::{Column, Map};
 use super::{MOST_ROWS, Row, Rows};
@@ -14,16 +14,13 @@ enum Step {
     EachKey,
 }
 
-/// A value that a path leads to, with what stands for each `[]` and `*` on the way.
+/// A value at the end of a path, with the choice for each `[]` and `*` on the way.
 struct LocatedValue<'a> {
     value: &'a Value,
     way: Vec<String>,
 }
 
-/// The rows: one for each place that the path of the value leads to.
-///
-/// # Errors
-/// For what is no JSON, with its line, and for labels that a value does not have.
+/// One row for each value that the path matches. Errors name the line of invalid JSON, and missing labels.
 pub fn rows(map: &Map, text: &str) -> Result<Rows, String> {
     let mut found = Rows::default();
     let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
@@ -49,7 +46,7 @@ fn of_document(map: &Map, document: &Value, number: usize, found: &mut Rows) -> 
         let at = format!("document {number}, row {}", index + 1);
         let label = |column: &Column| match column {
             Column::Text(text) => Ok(text.clone()),
-            Column::Number(number) => Err(format!("column {} is no path in JSON", number + 1)),
+            Column::Number(number) => Err(format!("column {} is not a path in JSON", number + 1)),
             Column::Name(path) => {
                 let steps = steps(path);
                 let missing = || format!("{at}: it has no {}", printable(path));
@@ -86,7 +83,7 @@ fn of_document(map: &Map, document: &Value, number: usize, found: &mut Rows) -> 
     Ok(())
 }
 
-/// `a.b[].c.*.2`; each row of an array that is the whole document is meant without saying so.
+/// `a.b[].c.*.2`; if the document is an array, its rows are implied.
 fn steps(path: &str, is_array: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for part in path.split('.') {
@@ -104,7 +101,7 @@ fn steps(path: &str, is_array: bool) -> Vec<Step> {
     steps
 }
 
-/// What stands for the first `[]` and `*` of a path is the same as for those of the value, as far as both paths are the same.
+/// In the common part of two paths, `[]` and `*` have the choices of the value's path.
 fn shared<'a>(steps: &[Step], of_value: &[Step], way: &'a [String]) -> &'a [String] {
     let same = steps.iter().zip(of_value).take_while(|(one, other)| one == other);
     let chosen = same.filter(|(step, _)| matches!(step, Step::Each | Step::EachKey)).count();
@@ -112,7 +109,7 @@ fn shared<'a>(steps: &[Step], of_value: &[Step], way: &'a [String]) -> &'a [Stri
 }
 
 fn walk<'a>(value: &'a Value, steps: &[Step], way: Vec<String>, places: &mut Vec<LocatedValue<'a>>) {
-    // One more than is taken, so that too many are noticed.
+    // One more than the limit, so that too many are noticed.
     if places.len() > MOST_ROWS {
         return;
     }
@@ -145,7 +142,7 @@ fn next<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
     }
 }
 
-/// The text at the end of a path whose `[]` and `*` are chosen; the key itself, where the path ends with `*`.
+/// The text at the end of a path with chosen `[]` and `*`; for a final `*` the key itself.
 fn label(document: &Value, steps: &[Step], way: &[String]) -> Option<String> {
     let (mut value, mut way, mut key) = (document, way.iter(), None);
     for step in steps {

@@ -1,12 +1,12 @@
-//! `name=COL,value=COL,unit=COL`: which column of a table is what.
+//! `name=COL,value=COL,unit=COL`: the meaning of the columns of a table.
 
 use crate::import::printable;
 
-/// Shown where a map is wrong or missing.
+/// Shown for a wrong or missing map.
 pub const EXAMPLE: &str = "write --map \"name=benchmark,value=time,unit='ms'\": each COL is the name of a column, its number \
                            from 1, a path in JSON (results[].mean), or a text in single quotes that holds for all rows";
 
-/// Where a part of a row stands.
+/// The source of a part of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column {
     Text(String),
@@ -29,7 +29,7 @@ pub struct Map {
     text: String,
 }
 
-/// What stands between two columns.
+/// The separator of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Separator {
     Character(char),
@@ -40,7 +40,6 @@ const MOST_COLUMNS: usize = 32;
 const MOST_NUMBER: usize = 10_000;
 
 impl Map {
-    /// Reads it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut name, mut value, mut unit, mut better) = (None, None, None, None);
         let (mut conditions, mut rows, mut separator) = (Vec::new(), Vec::new(), None);
@@ -100,7 +99,7 @@ impl Map {
     }
 }
 
-/// `key=word` between commas, of which quoted ones separate nothing.
+/// `key=word` between commas, except commas in quotes.
 fn pairs(text: &str) -> Result<Vec<(&str, &str)>, String> {
     let (mut pairs, mut from, mut is_quoted) = (Vec::new(), 0, false);
     let ends = text.char_indices().filter(|(_, letter)| {

@@ -1,4 +1,4 @@
-//! Tables as tools write them, with the maps of the documentation.
+//! Tables in the formats of real tools, with the maps of the documentation.
 
 use super::*;
 use senesce_core::ExitCode;
@@ -57,7 +57,7 @@ fn rates_and_times_have_their_directions() {
 }
 
 #[test]
-fn what_is_no_measured_value_is_refused_with_its_line() {
+fn invalid_value_is_refused_with_its_line() {
     for wrong in ["NaN", "inf", "-1", "1e999", "1,5x", "abc"] {
         let text = format!("name,value\na,1\nb,\"{wrong}\"\n");
         let problem = values(&["name=name,value=value,unit='s'"], &text, "csv").unwrap_err();
@@ -85,7 +85,7 @@ fn elements_of_json_keep_their_own_labels() {
 }
 
 #[test]
-fn a_map_that_names_no_column_is_refused() {
+fn map_without_required_column_is_refused() {
     for (map, word) in [
         ("name=1,value=2", "no unit="),
         ("name=1,value=2,unit", "is not KEY=COL"),
@@ -112,7 +112,7 @@ fn rows_of_other_names_are_left_out() {
 }
 
 #[test]
-fn control_characters_are_written_out_and_long_names_end() {
+fn control_characters_are_escaped_and_long_names_truncated() {
     let text = format!("\u{1b}[2Ja 1\n{} 2\n", "n".repeat(5000));
     let found = values(&["name=1,value=2,unit='s'"], &text, "").unwrap();
     assert_eq!(found[0].0, "\\u001b[2Ja");

@@ -7,8 +7,7 @@ use crate::import::printable;
 const KNOWN: [Separator; 4] =
     [Separator::Character(','), Separator::Character('\t'), Separator::Character(';'), Separator::Blanks];
 
-/// The rows below the header that has the names of the map; without names, all lines that have a number in the column of the
-/// value.
+/// The rows below the header with the names of the map; without names, all lines with a number in the value's column.
 pub fn rows(map: &Map, text: &str, extension: &str) -> Result<Rows, String> {
     let names = map.names();
     let (header, separator) = match names.is_empty() {
@@ -43,7 +42,7 @@ pub fn rows(map: &Map, text: &str, extension: &str) -> Result<Rows, String> {
         })();
         match row {
             Some(_) if found.rows.len() == MOST_ROWS => return Err(format!("it has more than {MOST_ROWS} rows")),
-            // Below a header each row has a number; elsewhere text without one is no row.
+            // Below a header each row has a number; elsewhere text without one is not a row.
             Some(row) if is_below || header.is_none() && row.value.parse::<f64>().is_ok() => found.rows.push(row),
             _ => found.left_out.push(format!("line {} '{}'", index + 1, printable(line.trim()))),
         }
@@ -61,7 +60,7 @@ fn by_extension(extension: &str) -> Separator {
 
 type Header = Option<(usize, Vec<String>)>;
 
-/// The first line that has all the names, and what separates them.
+/// The first line that has all the names, and its separator.
 fn header(map: &Map, text: &str, names: &[&str]) -> Result<(Header, Separator), String> {
     let separators = map.separator.map_or(KNOWN.to_vec(), |separator| vec![separator]);
     for (index, line) in text.lines().enumerate() {
