@@ -8,7 +8,8 @@ Counts Rust files below crates/:
   tests          lines of tests/, tests.rs and `#[cfg(test)] mod` that are neither blank nor comment
   doc comments   lines that begin with /// or //!
   pub items      items that begin with `pub` (not `pub(crate)`), outside tests; fields are left out
-With --program it also counts the verbs of `senesce --help` and the flags of every `--help` below them, experiments left out.
+With --program it also counts the verbs of `senesce --help` and the flags of their `--help`, without the global options and the experiments:
+once for each verb, and once for each command below it.
 """
 import re
 import subprocess
@@ -60,18 +61,25 @@ def help_of(program, *verb):
 
 
 def flags(program, *verb):
+    """Returns the names of the flags of a command and of those below it, in order and with repetitions."""
     text = help_of(program, *verb)
-    own = len(re.findall(r'^\s+(?:-\w, )?--[a-z]', text, re.M))
+    own = re.findall(r'^\s+(?:-\w, )?--([a-z][\w-]*)', text.split('\nGlobal options:')[0], re.M)
+    own = [name for name in own if name != 'help']
     if verb == ('reproduce',):
         return own
     commands = re.search(r'^Commands:\n((?:  .*\n)+)', text, re.M)
     names = re.findall(r'^  (\w[\w-]*)', commands.group(1), re.M) if commands else []
-    return own + sum(flags(program, *verb, name) for name in names if name != 'help')
+    return own + [flag for name in names if name != 'help' for flag in flags(program, *verb, name)]
 
 
 def surface(program):
-    verbs = re.findall(r'^  ([a-z][\w-]+) ', help_of(program), re.M)
-    return {'verbs': len(verbs), 'flags': sum(flags(program, verb) for verb in verbs)}
+    verbs = re.findall(r'^  ([a-z][\w-]+) ', help_of(program).split('\nOptions:')[0], re.M)
+    found = [flags(program, verb) for verb in verbs]
+    return {
+        'verbs': len(verbs),
+        'flags, per verb': sum(len(set(names)) for names in found),
+        'flags, per command': sum(map(len, found)),
+    }
 
 
 def main():

@@ -1,7 +1,7 @@
-//! Words that mean the same to every verb: runs, shares; and what completions offer for them.
+//! Words that mean the same to every verb, and the completions for them.
 
 use crate::session::runs_directory;
-use clap::builder::{PathBufValueParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap_complete::engine::CompletionCandidate;
 use senesce_core::Failure;
 use senesce_runs::history::is_run;
@@ -35,7 +35,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
         1 => Ok(found.remove(0)),
         _ => {
             let names: Vec<String> = found.iter().map(|path| name(path).to_string()).collect();
-            Err(format!("several runs begin so: {}; write more of it", names.join(", ")))
+            Err(format!("several runs begin with this: {}\nhint: write more of the name", names.join(", ")))
         }
     }
 }
@@ -43,7 +43,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
 /// The run of a directory to which something was written last.
 pub fn newest(runs: &Path) -> Result<PathBuf, String> {
     let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
-    newest.ok_or_else(|| format!("no run is in {}; name its directory", runs.display()))
+    newest.ok_or_else(|| format!("no runs in {}\nhint: name the run directory", runs.display()))
 }
 
 fn begins(path: &Path, text: &str) -> bool {
@@ -72,23 +72,10 @@ pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
 pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
     match out {
         Some(_) if runs.len() > 1 => {
-            Err(Failure::usage("--out names one file and there are several RUNs; leave it out"))
+            Err(Failure::usage("cannot write several runs to the one file of --out\nhint: leave --out out"))
         }
         _ => Ok(()),
     }
-}
-
-/// Reads a seed that can be stored: TOML knows no larger number.
-pub fn seed() -> RangedU64ValueParser {
-    clap::value_parser!(u64).range(..=i64::MAX as u64)
-}
-
-/// Reads a fullness: `80%` or `0.8`.
-pub fn share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is not a share: write 80% or 0.8");
-    let (number, of) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |percent| (percent.trim(), 100.0));
-    let share = number.parse::<f64>().map_err(|_| wrong())? / of;
-    if share.is_finite() { Ok(share) } else { Err(wrong()) }
 }
 
 /// For completions: the runs of `senesce-runs`, `latest`, and directories.
@@ -184,23 +171,6 @@ mod tests {
         assert!(is_plain("senesce-runs/age-1f2e3d4c") && is_plain("./latest_2.0"));
         for word in ["age-$(touch x)", "a b", "a;b", "`id`", "a&b", "-o", "a'b", "a\nb", "é"] {
             assert!(!is_plain(word), "{word}");
-        }
-    }
-
-    #[test]
-    fn a_seed_is_one_that_a_plan_can_hold() {
-        let read = |word| seed().parse_ref(&clap::Command::new("senesce"), None, OsStr::new(word)).ok();
-        assert_eq!((read("9223372036854775807"), read("0")), (Some(i64::MAX as u64), Some(0)));
-        assert_eq!([read("9223372036854775808"), read("-1")], [None, None]);
-    }
-
-    #[test]
-    fn a_fullness_is_a_share_or_a_percentage() {
-        assert_eq!(share("80%"), Ok(0.8));
-        assert_eq!(share(" 12.5 % "), Ok(0.125));
-        assert_eq!(share("0.8"), Ok(0.8));
-        for wrong in ["", "%", "80 percent", "NaN", "inf%"] {
-            assert!(share(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Fa
     session.clear();
     let path = outcome.path.display();
     if outcome.state == State::WasDone {
-        eprintln!("already done; this is the result of {path} (to run again: --again)");
+        eprintln!("already done: result of {path}\nhint: --again runs it again");
     }
     print_analysis(&outcome.analysis, json).map_err(output_failed)?;
     Ok(show_record(outcome))
@@ -60,7 +60,9 @@ pub fn show_record(outcome: &Outcome) -> Exit {
     match outcome.state {
         State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.begins_anew)),
         State::Failed(count) => {
-            eprintln!("senesce: {count} steps failed; see the record {path}; the same command repeats them");
+            eprintln!(
+                "senesce: {count} steps failed; the record {path} has the reasons\nhint: the same command repeats them"
+            );
         }
         State::Done | State::WasDone => eprintln!("record: {path}   report: senesce report {path}"),
     }

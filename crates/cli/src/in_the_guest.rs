@@ -39,9 +39,9 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
 /// Refuses verbs that cannot run in a guest.
 fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
     match (verb, arguments.subcommand_name()) {
-        ("vm", _) => Err(Failure::usage("`senesce vm` boots guests itself; omit --vm")),
+        ("vm", _) => Err(Failure::usage("cannot run `senesce vm` in a guest\nhint: omit --vm")),
         ("tier", Some("mount")) => Err(Failure::usage(
-            "a mount in a guest is invisible here and ends with the guest\nhint: omit --vm, or run the whole job in one guest: \
+            "cannot mount in a guest: the mount ends with the guest\nhint: omit --vm, or run the whole job in one guest: \
              senesce vm run -- sh -c 'senesce tier mount ... && ...'",
         )),
         _ => Ok(()),
@@ -54,7 +54,8 @@ fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>,
     let (mut kept, mut is_found, mut is_user) = (Vec::new(), false, false);
     let mut is_before_verb = true;
     for word in all {
-        let word = word.into_string().map_err(|_| Failure::usage("--vm: the arguments must be UTF-8"))?;
+        let word =
+            word.into_string().map_err(|_| Failure::usage("cannot pass arguments to a guest: they are not UTF-8"))?;
         if std::mem::take(&mut is_user) {
             continue;
         }

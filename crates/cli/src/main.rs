@@ -20,6 +20,7 @@ mod arguments;
 mod display;
 #[cfg(test)]
 mod documented;
+mod global;
 mod in_the_guest;
 mod output;
 mod pages;
@@ -34,6 +35,7 @@ mod verbs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use clap_complete::CompleteEnv;
+use global::Global;
 use senesce_core::{ExitCode, Failure, circumstances};
 use session::Session;
 
@@ -53,14 +55,12 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .arg(flag("quiet", 'q', "Show no progress"))
-        .arg(flag("verbose", 'v', "Print more messages to standard error").action(ArgAction::Count))
         .arg(
             // Only before the verb: an experiment has a parameter of this name.
             Arg::new(IN_A_GUEST)
                 .long("vm")
                 .help("Run the verb in a guest, which needs no root")
-                .help_heading(GLOBAL)
+                .help_heading(global::HEADING)
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -69,25 +69,12 @@ fn command() -> Command {
                 .long("user")
                 .value_name("NAME")
                 .help("As root: drop privileges to this user")
-                .help_heading(GLOBAL),
+                .help_heading(global::HEADING),
         )
-        .arg(
-            Arg::new("label")
-                .long("label")
-                .value_name("TEXT")
-                .help("Label of the runs in their records")
-                .help_heading(GLOBAL)
-                .global(true),
-        );
+        .disable_help_flag(true)
+        .args(global::arguments());
     verb_table::verbs().fold(root, |root, verb| root.subcommand((verb.command)()))
 }
-
-fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
-    Arg::new(name).long(name).short(short).help(help).global(true).help_heading(GLOBAL).action(ArgAction::SetTrue)
-}
-
-/// Heading of the options of every verb, which come last.
-const GLOBAL: &str = "Global options";
 
 /// Id of `--vm`.
 const IN_A_GUEST: &str = "in a guest";
@@ -114,11 +101,13 @@ fn main() -> std::process::ExitCode {
         return code(failure.exit_code());
     }
     circumstances::set_commit(env!("SENESCE_COMMIT"));
-    if let Some(label) = matches.get_one::<String>("label") {
-        circumstances::set_label(label.clone());
-    }
+    let global = Global::of(&matches);
+    global.apply_force();
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
-    let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
+    let session = Session::new(global.quiet, global.verbose);
+    if let Some(label) = global.label {
+        circumstances::set_label(label);
+    }
     let Some(verb) = verb_table::verb(name) else {
         return code(ExitCode::Usage);
     };
@@ -161,7 +150,7 @@ fn understood() -> Result<ArgMatches, Failure> {
 fn has_processes() -> Result<(), Failure> {
     match std::path::Path::new("/proc/self/exe").symlink_metadata() {
         Ok(_) => Ok(()),
-        Err(_) => Err(Failure::new(ExitCode::Missing, "there is no /proc; mount it: mount -t proc proc /proc")),
+        Err(_) => Err(Failure::new(ExitCode::Missing, "cannot find /proc\nhint: mount -t proc proc /proc")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Options of verbs that write a file of the user's.
 
-use clap::Args;
+use crate::global;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use senesce_core::output::{self, Format, OutputError, Replace};
 use senesce_core::text::Visible;
 use senesce_core::{ExitCode, Failure, RunDirectory};
@@ -25,10 +26,10 @@ pub fn print(text: Arguments<'_>) {
 }
 
 /// `--create`: makes the directory that is to be the target, unless the record would be refused at `out`.
-pub fn create_target(asked: bool, target: &Option<String>, out: Option<&Path>) -> Result<(), Failure> {
+pub fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path>) -> Result<(), Failure> {
     out.map_or(Ok(()), RunDirectory::check)?;
-    match target.as_deref().filter(|_| asked).map(str::parse::<TargetSpec>).transpose()? {
-        Some(TargetSpec::Directory(path)) => Ok(guard::create_directory(&path)?),
+    match target.filter(|_| asked) {
+        Some(TargetSpec::Directory(path)) => Ok(guard::create_directory(path)?),
         _ => Ok(()),
     }
 }
@@ -36,15 +37,18 @@ pub fn create_target(asked: bool, target: &Option<String>, out: Option<&Path>) -
 /// A file of the user's, if one was named; its format; and the beginning of what will be written, as far as it is known.
 pub type Planned<'a> = (Option<&'a Path>, Format, &'a [u8]);
 
-/// Flattened into every verb with such an option.
-#[derive(Args, Debug, Clone, Copy, Default)]
+/// How output files are written.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Output {
-    /// Replace an output file whatever it holds
-    #[arg(long)]
     force: bool,
 }
 
 impl Output {
+    /// As the user asked with `--force` or without.
+    fn asked() -> Self {
+        Self { force: global::is_forced() }
+    }
+
     fn replace(self) -> Replace {
         if self.force { Replace::Anything } else { Replace::SameFormat }
     }
@@ -87,12 +91,34 @@ impl Output {
     }
 }
 
+// Flattened into the verbs that write files.
+impl Args for Output {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
+impl FromArgMatches for Output {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self::asked())
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
 /// Refuses one file for two outputs, of which the second would take the place of the first.
 pub fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut places = BTreeSet::new();
     for file in files {
         if place_of(file).is_some_and(|place| !places.insert(place)) {
-            let words = format!("{} is named for two outputs; name another file for one of them", file.display());
+            let words =
+                format!("cannot write two outputs to {}\nhint: name another file for one of them", file.display());
             return Err(Failure::usage(words));
         }
     }

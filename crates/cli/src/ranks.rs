@@ -15,8 +15,8 @@ pub const VERSION: &str = if HAS_MPI {
 /// `None`: they do not, and rank 0 says so.
 pub fn join(facts: &str) -> Result<Option<(Cluster, Interrupt)>, Failure> {
     let signals = Interrupt::on_signals_of_a_launcher();
-    let interrupt =
-        signals.map_err(|error| Failure::new(ExitCode::RunFailed, format!("install signal handlers: {error}")))?;
+    let interrupt = signals
+        .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot install signal handlers: {error}")))?;
     let words: Vec<String> = std::env::args().skip(1).collect();
     let hello = Hello::of_this_process(VERSION, format!("{} ({facts})", words.join(" ")));
     match join_mpi(hello, &interrupt) {

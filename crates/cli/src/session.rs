@@ -77,7 +77,7 @@ impl Session {
     /// A flag set by Ctrl-C and SIGTERM; another one a second later ends the process.
     pub fn interrupt(&self) -> Result<Interrupt, Failure> {
         Interrupt::on_signals()
-            .map_err(|error| Failure::new(ExitCode::RunFailed, format!("install signal handlers: {error}")))
+            .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot install signal handlers: {error}")))
     }
 }
 

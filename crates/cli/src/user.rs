@@ -32,7 +32,10 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !now.is_root() {
-        return Err(Failure::new(ExitCode::Missing, format!("only root can become {name}: run without --user")));
+        return Err(Failure::new(
+            ExitCode::Missing,
+            format!("cannot become {name}: only root can change the user\nhint: leave --user out"),
+        ));
     }
     let kept = senesce_sys::descriptor::keep_from_programs();
     kept.map_err(|errno| failed("keep root's open files from", Path::new(name))(errno.into()))?;
@@ -64,8 +67,10 @@ fn find(accounts: &str, name: &str) -> Result<User, Failure> {
     };
     match accounts.lines().find_map(of) {
         Some(user) if user.number != 0 => Ok(user),
-        Some(_) => Err(Failure::usage(format!("--user {name} is root: name a user without rights, such as nobody"))),
-        None => Err(Failure::usage(format!("there is no user {name} in /etc/passwd; name another with --user"))),
+        Some(_) => Err(Failure::usage(format!(
+            "cannot drop privileges to {name}: it is root\nhint: name another user, such as nobody"
+        ))),
+        None => Err(Failure::usage(format!("user {name} not found in /etc/passwd"))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of verbs: help, man page, completions and dispatch come from it.
 
 use crate::Exit;
+use crate::global;
 use crate::session::Session;
 use crate::verbs;
 use clap::builder::Styles;
@@ -39,7 +40,7 @@ fn build<V: Verb>() -> Command {
         .about(V::ABOUT)
         .disable_help_subcommand(true)
         .after_help(examples(V::EXAMPLES))
-        .defer(|command| V::augment_args(command).about(V::ABOUT))
+        .defer(|command| global::complete(V::augment_args(command)).about(V::ABOUT))
 }
 
 /// The last part of a help text.

@@ -12,15 +12,6 @@ pub fn table(table: &Table) -> String {
     text
 }
 
-/// A table as one JSON object per line, with a member for each column.
-pub fn json_lines(table: &Table) -> String {
-    let object = |row: &Vec<Value>| {
-        let members = table.columns.iter().cloned().zip(row.iter().cloned());
-        Value::Object(members.collect()).to_string() + "\n"
-    };
-    table.rows.iter().map(object).collect()
-}
-
 fn line(fields: impl Iterator<Item = String>) -> String {
     fields.collect::<Vec<_>>().join(",") + "\n"
 }

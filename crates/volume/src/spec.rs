@@ -65,7 +65,7 @@ impl Serialize for TargetSpec {
 impl<'de> Deserialize<'de> for TargetSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        Self::of_form(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -73,6 +73,18 @@ impl FromStr for TargetSpec {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
+        match Self::of_form(text)? {
+            Self::Directory(path) if path.is_file() => Err(TargetError::Usage(format!(
+                "cannot use {text} as a directory: it is a file\nhint: to use it as an image, write image:{text}"
+            ))),
+            target => Ok(target),
+        }
+    }
+}
+
+impl TargetSpec {
+    /// Reads a target by its form. A record may be read where its directory is gone, or is a file.
+    fn of_form(text: &str) -> Result<Self, TargetError> {
         if let Some(rest) = text.strip_prefix("image:") {
             let (path, options) = rest.split_once(',').map_or((rest, None), |(path, options)| (path, Some(options)));
             let size = options.map(|options| image_size(text, options)).transpose()?;
@@ -96,9 +108,6 @@ impl FromStr for TargetSpec {
         let is_block = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
         if is_block || path.starts_with("/dev") && !path.is_dir() && !path.starts_with("/dev/shm") {
             return Ok(Self::Device(path));
-        }
-        if path.is_file() {
-            return Err(TargetError::Usage(format!("{text} is a file: to use it as an image write image:{text}")));
         }
         Ok(Self::Directory(path))
     }
@@ -152,6 +161,13 @@ mod tests {
         assert_eq!("/dev/sdz9".parse::<TargetSpec>().unwrap(), TargetSpec::Device("/dev/sdz9".into()));
         assert_eq!("/dev/shm/x".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("/dev/shm/x".into()));
         assert_eq!("some/dir".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("some/dir".into()));
+    }
+
+    #[test]
+    fn recorded_directory_is_read_where_it_is_a_file() {
+        let recorded = serde_json::from_str::<TargetSpec>("\"Cargo.toml\"").unwrap();
+        assert_eq!(recorded, TargetSpec::Directory("Cargo.toml".into()));
+        assert!(matches!("Cargo.toml".parse::<TargetSpec>(), Err(TargetError::Usage(_))));
     }
 
     #[test]

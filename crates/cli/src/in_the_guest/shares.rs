@@ -79,7 +79,9 @@ impl Shares {
 
     fn push(&mut self, folder: &Path) -> Result<(), Failure> {
         if folder.canonicalize().map_err(failed("find", folder))? == Path::new("/") {
-            return Err(Failure::usage("the guest may not write the whole tree; name a place in a folder for --out"));
+            return Err(Failure::usage(
+                "cannot share the root directory with a guest\nhint: choose a subdirectory with --out",
+            ));
         }
         if !self.folders.iter().any(|known| known == folder) {
             self.folders.push(folder.into());
@@ -107,7 +109,7 @@ fn folder_of(id: &str, path: &Path) -> Result<PathBuf, Failure> {
         false => {
             let (path, folder) = (path.display(), folder.display());
             Err(Failure::usage(format!(
-                "--{id} {path}: the directory {folder} does not exist; create it before a run with --vm"
+                "--{id} {path}: directory {folder} not found\nhint: create it before a run with --vm"
             )))
         }
     }

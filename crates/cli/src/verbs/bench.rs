@@ -11,6 +11,7 @@ use crate::verb_table::Verb;
 use clap::{Args, ValueEnum};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed};
+use senesce_exp_aging::age::words;
 use senesce_runner::{Conduct, Outcome, Run, conduct};
 use senesce_runs::bench::{self, Spec, Subject, results};
 use senesce_workload::{PERSONALITIES, draw};
@@ -30,45 +31,45 @@ enum Format {
 /// Measure a workload, file operations, writes by size, or a cold read
 #[derive(Args)]
 pub struct Bench {
-    /// Directory, image:FILE[,size=1G], memory:1G or a block device (in the guest auto: its only NVMe drive)
+    /// Directory, block device, image:FILE[,size=1G] or memory:1G
     target: Option<String>,
-    /// A built-in workload (see --list), a workload file (FILE.f), file-ops, append, random-write or cold-read
+    /// Built-in workload or benchmark (--list), or a workload FILE.f
     workload: Option<String>,
-    /// List the built-in workloads
-    #[arg(long)]
-    list: bool,
-    /// Parse and validate only; the target is not touched
-    #[arg(long)]
-    check: bool,
-    /// Print what would be done and stop
-    #[arg(long)]
-    dry_run: bool,
-    /// Seed of everything random while the workload runs
-    #[arg(long, value_name = "N", default_value_t = 42, value_parser = crate::arguments::seed())]
-    seed: u64,
     #[command(flatten)]
     how: bench::spec::How,
-    /// Allow the loss of what is there: repeats the path or serial number
+    /// Root seed of the workload
+    #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed())]
+    seed: Seed,
+    /// Confirm data loss: repeat the device's path or serial
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
-    /// Make the directory if it is missing
+    /// Create the directory if it does not exist
     #[arg(long)]
     create: bool,
-    /// Run on all ranks that mpirun started, each with a file set of its own; the target is a directory that all see
-    #[arg(long)]
+    /// Run on the ranks of mpirun, each with its own files
+    #[arg(long, help_heading = "Measurement")]
     mpi: bool,
-    /// One file set for all ranks
-    #[arg(long, requires = "mpi")]
+    /// Share one file set among all ranks
+    #[arg(long, requires = "mpi", help_heading = "Measurement")]
     shared: bool,
+    /// List the built-in workloads
+    #[arg(long, help_heading = "Output")]
+    list: bool,
+    /// Check the workload only
+    #[arg(long, help_heading = "Output")]
+    check: bool,
+    /// Print the plan only
+    #[arg(long)]
+    dry_run: bool,
     /// Run directory [default: a new one in senesce-runs]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
+    /// table or filebench
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table, hide_possible_values = true)]
+    format: Format,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
 }
 
 impl Verb for Bench {
@@ -89,12 +90,12 @@ impl Verb for Bench {
         if self.check {
             return self.check(&name);
         }
-        let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench TARGET WORKLOAD"))?;
-        let (spec, seed) = (self.spec(&target, name)?, Seed(self.seed));
+        let target = target.ok_or_else(|| Failure::usage("no target given\nhint: senesce bench TARGET WORKLOAD"))?;
+        let (spec, seed) = (self.spec(&target, name)?, self.seed);
         if self.dry_run {
             return print_plan(&bench::Bench::plan(&spec, seed)?, self.json);
         }
-        crate::output::create_target(self.create, &Some(target), self.out.as_deref())?;
+        crate::output::create_target(self.create, Some(&spec.target), self.out.as_deref())?;
         let how = self.conduct(session.progress(), &interrupt);
         let outcome = conduct::<bench::Bench>(&spec, seed, &how)?;
         self.show(&outcome, session)
@@ -108,7 +109,7 @@ impl Bench {
     }
 
     fn subject(&self, workload: &str) -> Result<Subject, Failure> {
-        self.how.subject(workload, bench::workload_text(workload)?.as_deref(), Seed(self.seed))
+        self.how.subject(workload, bench::workload_text(workload)?.as_deref(), self.seed)
     }
 
     fn conduct<'a>(&self, progress: &'a dyn Progress, interrupt: &'a Interrupt) -> Conduct<'a> {
@@ -148,7 +149,7 @@ impl Bench {
             (target, Some(workload)) => Ok((target.clone(), workload.clone())),
             (Some(workload), None) if self.check => Ok((None, workload.clone())),
             _ => Err(Failure::usage(
-                "name a target and a workload: senesce bench TARGET WORKLOAD; see senesce bench --list",
+                "no workload given\nhint: senesce bench TARGET WORKLOAD; senesce bench --list shows the workloads",
             )),
         }
     }

@@ -23,51 +23,57 @@ use std::path::{Path, PathBuf};
 /// Compare runs: the environments first, then every metric in words
 #[derive(Args)]
 pub struct Compare {
-    /// Run directories. Without --against the first is the reference of the others
+    /// Run directories; without --against the first is the reference
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    /// Reference runs, pooled; the RUNs before it are pooled too
+    /// Reference runs; the runs of a side are pooled
     #[arg(long, num_args = 1.., value_name = "RUN", value_parser = arguments::run(),
-          add = ArgValueCompleter::new(arguments::complete_run))]
+          add = ArgValueCompleter::new(arguments::complete_run), help_heading = "Comparison")]
     against: Vec<PathBuf>,
-    /// Gate: no judged metric may lose this share (5% or 0.05); exit 1 when one does
-    #[arg(long, value_name = "SHARE")]
-    fail_on_regression: Option<String>,
-    /// What to do when the result is inconclusive [default: exit 125, skipped in JUnit and KTAP]
-    #[arg(long, value_enum, requires = "fail_on_regression")]
-    undecided: Option<UndecidedWord>,
-    /// By how much two single runs of the same thing are assumed to differ (2%, times in a virtual machine 20%); several runs of each
-    /// side measure it
-    #[arg(long, value_name = "SHARE")]
+    /// Assumed difference of two equal runs, such as 2%
+    #[arg(long, value_name = "SHARE", help_heading = "Comparison")]
     noise: Option<String>,
-    /// Run the plans of both runs again, in turn, until every judged metric (or the gate) is decided
+    /// Compare runs of different kinds, targets or engines
+    #[arg(long, help_heading = "Comparison")]
+    even_if_different: bool,
+    /// Exit 1 if a judged metric loses this share, such as 5%
+    #[arg(long, value_name = "SHARE", help_heading = "Gate")]
+    fail_on_regression: Option<String>,
+    /// Verdict of an inconclusive gate: fail or pass [default: exit 125]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "VERDICT",
+        hide_possible_values = true,
+        requires = "fail_on_regression",
+        help_heading = "Gate"
+    )]
+    undecided: Option<UndecidedWord>,
+    /// Run both plans in turn until the comparison is decided
     #[arg(long, requires_all = ["max_time", "out"], conflicts_with = "against")]
     until_decided: bool,
-    /// Time after which that ends undecided, such as 1h
+    /// Maximum time of these runs, such as 1h
     #[arg(long, value_name = "TIME", requires = "until_decided")]
     max_time: Option<Span>,
-    /// Directory of the runs that --until-decided makes; the same command goes on with them
-    #[arg(long, short, value_name = "DIR", requires = "until_decided")]
-    out: Option<PathBuf>,
-    /// Allow these runs the loss of what is on their target: repeats the path or serial number
-    #[arg(long, value_name = "IDENTITY", requires = "until_decided")]
+    /// Confirm data loss: repeat the device's path or serial
+    #[arg(long, value_name = "IDENTITY", requires = "until_decided", help_heading = "Measurement")]
     erase: Option<String>,
-    /// Compare although kind, target class or engine differ
-    #[arg(long)]
-    even_if_different: bool,
-    /// Print JSON
+    /// Directory of these runs; the same command continues them
+    #[arg(long, short, value_name = "DIR", requires = "until_decided", help_heading = "Measurement")]
+    out: Option<PathBuf>,
+    /// Write Markdown to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    markdown: Option<PathBuf>,
+    /// Write JUnit XML to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    junit: Option<PathBuf>,
+    /// Write KTAP to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    ktap: Option<PathBuf>,
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write Markdown to this file
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-    /// Write JUnit XML to this file
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Write KTAP to this file
-    #[arg(long, value_name = "FILE")]
-    ktap: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -136,7 +142,9 @@ impl Compare {
         session: &Session,
     ) -> Result<Comparison, Failure> {
         let [reference, sample] = self.runs.as_slice() else {
-            return Err(Failure::usage("--until-decided runs two plans again: name two runs"));
+            return Err(Failure::usage(
+                "cannot run this number of plans until decided\nhint: --until-decided needs two runs",
+            ));
         };
         let (reference, sample) = (Plan::of_run(reference)?, Plan::of_run(sample)?);
         let interrupt = session.interrupt()?;

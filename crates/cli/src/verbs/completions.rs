@@ -26,7 +26,7 @@ impl Verb for Completions {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let shells = Shells::builtins();
-        let shell = shells.completer(&self.shell).ok_or_else(|| Failure::usage("no such shell"))?;
+        let shell = shells.completer(&self.shell).ok_or_else(|| Failure::usage("unknown shell"))?;
         let mut out = std::io::stdout().lock();
         shell.write_registration(VARIABLE, "senesce", "senesce", "senesce", &mut out).map_err(output_failed)?;
         Ok(ExitCode::Done.into())

@@ -5,11 +5,11 @@ use crate::display::show;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::verb_table::Verb;
-use crate::verbs::age::Age;
 use crate::verbs::report;
-use clap::{Args, Command, FromArgMatches};
+use clap::{Args, Command};
 use senesce_core::{Bytes, ExitCode, Failure, Level};
-use senesce_runner::{Conduct, Outcome};
+use senesce_exp_aging::age::{Age, AgeSpec};
+use senesce_runner::{Conduct, Outcome, conduct};
 use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ const SIMULATED: &str = "zns-intra-zone";
 /// Age something small and write its report, in seconds
 #[derive(Args)]
 pub struct Demo {
-    /// Where to try: an image in memory (root), a scratch directory, the simulated drive
-    #[arg(long, value_parser = ["image", "directory", "simulator"],
-          help = "Where to try: an image in memory (root), a scratch directory, the simulated drive [default: the first that works]")]
+    /// Target: image (root), directory or simulator [default: first that works]
+    #[arg(long, value_name = "TARGET", value_parser = ["image", "directory", "simulator"], hide_possible_values = true,
+          help_heading = "Target")]
     on: Option<String>,
-    /// Run directory
-    #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/KIND-HASH]")]
+    /// Run directory [default: senesce-runs/KIND-HASH]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl Demo {
         for (name, way) in ways {
             match way(self, session) {
                 Err(failure) if is_missing(&failure) => {
-                    session.progress().say(&format!("not on {name}: {failure}"));
+                    session.progress().say(&format!("skipped {name}: {failure}"));
                 }
                 other => return other,
             }
@@ -69,33 +69,32 @@ impl Demo {
     }
 
     fn image(&self, session: &Session) -> Result<Outcome, Failure> {
-        self.age(&[&format!("memory:{SIZE}")], session)
+        self.age(&format!("memory:{SIZE}"), &[], session)
     }
 
     fn directory(&self, session: &Session) -> Result<Outcome, Failure> {
         let scratch = scratch()?;
         let target = scratch.path().to_string_lossy().into_owned();
         session.progress().say(
-            "left out: an image of its own file system, its free space, its check and cold caches; these need root, \
-             loop devices and mkfs.ext4 (`senesce doctor` says which is missing)",
+            "skipped: a new file system, its free space, its check and cold caches\n\
+             hint: they need root, loop devices and mkfs.ext4; senesce doctor lists what is missing",
         );
         // Commits on a disk that others use too would take minutes.
-        self.age(&[&target, "--size", SIZE, "--commit-share", "none"], session)
+        self.age(&target, &["--size", SIZE, "--commit-share", "none"], session)
     }
 
-    /// What `senesce age` with these words does.
-    fn age(&self, words: &[&str], session: &Session) -> Result<Outcome, Failure> {
-        let words = [words, &PROFILE, &["--threads", "2"]].concat();
-        session.progress().say(&format!("senesce age {}", words.join(" ")));
-        let command = Age::augment_args(Command::new(Age::NAME).no_binary_name(true));
-        let matches = command.try_get_matches_from(words).map_err(not_understood)?;
-        let age = Age::from_arg_matches(&matches).map_err(not_understood)?;
-        age.conducted_into(self.out.clone(), session)
+    /// Does what `senesce age` with these words does.
+    fn age(&self, target: &str, flags: &[&str], session: &Session) -> Result<Outcome, Failure> {
+        let flags = &[flags, &PROFILE, &["--threads", "2"]].concat();
+        session.progress().say(&format!("senesce age {target} {}", flags.join(" ")));
+        let spec = AgeSpec::of_flags(flags)?.on(Some(target.parse()?))?;
+        let interrupt = session.interrupt()?;
+        conduct::<Age>(&spec, spec.seed, &Conduct { out: self.out.clone(), ..session.conduct(&interrupt) })
     }
 
     fn simulator(&self, session: &Session) -> Result<Outcome, Failure> {
         session.progress().say(&format!(
-            "nothing is aged: this is a simulated zoned drive (senesce reproduce {SIMULATED} --scale smoke)"
+            "no file system is aged: this measures a simulated zoned drive (senesce reproduce {SIMULATED} --scale smoke)"
         ));
         let experiment = REGISTRY.experiment(SIMULATED)?;
         let command = experiment.arguments(Command::new(SIMULATED).no_binary_name(true));
@@ -119,7 +118,10 @@ fn scratch() -> Result<ScratchDirectory, Failure> {
     let places = [PathBuf::from(MEMORY), PathBuf::from("."), std::env::temp_dir()];
     let place = places.iter().find(|place| has_space(place)).ok_or_else(|| {
         let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        let message = format!("{SPACE} free and writable in none of {}; set TMPDIR to such a place", names.join(", "));
+        let message = format!(
+            "cannot find {SPACE} of writable space in {}\nhint: set TMPDIR to a directory that has it",
+            names.join(", ")
+        );
         Failure::new(ExitCode::Missing, message)
     })?;
     Ok(ScratchDirectory::create(place, "demo")?)

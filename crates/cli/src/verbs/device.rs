@@ -9,11 +9,11 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use senesce_core::output::Format;
-use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_devmodel::simulate::Before;
 use senesce_devmodel::ssd::alignment::measure_alignment;
 use senesce_devmodel::{DeviceModel, Options, Outcome, Pacing, measure};
+use senesce_exp_aging::age::words;
 use senesce_runs::simulated::{self, Held};
 use senesce_volume::DeviceProbe;
 use serde_json::json;
@@ -32,18 +32,17 @@ pub struct Device {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Measure a block device by reading it (bandwidth, seek curve, natural transfer size) and write a device file; with --zoned,
-    /// measure a zoned drive by writing it too and fit the model that `sim:FILE` simulates
+    /// Measure a drive: by reads, or with --fit a zoned drive by writes
     Measure(Measure),
-    /// Fit the model of a zoned drive to tables of what others measured on it
+    /// Fit the model of a zoned drive to published measurements
     Fit(zoned::Fit),
     /// List the built-in models
     List {
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Time a block trace on a model: seconds, latencies, bandwidth, and what a drive does inside
+    /// Time a block trace on a model
     Simulate(Simulate),
     /// Print the device file of a model, with its sources
     Show {
@@ -54,60 +53,49 @@ enum Action {
 
 #[derive(Args)]
 struct Measure {
-    /// Block device, which is only read; with --zoned a zoned drive, whose data are lost, or sim:MODEL
+    /// Block device, only read; with --fit a zoned drive, overwritten, or sim:MODEL
     device: PathBuf,
-    /// File to write
-    #[arg(
-        long,
-        short,
-        value_name = "FILE",
-        help = "Device file to write [default: standard output]; with --zoned the run directory [default: senesce-runs/zoned-model-HASH]"
-    )]
-    out: Option<PathBuf>,
+    /// Find stripe and dies of an SSD by alignment; print JSON
+    #[arg(long, conflicts_with = "out", help_heading = "Measurement")]
+    alignment: bool,
+    /// Root seed
+    #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed())]
+    seed: Seed,
     #[command(flatten)]
     zoned: zoned::Options,
-    #[command(flatten)]
-    output: Output,
-    /// Print the model as JSON
+    /// Device file [default: standard output], or run directory
+    #[arg(long, short, value_name = "FILE|RUNDIR")]
+    out: Option<PathBuf>,
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Find stripe and dies of an SSD by random reads at many alignments instead; prints JSON
-    #[arg(long, conflicts_with = "out")]
-    alignment: bool,
-    /// Chooses the places that are read
-    #[arg(long, default_value_t = DEFAULT_SEED.0)]
-    seed: u64,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
 struct Simulate {
     /// Name from `senesce device list`, or a device file
     model: String,
-    /// File of `trace --save`, run directory of `trace --out`, or text of blkparse (#MAJOR,MINOR behind it chooses a device)
+    /// Trace file, run of `trace`, or blkparse text (#MAJOR,MINOR selects a device)
     trace: PathBuf,
-    /// Requests at the device at a time
+    /// Requests in flight [default: as recorded]
     #[arg(long, value_name = "N", conflicts_with = "issue_times", value_parser = clap::value_parser!(u32).range(1..),
-        help = "Requests at the device at a time [default: as many as were there when it was recorded]")]
+          help_heading = "Simulation")]
     depth: Option<u32>,
-    /// Issue requests at their recorded times, pauses of the host included
-    #[arg(long)]
+    /// Issue requests at their recorded times
+    #[arg(long, help_heading = "Simulation")]
     issue_times: bool,
-    /// Keep the host's think times instead: a request is issued as long after the one it waited for is done as it was recorded
-    #[arg(long, conflicts_with_all = ["depth", "issue_times"])]
+    /// Keep the recorded think times between requests
+    #[arg(long, conflicts_with_all = ["depth", "issue_times"], help_heading = "Simulation")]
     closed: bool,
-    /// What a drive with a flash translation layer held before
-    #[arg(
-        long,
-        value_name = "STATE",
-        default_value = "read",
-        help = "What a flash drive held before: read (what the trace reads without writing it), empty, filled, or overwritten:N \
-                (filled, then overwritten at random N times over)"
-    )]
+    /// Flash drive before: read, empty, filled or overwritten:N
+    #[arg(long, value_name = "STATE", default_value = "read", help_heading = "Simulation")]
     before: StateBefore,
-    /// Chooses the places of `--before overwritten:N`
-    #[arg(long, default_value_t = DEFAULT_SEED.0)]
-    seed: u64,
-    /// Print JSON
+    /// Root seed
+    #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Simulation")]
+    seed: Seed,
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -143,7 +131,7 @@ impl Simulate {
             (None, false) => Pacing::QueueDepth,
         };
         let StateBefore(held, before) = self.before;
-        let options = Options { pacing, before, seed: self.seed, ..Options::default() };
+        let options = Options { pacing, before, seed: self.seed.0, ..Options::default() };
         let time = if self.closed { simulated::simulate_loop } else { simulated::simulate };
         let outcome = time(&model, &trace, held, &options)?;
         Ok(if self.json { format!("{:#}\n", json!(outcome)) } else { text_of(&outcome) })
@@ -181,7 +169,7 @@ impl Verb for Device {
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let text = match self.action {
             Action::Measure(Measure { device, out, output, json, seed, zoned, .. }) if zoned.is_meant() => {
-                return zoned.run(&device, out, &output, json, Seed(seed), session);
+                return zoned.run(&device, out, &output, json, seed, session);
             }
             Action::Measure(options) => options.run(session)?,
             Action::Fit(options) => return options.run(session),
@@ -202,13 +190,13 @@ impl Measure {
         let mut probe = DeviceProbe::open(&self.device)?;
         if self.alignment {
             session.progress().phase(&format!("read {} at many alignments", self.device.display()), 0, "reads");
-            let seen = measure_alignment(&mut probe, ALIGNED_READS, Seed(self.seed))?;
+            let seen = measure_alignment(&mut probe, ALIGNED_READS, self.seed)?;
             return Ok(format!("{:#}\n", json!(seen)));
         }
         session.progress().phase(&format!("measure {}, reading only", self.device.display()), 0, "reads");
         let rotational = probe.rotational();
         let name = self.device.display().to_string();
-        let model = measure(&mut probe, &name, rotational, Seed(self.seed))?;
+        let model = measure(&mut probe, &name, rotational, self.seed)?;
         let text = model.to_toml()?;
         if let Some(file) = &self.out {
             self.output.write(file, Format::Text, text.as_bytes())?;

@@ -28,45 +28,45 @@ use std::path::{Path, PathBuf};
 pub struct Diagnose {
     /// Mounted directory, image or block device; never written
     target: String,
-    /// Drive model for the times: auto, a name from `senesce device list`, or a file
-    #[arg(long, default_value = "auto", value_name = "auto|NAME|FILE")]
+    /// Drive model for the times
+    #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     model: String,
-    /// Order in which files are read
-    #[arg(long, default_value = "readdir", value_parser = ["readdir", "path"])]
+    /// Order of reads: readdir or path
+    #[arg(long, default_value = "readdir", value_name = "ORDER", value_parser = ["readdir", "path"], hide_possible_values = true,
+          help_heading = "Measurement")]
     order: String,
-    /// Length of the names of new files, in bytes
-    #[arg(long, default_value_t = NAME_BYTES, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(NAME_BYTES_ALLOWED))]
+    /// Length of the names of new files
+    #[arg(long, default_value_t = NAME_BYTES, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(NAME_BYTES_ALLOWED),
+          help_heading = "Measurement")]
     name_length: u64,
-    /// Try remedies, new files and COMMAND on a copy of the metadata; {} in COMMAND stands for its mount point
-    #[arg(long = "try")]
+    /// Try remedies, new files and COMMAND on a copy of the metadata
+    #[arg(long = "try", help_heading = "Trial")]
     try_on_twin: bool,
-    /// With --try: try remedies only, or new files only
-    #[arg(long, value_name = "cures|creations", value_parser = ["cures", "creations"], requires = "try_on_twin")]
+    /// Try only cures or only creations
+    #[arg(long, value_name = "WHAT", value_parser = ["cures", "creations"], hide_possible_values = true,
+          requires = "try_on_twin", help_heading = "Trial")]
     only: Option<String>,
-    /// With --try: maximum passes of the defragmenter
-    #[arg(long, default_value_t = 3, requires = "try_on_twin")]
+    /// Maximum passes of the defragmenter
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "try_on_twin", help_heading = "Trial")]
     passes: u32,
-    /// With --try: freeze a mounted target during the copy
-    #[arg(long, requires = "try_on_twin")]
+    /// Freeze a mounted target during the copy
+    #[arg(long, requires = "try_on_twin", help_heading = "Trial")]
     freeze: bool,
-    /// Command to try on the copy
+    /// Command to try on the copy; {} is its mount point
     #[arg(last = true, requires = "try_on_twin", value_name = "COMMAND")]
     command: Vec<String>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    /// Append the result to DIR; several results show a trend
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    record: Option<PathBuf>,
     /// Write an HTML page to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Append the result to DIR; several results show a trend
-    #[arg(long, value_name = "DIR")]
-    record: Option<PathBuf>,
     /// Write Prometheus metrics to FILE
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
-    /// Threads; 0 for one per processor
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -82,15 +82,14 @@ impl Verb for Diagnose {
         self.record.as_deref().map_or(Ok(()), |directory| self.output.check_below(directory, &[]))?;
         let target = path_of(&self.target);
         let order = if self.order == "path" { Order::Path } else { Order::Readdir };
-        let options =
-            Options { model: self.model.clone(), order, threads: self.threads, name_length: self.name_length };
+        let options = Options { model: self.model.clone(), order, threads: 0, name_length: self.name_length };
         let mut found = estimate::prognosis(&target, &options)?;
         let mut failure = None;
         if self.try_on_twin {
             match self.tried(&target, &options, &found, session) {
                 Ok(tried) => found.take_trial(tried),
                 Err(error) if error.exit_code() == ExitCode::RunFailed => {
-                    found.notes.push(format!("nothing was tried: {error}"));
+                    found.notes.push(format!("no trial: {error}"));
                     failure = Some(error);
                 }
                 Err(error) => return Err(error),

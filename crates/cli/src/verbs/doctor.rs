@@ -14,10 +14,10 @@ use std::io::{self, Write};
 /// Say what works on this machine and how to get what does not
 #[derive(Args)]
 pub struct Doctor {
-    /// Undo what killed processes left (mounts, loop devices, scratch directories, limits, settings), and list what was found
-    #[arg(long)]
+    /// Remove mounts, loop devices and files of killed runs
+    #[arg(long, help_heading = "Clean-up")]
     sweep: bool,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

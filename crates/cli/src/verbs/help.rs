@@ -16,11 +16,11 @@ pub struct Help {
     #[arg(add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_page),
           help = "Verb, experiment or topic [default: list of pages]")]
     page: Option<String>,
-    /// Print the manual page of a verb, or of senesce, in roff
-    #[arg(long)]
+    /// Print the manual page in roff
+    #[arg(long, help_heading = "Output")]
     man: bool,
     /// Write all manual pages into DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["page", "man"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["page", "man"], help_heading = "Output")]
     man_pages: Option<PathBuf>,
 }
 

@@ -10,9 +10,9 @@ use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_core::output::Format;
-use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Table};
 use senesce_devmodel::last_write::{LastWrites, Order};
+use senesce_exp_aging::age::words;
 use senesce_runs::trace::{CommandLine, run_command};
 use senesce_runs::write_order::{self, Copying};
 use senesce_volume::images::{self, Extent};
@@ -37,40 +37,35 @@ enum Action {
         image: PathBuf,
         /// File or block device to write
         destination: PathBuf,
-        /// Write every block, also those that hold nothing
-        #[arg(long, conflicts_with = "order")]
+        /// Write every block, even the unused ones
+        #[arg(long, conflicts_with = "order", help_heading = "Copy")]
         full: bool,
-        /// Order of the writes; each reaches the destination before the next
-        #[arg(
-            long,
-            value_enum,
-            help = "Order of the writes, each at the destination before the next: by address, or as the blocks were last written, \
-            which leaves a flash drive as old as the image [default: as is fastest]"
-        )]
+        /// Order of writes: address or last-write [default: the fastest]
+        #[arg(long, value_enum, hide_possible_values = true, help_heading = "Copy")]
         order: Option<OrderWord>,
-        /// Trace of all that was written to the image, instead of the order that `age --record-order` left; several: oldest first
-        #[arg(long, value_name = "TRACE", requires = "order")]
+        /// Trace of all writes to the image, oldest first [default: IMAGE.order]
+        #[arg(long, value_name = "TRACE", requires = "order", help_heading = "Copy")]
         history: Vec<PathBuf>,
-        /// Bring a flash drive with this share of spare area into the steady state of random overwriting in the same pass
-        #[arg(long, value_name = "OP", requires = "order", value_parser = spare_share)]
+        /// Overwrite a drive of this spare area to its steady state
+        #[arg(long, value_name = "SHARE", requires = "order", value_parser = spare_share, help_heading = "Copy")]
         steady_state: Option<f64>,
-        /// Chooses what --steady-state writes more than once
-        #[arg(long, default_value_t = DEFAULT_SEED.0)]
-        seed: u64,
-        /// Allow the loss of what the destination holds, by repeating its path or serial number
+        /// Root seed of --steady-state
+        #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Copy")]
+        seed: Seed,
+        /// Confirm data loss: repeat the device's path or serial number
         #[arg(long, value_name = "IDENTITY")]
         erase: Option<String>,
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Pack the used parts of an image into one compressed file with manifest and hash
+    /// Pack the used parts of an image into a compressed file
     Pack {
         /// The image
         image: PathBuf,
         /// File to write
         pack: PathBuf,
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
@@ -80,17 +75,17 @@ enum Action {
         pack: PathBuf,
         /// Image file to write
         image: PathBuf,
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make a device of slices spread over a large one, for as long as a command runs
+    /// Make a device of slices of a large one while a command runs
     Stitch(Stitch),
-    /// Copy the metadata of a file system, without its data, into a sparse image
+    /// Copy the metadata of a file system into a sparse image
     Twin(twin::Twin),
     /// List the image store
     List {
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
@@ -142,21 +137,21 @@ fn spare_share(text: &str) -> Result<f64, String> {
 struct Stitch {
     /// The large block device
     device: PathBuf,
-    /// How many slices
-    #[arg(long, value_name = "N")]
+    /// Number of slices
+    #[arg(long, value_name = "N", help_heading = "Device")]
     slices: u64,
     /// Size of the stitched device
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Device")]
     size: Bytes,
-    /// Allow the loss of what the large device holds, by repeating its path or serial number
+    /// Confirm data loss: repeat the device's path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
-    /// Write the new device and its slices to FILE
+    /// Write the result to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    /// The command; {} is the stitched device. Without one it is kept until Ctrl-C
+    /// Command, with {} for the device; none: keep it until Ctrl-C
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -182,7 +177,7 @@ impl Verb for Image {
                     }
                     Some(word) => {
                         let writes = word.writes(&image, &history)?;
-                        let copying = Copying { order: word.order(), steady_state, seed: Seed(seed) };
+                        let copying = Copying { order: word.order(), steady_state, seed };
                         write_order::copy(&image, &destination, &writes, &copying, erase)?
                     }
                 };
@@ -234,7 +229,7 @@ fn stitch(options: &Stitch, session: &Session) -> Result<Exit, Failure> {
     }
     if options.command.is_empty() {
         println!("{}", path.display());
-        eprintln!("kept until Ctrl-C");
+        eprintln!("press Ctrl-C to remove the device");
         while !interrupt.requested() {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -254,7 +249,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
     }
     let used: u64 = entries.iter().map(|entry| entry.used_bytes).sum();
     eprintln!("{}: {} of at most {}", store.folder().display(), Bytes(used), store.cap());
-    let mut table = Table::new("images", "", &["key", "size", "space", "what it is"]);
+    let mut table = Table::new("images", "", &["key", "size", "space", "content"]);
     for entry in entries {
         let (size, used) = (Bytes(entry.size_bytes).to_string(), Bytes(entry.used_bytes).to_string());
         table.row(vec![json!(entry.key), json!(size), json!(used), json!(entry.description)]);

@@ -19,42 +19,34 @@ use std::path::{Path, PathBuf};
 /// Show where files lie
 #[derive(Args)]
 pub struct Layout {
-    /// Mounted directory, image or block device; several are compared
+    /// Mounted directories, images or block devices to compare
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Extent source [default: the fastest of the file system]
+    #[arg(long, value_name = "METHOD", value_parser = ["fiemap", "inode-tables", "reverse-map", "tree-search"],
+          help_heading = "Measurement")]
+    method: Option<String>,
+    /// Threads; 0: one per processor
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Draw the flash dies of an image's files into FILE
+    #[arg(long, value_name = "FILE", help_heading = "Flash dies")]
+    die_map: Option<PathBuf>,
+    /// Flash drive model
+    #[arg(long, value_name = "MODEL", default_value = "ssd:fast24", requires = "die_map", help_heading = "Flash dies")]
+    model: String,
+    /// Trace of all writes to the image, oldest first [default: IMAGE.order]
+    #[arg(long, value_name = "TRACE", requires = "die_map", help_heading = "Flash dies")]
+    history: Vec<PathBuf>,
+    /// List every file
+    #[arg(long, help_heading = "Output")]
+    per_file: bool,
     /// Write the layout map to FILE
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draw on which dies of a flash drive the files of an image lie, by the recorded order of its writes
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "Draw on which dies of a flash drive the files of an image lie (by the order that \
-        `age --record-order` left, or --history), and tell the collision index of each file with --json"
-    )]
-    die_map: Option<PathBuf>,
-    /// Model of the flash drive
-    #[arg(long, value_name = "MODEL", default_value = "ssd:fast24", requires = "die_map")]
-    model: String,
-    /// Trace of all that was written to the image, instead of the recorded order; several: oldest first
-    #[arg(long, value_name = "TRACE", requires = "die_map")]
-    history: Vec<PathBuf>,
-    /// List every file
+    /// Print the result as JSON
     #[arg(long)]
-    per_file: bool,
-    /// How to read extents
-    #[arg(
-        long,
-        value_parser = ["fiemap", "inode-tables", "reverse-map", "tree-search"],
-        help = "How to read extents [default: the fastest that the file system offers]"
-    )]
-    method: Option<String>,
-    /// Threads; 0 means as many as there are processors
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
+    json: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -95,13 +87,11 @@ impl Verb for Layout {
 impl Layout {
     fn draw_dies(&self, file: &Path, layouts: &[Examined]) -> Result<Vec<DieMap>, Failure> {
         let ([target], [layout]) = (&self.targets[..], layouts) else {
-            return Err(Failure::usage("--die-map: name one image"));
+            return Err(Failure::usage("cannot draw the dies of several targets\nhint: name one image with --die-map"));
         };
         let image = path_of(target);
         if !image.is_file() {
-            return Err(Failure::usage(format!(
-                "--die-map: {target} is no image file; the order of writes is recorded for images"
-            )));
+            return Err(Failure::usage(format!("cannot draw the dies of {target}: it is not an image file")));
         }
         let writes = match &self.history[..] {
             [] => write_order::load(&image)?,

@@ -30,11 +30,11 @@ pub struct Objects {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Save a directory as the next snapshot; makes the store if there is none
+    /// Save a directory as the next snapshot, in a new store if needed
     Commit(Commit),
-    /// Write a snapshot back into a new or empty directory
+    /// Write a snapshot into a new or empty directory
     Checkout(Checkout),
-    /// Read every object and snapshot and name what is damaged
+    /// Read every object and snapshot and list the damaged ones
     Verify(OnStore),
     /// Show the size and content of a store
     Stats(OnStore),
@@ -44,61 +44,52 @@ enum Action {
 
 #[derive(Args)]
 struct Commit {
-    /// The store
+    /// Store
     store: PathBuf,
-    /// What to save
+    /// Directory to save
     directory: PathBuf,
-    /// Put new objects into pack files (the default)
-    #[arg(long, conflicts_with = "loose")]
-    pack: bool,
-    /// Put every new object into a file of its own
-    #[arg(long)]
+    /// Put every new object into a file, not into pack files
+    #[arg(long, help_heading = "Objects")]
     loose: bool,
-    /// Directory scheme of loose objects, DIGITSxDEPTH; fixed when the store is made
-    #[arg(long, help = "Directory scheme of loose objects, DIGITSxDEPTH; fixed when the store is made [default: 2x1]")]
+    /// Directories of loose objects, DIGITSxDEPTH [default: 2x1]
+    #[arg(long, help_heading = "New store")]
     scheme: Option<Scheme>,
-    /// Hash that names objects; fixed when the store is made
-    #[arg(long, value_parser = hash, help = "Hash that names objects, sha1 or blake3; fixed when the store is made [default: blake3]")]
+    /// sha1 or blake3 [default: blake3]
+    #[arg(long, value_parser = hash, help_heading = "New store")]
     hash: Option<HashAlgorithm>,
-    /// How files are cut; fixed when the store is made
-    #[arg(
-        long,
-        help = "How files are cut: fastcdc:AVERAGE, rolling-sum:WINDOW:DIVISOR[:reset], fixed:SIZE; fixed when the store is made [default: fastcdc:16K]"
-    )]
+    /// fastcdc:SIZE, fixed:SIZE or rolling-sum:WINDOW:DIVISOR[:reset] [default: fastcdc:16K]
+    #[arg(long, help_heading = "New store")]
     chunker: Option<ChunkerSpec>,
-    /// Threads
-    #[arg(long, help = "Threads [default: one per CPU]", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// List objects whose write takes longer, for example 1ms
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    /// List objects whose write takes longer, such as 1ms
+    #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Output")]
     log_slower_than: Option<Duration>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 struct Checkout {
-    /// The store
+    /// Store
     store: PathBuf,
-    /// A new or empty directory
+    /// New or empty directory
     destination: PathBuf,
-    /// Number of the snapshot
-    #[arg(long, help = "Number of the snapshot [default: the latest]")]
+    /// Number of the snapshot [default: the latest]
+    #[arg(long, value_name = "N", help_heading = "Objects")]
     snapshot: Option<u64>,
-    /// Restore setuid, setgid and sticky bits too; only for a store that you trust
-    #[arg(long)]
+    /// Restore setuid, setgid and sticky bits of a trusted store
+    #[arg(long, help_heading = "Objects")]
     special_bits: bool,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 struct OnStore {
-    /// The store
+    /// Store
     store: PathBuf,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -127,11 +118,10 @@ impl Verb for Objects {
             Action::Commit(options) => {
                 let choice = StoreChoice { hash: options.hash, chunker: options.chunker, scheme: options.scheme };
                 let mut store = open_or_create(&options.store, choice)?;
-                let threads =
-                    options.threads.map(usize::from).or(std::thread::available_parallelism().ok().map(usize::from));
+                let threads = std::thread::available_parallelism().map_or(1, usize::from);
                 let how = CommitOptions {
                     layout: if options.loose { Layout::Loose } else { Layout::Pack },
-                    threads: threads.unwrap_or(1),
+                    threads,
                     log_slower_than: options.log_slower_than,
                 };
                 let interrupt = session.interrupt()?;
@@ -195,28 +185,28 @@ fn show_commit(report: &CommitReport) {
         report.elapsed_seconds, report.finish_seconds
     );
     if let Some(lost) = report.time_lost {
-        println!("these times do not count: {lost}");
+        println!("invalid times: {lost}");
     }
     for slow in &report.slow_objects {
         println!("slow: {:.3} ms, {} at {:.3} s, {}", slow.write_ms, Bytes(slow.bytes), slow.at_seconds, slow.object);
     }
     if report.damaged_objects > 0 {
-        eprintln!("{} objects of the store were damaged; they were stored again", report.damaged_objects);
+        eprintln!("stored {} damaged objects again", report.damaged_objects);
     }
     for pack in &report.damaged_packs {
-        eprintln!("a damaged pack is now {}; its whole objects were copied", pack.display());
+        eprintln!("moved a damaged pack to {}; its intact objects were copied", pack.display());
     }
     if let Some(problem) = &report.not_salvaged {
-        eprintln!("damaged packs stay where they are: {problem}");
+        eprintln!("cannot move damaged packs: {problem}");
     }
     for path in &report.changed {
-        eprintln!("{path} changed at every attempt to read it; the snapshot holds what was read last");
+        eprintln!("{path} changed during every read; the snapshot has the last version read");
     }
     for path in &report.vanished {
-        eprintln!("{path} was gone when it was to be read; it is not in the snapshot");
+        eprintln!("{path} disappeared before it was read; the snapshot lacks it");
     }
     for path in &report.left_out {
-        eprintln!("{path} is a mount point or not a file, directory or link; it is not in the snapshot");
+        eprintln!("{path} is a mount point or a special file; the snapshot lacks it");
     }
 }
 
@@ -229,10 +219,10 @@ fn show_checkout(report: &CheckoutReport) {
         report.elapsed_seconds
     );
     if let Some(lost) = report.time_lost {
-        println!("this time does not count: {lost}");
+        println!("invalid time: {lost}");
     }
     if report.stripped > 0 {
-        eprintln!("{} setuid, setgid or sticky bits were left out; --special-bits restores them", report.stripped);
+        eprintln!("{} setuid, setgid or sticky bits not restored\nhint: --special-bits restores them", report.stripped);
     }
     for problem in &report.snapshot_problems {
         eprintln!("snapshot {}: {problem}", report.snapshot);
@@ -267,12 +257,12 @@ fn show_verify(report: &VerifyReport) {
         eprintln!("{}", staged(report.staging_bytes));
     }
     for pack in &report.set_aside {
-        eprintln!("a damaged pack whose whole objects were copied: {pack}");
+        eprintln!("damaged pack with copied objects: {pack}");
     }
 }
 
 fn staged(bytes: u64) -> String {
-    format!("{} in staging: a commit is running, or was killed and the next commit removes them", Bytes(bytes))
+    format!("{} in staging: a commit is running, or was killed and the next commit removes it", Bytes(bytes))
 }
 
 fn show_stats(report: &StoreStats) {

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::output::output_failed;
 use crate::session::Session;
 use crate::verb_table::Verb;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use senesce_aging::profile::import_geriatrix;
 use senesce_aging::{
     AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, capture_since, overview,
@@ -14,6 +14,7 @@ use senesce_aging::{
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
+use senesce_exp_aging::age::words;
 use serde_json::json;
 use std::fs;
 use std::io::Write;
@@ -30,123 +31,103 @@ pub struct ProfileVerb {
 
 #[derive(Subcommand)]
 enum Action {
-    /// The built-in profiles
+    /// List the built-in profiles
     List {
-        /// Print JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// One profile: its histograms and, for a volume, files, operations, bytes and time
+    /// Show the histograms of a profile, and its plan for a volume
     Show(Show),
-    /// Make a profile from a directory tree or a list of files; no names are kept
+    /// Make a profile of a directory tree or a list of files, without names
     Capture(Capture),
-    /// Make a profile from the three text files of Geriatrix
+    /// Make a profile of the three text files of Geriatrix
     Import(Import),
-    /// Plan every built-in profile on one volume and measure the result
+    /// Plan every built-in profile for one volume
     Table {
         /// Size of the volume
-        #[arg(long, default_value = "1G")]
+        #[arg(long, default_value = "1G", help_heading = "Volume")]
         size: Bytes,
-        /// Print JSON
+        /// Print a Markdown table
+        #[arg(long, conflicts_with = "json", help_heading = "Output")]
+        markdown: bool,
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
-        /// Print a Markdown table
-        #[arg(long, conflicts_with = "json")]
-        markdown: bool,
     },
 }
 
 #[derive(Args)]
 struct Show {
-    /// Name of a built-in profile, or path of a TOML file
+    /// Built-in profile, or a TOML file
     #[arg(add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_profile))]
     profile: String,
     /// Size of a volume to plan for
-    #[arg(long)]
+    #[arg(long, help_heading = "Volume")]
     size: Option<Bytes>,
-    /// Allocated bytes of files over the size of the volume
-    #[arg(long, value_name = "SHARE", value_parser = crate::arguments::share)]
+    /// Fullness, such as 80% [default: the profile's, or 80%]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, help_heading = "Volume")]
     fullness: Option<f64>,
-    /// What becomes of sizes that cannot fit
-    #[arg(long, value_enum, default_value = "refuse")]
-    truncate_sizes: TruncateWord,
-    /// Print JSON
+    /// Files larger than the volume: refuse, drop or clamp
+    #[arg(long, value_name = "HOW", default_value = "refuse", value_parser = words::truncate(), hide_possible_values = true,
+          help_heading = "Volume")]
+    truncate_sizes: Truncate,
+    /// Print the profile as TOML
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    toml: bool,
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Print the profile as TOML
-    #[arg(long, conflicts_with = "json")]
-    toml: bool,
 }
 
 #[derive(Args)]
 struct Capture {
-    /// Directory to walk; other file systems below it are not entered
+    /// Directory to walk, without the file systems mounted below it
     #[arg(required_unless_present = "from_list", conflicts_with = "from_list")]
     directory: Option<PathBuf>,
-    /// A later snapshot of the same tree: the profile is its own, with the rates at which files were changed between the two
+    /// Later snapshot of DIRECTORY, to capture rates of change too
     later: Option<PathBuf>,
-    /// File with lines "SIZE TIME PATH", as from `find DIR -type f -printf '%s %T@ %P\n'`
-    #[arg(long, value_name = "FILE")]
+    /// List of files: lines `SIZE TIME PATH` of `find -printf '%s %T@ %P\n'`
+    #[arg(long, value_name = "FILE", help_heading = "Profile")]
     from_list: Option<PathBuf>,
     /// Name of the profile
-    #[arg(long, default_value = "captured")]
+    #[arg(long, default_value = "captured", help_heading = "Profile")]
     name: String,
-    /// Write the profile to this file instead of standard output
+    /// Maximum operations per live file for an age edge
+    #[arg(long, default_value_t = 100.0, value_name = "N", help_heading = "Profile")]
+    max_cost: f64,
+    /// Threads [default: one per processor]
+    #[arg(long, value_name = "N", help_heading = "Profile")]
+    threads: Option<usize>,
+    /// File for the profile [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
-    /// Threads that walk the tree [default: all processors]
-    #[arg(long)]
-    threads: Option<usize>,
-    /// Most operations per live file that an age edge may cost
-    #[arg(long, default_value_t = 100.0, value_name = "OPERATIONS")]
-    max_cost: f64,
-    /// Print JSON: the profile, the edges, what was counted
+    /// Print the profile and its statistics as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Args)]
 struct Import {
     /// File with the age distribution
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "AGES")]
     age: PathBuf,
     /// File with the size distribution
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "SIZES")]
     size: PathBuf,
     /// File with the directory distribution
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "DIRECTORIES")]
     dir: PathBuf,
     /// Name of the profile
-    #[arg(long, default_value = "imported")]
+    #[arg(long, default_value = "imported", help_heading = "Profile")]
     name: String,
-    /// Write the profile to this file instead of standard output
+    /// File for the profile [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-}
-
-/// `--truncate-sizes`.
-#[derive(Clone, Copy, ValueEnum)]
-enum TruncateWord {
-    /// Refuse the plan
-    Refuse,
-    /// Leave these sizes out
-    Drop,
-    /// Give their share to the largest size that fits
-    Clamp,
-}
-
-impl From<TruncateWord> for Truncate {
-    fn from(word: TruncateWord) -> Self {
-        match word {
-            TruncateWord::Refuse => Self::Refuse,
-            TruncateWord::Drop => Self::Drop,
-            TruncateWord::Clamp => Self::Clamp,
-        }
-    }
 }
 
 impl Verb for ProfileVerb {
@@ -183,7 +164,7 @@ impl Show {
         }
         let plan = self.size.map(|size| {
             let spec = PlanSpec::new(profile.clone(), size, DEFAULT_SEED);
-            AgingPlan::new(&PlanSpec { fullness: self.fullness, truncate: self.truncate_sizes.into(), ..spec })
+            AgingPlan::new(&PlanSpec { fullness: self.fullness, truncate: self.truncate_sizes, ..spec })
         });
         let analysis = overview::describe(&profile, plan.transpose()?.as_ref());
         print_analysis(&analysis, self.json).map_err(output_failed)
@@ -201,7 +182,9 @@ impl Capture {
                 Some(later) => capture_since(directory, later, &options)?,
                 None => capture(directory, &options)?,
             },
-            (None, None) => return Err(Failure::usage("name a directory, or a list with --from-list")),
+            (None, None) => {
+                return Err(Failure::usage("no directory given\nhint: name one, or a list with --from-list"));
+            }
         };
         if self.json {
             println!("{}", json!(captured));
@@ -222,9 +205,9 @@ fn tell(captured: &Captured) -> std::io::Result<()> {
     writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
     writeln!(out, "ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification)?;
     let notes = [
-        (captured.unreadable, "directories could not be read; their files are missing from the profile"),
-        (captured.vanished, "entries went away meanwhile"),
-        (captured.other_file_systems, "mount points below were not entered"),
+        (captured.unreadable, "directories are unreadable; the profile lacks their files"),
+        (captured.vanished, "files disappeared during the walk"),
+        (captured.other_file_systems, "mount points were skipped"),
     ];
     for (count, message) in notes.iter().filter(|(count, _)| *count > 0) {
         writeln!(out, "note: {count} {message}")?;
@@ -233,8 +216,7 @@ fn tell(captured: &Captured) -> std::io::Result<()> {
     let Some(observed) = &captured.changes else { return Ok(()) };
     writeln!(out, "{}", overview::told_by_words(observed.told_by))?;
     for class in observed.classes.iter().filter(|class| class.exceeds_churn()) {
-        let message =
-            "at most one change for each created file can be played; the rates are lowered to that, in proportion";
+        let message = "at most one change per created file is possible, so all rates are lowered in proportion";
         writeln!(out, "note: more files up to {} were changed than created: {message}", Bytes(class.bytes))?;
     }
     print_table(&mut out, &overview::observed_changes(observed))
@@ -249,7 +231,7 @@ impl Import {
 
 fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format!("read {}: {}", path.display(), senesce_core::failure::errno_message(&error)))
+        Failure::usage(format!("cannot read {}: {}", path.display(), senesce_core::failure::errno_message(&error)))
     })
 }
 

@@ -28,25 +28,14 @@ pub struct Report {
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "html",
-        hide_possible_values = true,
-        help = "html: one page a run; text: tables; csv: every measured value; json: everything; figures: SVG, PDF and \
-                  CSV files; zip: an archive a run"
-    )]
+    /// html, text, csv, json, figures or zip
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", hide_possible_values = true)]
     format: FormatWord,
-    #[arg(
-        long,
-        short,
-        value_name = "FILE",
-        help = "File, or directory for figures [default: RUN/report.html, RUN.zip, else standard output]"
-    )]
+    /// File, or directory of figures [default: next to the run]
+    #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write a searchable index and a page per run; searches RUNs for more
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"])]
+    /// Write an index and a page for every run below the RUNs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"], help_heading = "Output")]
     site: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
@@ -122,7 +111,10 @@ impl Report {
     }
 
     fn figures(&self) -> Result<(), Failure> {
-        let directory = self.out.as_deref().ok_or_else(|| Failure::usage("--format figures needs --out DIR"))?;
+        let directory = self
+            .out
+            .as_deref()
+            .ok_or_else(|| Failure::usage("no directory for the figures\nhint: --format figures --out DIR"))?;
         let exports = self.exports()?;
         let folders = exports.iter().map(|one| Folder::of(one, directory)).collect::<Result<Vec<_>, Failure>>()?;
         figures::check(&folders, self.output)?;

@@ -4,6 +4,7 @@ mod list;
 
 use crate::Exit;
 use crate::display::{print_plan, show};
+use crate::global;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::verb_table::examples;
@@ -28,6 +29,9 @@ pub fn command() -> Command {
         .arg(switch("list", "List the experiments"))
         .arg(switch("claims", "With --list: list all claims with their sources and rules").requires("list"))
         .arg(switch("json", "Print the result as JSON"))
+        .mut_args(|arg| arg.help_heading("Output"))
+        .disable_help_flag(true)
+        .args(global::arguments())
         .subcommand_value_name("EXPERIMENT")
         .subcommand_help_heading("Experiments");
     let of = |experiment: &'static dyn Reproducible| {
@@ -65,7 +69,7 @@ fn with_flags(command: Command) -> Command {
         .arg(switch("again", "Run again even if a result exists"))
         .arg(switch("json", "Print the result as JSON"));
     match experiment {
-        Ok(experiment) => experiment.arguments(command),
+        Ok(experiment) => global::complete(experiment.arguments(command)),
         Err(_) => command,
     }
 }
@@ -75,9 +79,8 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
         let json = matches.get_flag("json");
         return if matches.get_flag("claims") { list::claims_of_all(json) } else { list::experiments(json) };
     }
-    let (id, chosen) = matches
-        .subcommand()
-        .ok_or_else(|| Failure::usage("the name of an experiment is missing\nhint: senesce reproduce --list"))?;
+    let (id, chosen) =
+        matches.subcommand().ok_or_else(|| Failure::usage("no experiment given\nhint: senesce reproduce --list"))?;
     let experiment = REGISTRY.experiment(id)?;
     let level: Level = chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| text.parse())?;
     let json = chosen.get_flag("json");

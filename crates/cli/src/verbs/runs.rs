@@ -32,14 +32,14 @@ pub struct Runs {
 enum Action {
     /// List the runs in a directory
     List(List),
-    /// Print the path of the run that was written last
+    /// Print the path of the newest run
     Latest {
-        #[arg(help = "Directory to search [default: ./senesce-runs]")]
+        /// Directory to search [default: ./senesce-runs]
         directory: Option<PathBuf>,
     },
-    /// Show all runs by date, their metrics over time, and changes of level
+    /// Show runs by date, their metrics and changes of level
     History(History),
-    /// Turn results of other programs into a run
+    /// Convert results of another program into a run
     Import(Import),
     /// Run the plan of a record again
     Repeat(Repeat),
@@ -58,7 +58,7 @@ enum Action {
 
 #[derive(Args)]
 struct List {
-    #[arg(help = "Directory to search [default: ./senesce-runs]")]
+    /// Directory to search [default: ./senesce-runs]
     directory: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
@@ -71,8 +71,8 @@ struct Remove {
     #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
           add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
-    /// Do not ask for confirmation
-    #[arg(long, short)]
+    /// Remove without asking
+    #[arg(long, short, help_heading = "Output")]
     yes: bool,
 }
 
@@ -116,7 +116,7 @@ impl List {
                 .collect();
             println!("{}", serde_json::Value::Array(list));
         } else if table.rows.is_empty() {
-            eprintln!("no runs in {}; runs are stored there or in the directory of --out", directory.display());
+            eprintln!("no runs in {}\nhint: runs are stored there or in the directory of --out", directory.display());
         } else {
             print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
         }
@@ -167,7 +167,10 @@ impl Remove {
 
 fn agreed(runs: &[Removable]) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(ExitCode::Refused, "standard input is not a terminal; confirm with --yes"));
+        return Err(Failure::new(
+            ExitCode::Refused,
+            "cannot ask for confirmation: standard input is not a terminal\nhint: confirm with --yes",
+        ));
     }
     for run in runs {
         eprintln!("{}  {}", run.path().display(), run.size());

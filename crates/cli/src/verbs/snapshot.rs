@@ -45,11 +45,8 @@ enum Action {
 struct Subject {
     /// Image or block device; it must not be mounted
     target: String,
-    #[arg(
-        long,
-        value_name = "DIR",
-        help = "Directory of the snapshots [default: IMAGE.snapshots; for a device, the cache directory]"
-    )]
+    /// Snapshot directory [default: IMAGE.snapshots or the cache]
+    #[arg(long, value_name = "DIR", help_heading = "Target")]
     store: Option<PathBuf>,
 }
 
@@ -65,8 +62,8 @@ struct Create {
     subject: Subject,
     /// Name of the snapshot
     name: String,
-    /// Copy even if the host can share blocks; a loop device over shared blocks writes more slowly
-    #[arg(long)]
+    /// Copy blocks even if the host can share them
+    #[arg(long, help_heading = "Target")]
     copy: bool,
     /// Print the result as JSON
     #[arg(long)]

@@ -22,22 +22,18 @@ pub struct Study {
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
     /// Print a study that runs as it is
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     example: bool,
     #[command(flatten)]
     advice: purpose::Advice,
-    /// Confirm data loss: repeat the device's path or serial number
-    #[arg(long, value_name = "IDENTITY", help_heading = "Target")]
+    /// Confirm data loss: repeat the device's path or serial
+    #[arg(long, value_name = "IDENTITY", help_heading = "Measurement")]
     erase: Option<String>,
     /// Measure each cell until its comparisons are decided
     #[arg(long, requires = "max_time", help_heading = "Measurement")]
     until_decided: bool,
-    #[arg(
-        long,
-        value_name = "TIME",
-        help_heading = "Measurement",
-        help = "Total time of all runs, such as 30m [default with --for: 1h]"
-    )]
+    /// Maximum time of all runs, such as 30m [--for: 1h]
+    #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
     /// Run again even if a result exists
     #[arg(long, help_heading = "Measurement")]
@@ -45,18 +41,13 @@ pub struct Study {
     /// Print the plan only
     #[arg(long, help_heading = "Output")]
     dry_run: bool,
-    #[arg(
-        long,
-        short,
-        value_name = "RUNDIR",
-        help_heading = "Output",
-        help = "Run directory [default: senesce-runs/study-HASH]"
-    )]
+    /// Run directory [default: senesce-runs/study-HASH]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
-    #[command(flatten, next_help_heading = "Output")]
+    #[command(flatten)]
     output: Output,
 }
 
@@ -71,7 +62,7 @@ impl Verb for Study {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         if self.max_time.is_some() && !self.until_decided && self.advice.purpose.is_none() {
-            return Err(Failure::usage("--max-time needs --until-decided or --for"));
+            return Err(Failure::usage("nothing to stop after --max-time\nhint: give --until-decided or --for"));
         }
         if self.advice.purpose.is_some() {
             return self.advise(session);

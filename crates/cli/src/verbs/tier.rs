@@ -26,107 +26,110 @@ pub struct Tier {
 enum Action {
     /// Make an empty file system in a memory region and a cold store
     Mkfs(Mkfs),
-    /// Mount it
+    /// Mount a file system
     Mount(Mount),
-    /// Check an unmounted file system; changes nothing without --repair; exit 1 if it is damaged
+    /// Check, and with --repair fix, an unmounted file system
     Check(Check),
-    /// Compare a mounted file system with its checksums; exit 1 if something is damaged
+    /// Compare a mounted file system with its checksums
     Scrub(StatsOf),
-    /// Print the counters of a mounted file system
+    /// Show the counters of a mounted file system
     Stats(StatsOf),
 }
 
 #[derive(Args)]
 struct Mkfs {
-    /// File of the region, best on DAX or tmpfs
-    #[arg(long, value_name = "FILE")]
+    /// Memory region: a file, best on DAX or tmpfs
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
     nvm: PathBuf,
-    /// Size of the region
-    #[arg(long, value_name = "SIZE", help = "Size of the region [default: that of the file]")]
+    /// Size of the memory region [default: the file's]
+    #[arg(long, value_name = "SIZE", help_heading = "Target")]
     nvm_size: Option<Bytes>,
-    /// File or block device of the cold store
-    #[arg(long, value_name = "FILE")]
+    /// Cold store: a file or block device
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
     cold: PathBuf,
-    /// Size of the cold store
-    #[arg(long, value_name = "SIZE", help = "Size of the cold store [default: the device, or 8 regions, sparse]")]
+    /// Size of the cold store [default: the device's, or 8 regions]
+    #[arg(long, value_name = "SIZE", help_heading = "Target")]
     cold_size: Option<Bytes>,
-    /// Path whose content may be lost; may be repeated
+    /// Confirm data loss: repeat the path; repeatable
     #[arg(long, value_name = "PATH")]
     erase: Vec<String>,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 struct Mount {
-    /// File of the region, or `anonymous` with --nvm-size
-    #[arg(long, value_name = "FILE")]
+    /// Memory region: a file, or `anonymous` with --nvm-size
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
     nvm: PathBuf,
     /// Size of anonymous memory
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Target")]
     nvm_size: Option<Bytes>,
-    /// File or block device of the cold store
-    #[arg(long, value_name = "FILE")]
+    /// Cold store: a file or block device
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
     cold: PathBuf,
+    /// Latency added to the cold store: ssd, hdd or microseconds
+    #[arg(long, value_name = "LATENCY", help_heading = "Target")]
+    cold_latency: Option<String>,
     /// Directory to mount on
     mount_point: PathBuf,
-    /// With or without eviction
-    #[arg(long, default_value = "anticache", value_parser = ["bpfs", "anticache"])]
+    /// anticache, or bpfs without eviction
+    #[arg(long, default_value = "anticache", value_parser = ["bpfs", "anticache"], hide_possible_values = true,
+          help_heading = "Eviction")]
     mode: String,
-    /// Bytes of files in memory above which cold blocks are evicted
-    #[arg(long, value_name = "SIZE", default_value = "40M")]
+    /// File data in memory above which blocks are evicted
+    #[arg(long, value_name = "SIZE", default_value = "40M", help_heading = "Eviction")]
     threshold: Bytes,
-    /// Time between two looks of the evictor
-    #[arg(long, value_name = "DURATION", default_value = "10ms")]
+    /// Interval of the evictor
+    #[arg(long, value_name = "TIME", default_value = "10ms", help_heading = "Eviction")]
     period: String,
-    /// When a cold block that is read comes back to memory
-    #[arg(long, default_value = "second", value_parser = ["always", "second", "never"])]
+    /// Read that promotes a block: always, second or never
+    #[arg(long, value_name = "WHEN", default_value = "second", value_parser = ["always", "second", "never"],
+          hide_possible_values = true, help_heading = "Eviction")]
     promote: String,
-    /// Threads that answer the kernel
-    #[arg(long, value_name = "N", help = "Threads that answer the kernel [default: processors, at least 2]")]
-    threads: Option<NonZeroUsize>,
-    /// Whether evicted blocks have checksums
-    #[arg(long, default_value = "on", value_parser = ["on", "off"])]
+    /// Checksums of evicted blocks: on or off
+    #[arg(long, value_name = "STATE", default_value = "on", value_parser = ["on", "off"], hide_possible_values = true,
+          help_heading = "Eviction")]
     block_sums: String,
-    /// Latency added to the cold store: ssd, hdd or microseconds
-    #[arg(long, value_name = "LATENCY")]
-    cold_latency: Option<String>,
+    /// Threads [default: one per processor, at least 2]
+    #[arg(long, value_name = "N", help_heading = "Server")]
+    threads: Option<NonZeroUsize>,
     /// Let device nodes work (root)
-    #[arg(long)]
+    #[arg(long, help_heading = "Server")]
     dev: bool,
     /// Let setuid and setgid bits work (root)
-    #[arg(long)]
+    #[arg(long, help_heading = "Server")]
     suid: bool,
     /// Stay in the foreground
-    #[arg(long)]
+    #[arg(long, help_heading = "Server")]
     foreground: bool,
-    /// Messages of a server in the background
-    #[arg(long, value_name = "FILE", help = "Messages of a server in the background [default: none are kept]")]
+    /// File for the messages of a background server
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
     log: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct Check {
-    /// File of the region
-    #[arg(long, value_name = "FILE")]
+    /// Memory region: a file
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
     nvm: PathBuf,
-    /// File or block device of the cold store
-    #[arg(long, value_name = "FILE")]
+    /// Cold store: a file or block device
+    #[arg(long, value_name = "FILE", help_heading = "Target")]
     cold: PathBuf,
-    /// Give up what is damaged and keep the rest
-    #[arg(long)]
+    /// Give up damaged parts and keep the rest
+    #[arg(long, help_heading = "Repair")]
     repair: bool,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 struct StatsOf {
-    /// Where it is mounted
+    /// Mount point
     mount_point: PathBuf,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -157,7 +160,7 @@ fn make(options: Mkfs) -> Result<Exit, Failure> {
         print_json(&json!(made))?;
     } else {
         let (nvm, cold) = (Bytes(made.nvm_bytes), Bytes(made.cold_bytes));
-        eprintln!("made a file system with {nvm} of memory and a cold store of {cold}");
+        eprintln!("created a file system: {nvm} of memory, {cold} of cold store");
     }
     Ok(ExitCode::Done.into())
 }
@@ -187,15 +190,21 @@ fn mount(options: Mount, session: &Session) -> Result<Exit, Failure> {
 fn request(options: Mount) -> Result<MountRequest, Failure> {
     let memory = match (options.nvm.to_str(), options.nvm_size) {
         (Some("anonymous"), Some(size)) => Memory::Anonymous(size),
-        (Some("anonymous"), None) => return Err(Failure::usage("--nvm anonymous needs --nvm-size")),
-        (_, Some(_)) => return Err(Failure::usage("--nvm-size belongs to mkfs, or to --nvm anonymous")),
+        (Some("anonymous"), None) => {
+            return Err(Failure::usage("size of anonymous memory not given\nhint: --nvm-size SIZE"));
+        }
+        (_, Some(_)) => {
+            return Err(Failure::usage(
+                "cannot resize a memory region\nhint: --nvm-size is for mkfs and --nvm anonymous",
+            ));
+        }
         (_, None) => Memory::File(options.nvm),
     };
     // Each has a buffer for the largest write; more than the machine has processors rarely help.
     const MOST_THREADS: usize = 64;
     let threads = options.threads.map_or_else(default_threads, NonZeroUsize::get);
     if threads > MOST_THREADS {
-        return Err(Failure::usage(format!("--threads {threads}: at most {MOST_THREADS}")));
+        return Err(Failure::usage(format!("cannot use {threads} threads: the maximum is {MOST_THREADS}")));
     }
     Ok(MountRequest {
         memory,
@@ -226,17 +235,17 @@ fn repair(options: &Check) -> Result<(), Failure> {
         eprintln!("restored: {what}");
     }
     for what in &done.lost {
-        eprintln!("given up: {what}");
+        eprintln!("lost: {what}");
     }
     for what in &done.kept {
-        eprintln!("kept without its name: {what}");
+        eprintln!("kept without a name: {what}");
     }
     if done.nameless > 0 {
-        let remedy = "mount it, remove files, umount it and repair it again";
-        eprintln!("no space for the names of {} inodes, which are kept: {remedy}", done.nameless);
+        let remedy = "mount, remove files, unmount and repair again";
+        eprintln!("no space for the names of {} kept inodes\nhint: {remedy}", done.nameless);
     }
     let repaired = done.restored.len() + done.lost.len();
-    eprintln!("{repaired} problems repaired, {} inodes kept without their names", done.kept.len());
+    eprintln!("{repaired} problems repaired, {} inodes kept without a name", done.kept.len());
     Ok(())
 }
 
@@ -249,7 +258,7 @@ fn scrub(options: StatsOf, session: &Session) -> Result<Exit, Failure> {
             eprintln!("damaged: {finding}");
         }
         eprintln!(
-            "looked at {} inodes; {} evicted blocks have their checksum, {} have none; \
+            "checked {} inodes; {} evicted blocks have a checksum, {} have none; \
              {} damaged metadata, {} damaged blocks",
             found.inodes, found.blocks, found.without_sum, found.damaged_metadata, found.damaged_blocks
         );

@@ -16,43 +16,35 @@ use std::path::{Path, PathBuf};
 /// Trace the requests of a device while a command runs
 #[derive(Args)]
 pub struct Trace {
-    /// Image (image:FILE), block device or directory of a mounted file system
+    /// Image, block device or directory of a mounted file system
     target: String,
-    /// Write the result to FILE
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Keep trace and result as a run directory
-    #[arg(long, short, value_name = "RUNDIR")]
-    out: Option<PathBuf>,
-    /// Write the trace to FILE (16 bytes per request)
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Write the trace as the text of blkparse
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "Write the trace as the text of blkparse; - is standard output, and the command's goes to standard error"
-    )]
-    text: Option<PathBuf>,
-    /// Mount options for an image or a device
-    #[arg(long, default_value = "", value_name = "OPTIONS")]
+    /// Mount options of an image or a device
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "OPTIONS")]
     mount_options: String,
-    /// Time the requests on a model, too; may be given several times
-    #[arg(
-        long = "model",
-        value_name = "MODEL",
-        help = "Time the requests on a model of `senesce device list` or a device file, too; may be given several times"
-    )]
-    models: Vec<String>,
     /// Mount without writing, not even the journal
     #[arg(long)]
     read_only: bool,
-    /// Keep the caches instead of dropping them before the command
+    /// Keep caches warm
     #[arg(long)]
-    warm: bool,
+    keep_caches: bool,
+    /// Also time the requests on a drive model; repeatable
+    #[arg(long = "model", value_name = "NAME|FILE")]
+    models: Vec<String>,
+    /// Write the trace to FILE, 16 bytes per request
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    save: Option<PathBuf>,
+    /// Write the trace to FILE as blkparse prints it
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    text: Option<PathBuf>,
+    /// Write the result to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Run directory for trace and result
+    #[arg(long, short, value_name = "RUNDIR")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
-    /// The command; {} and $SENESCE_MNT are the mount point
+    /// Command to trace; {} and $SENESCE_MNT are the mount point
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -76,7 +68,7 @@ impl Verb for Trace {
             target,
             mount_options: self.mount_options.clone(),
             read_only: self.read_only,
-            warm: self.warm,
+            warm: self.keep_caches,
             command: CommandLine { words: self.command.clone(), output_to_stderr, spares: false },
             models,
         };
@@ -136,7 +128,7 @@ impl Trace {
         match (&self.text, &text) {
             (Some(path), Some(text)) => self.output.write(path, Format::Text, text)?,
             // The text has no place to say so.
-            (Some(path), None) => eprintln!("{} was not written, because the trace is not valid", path.display()),
+            (Some(path), None) => eprintln!("{} not written: the trace is invalid", path.display()),
             (None, _) => {}
         }
         if let Some(out) = &self.out {
@@ -154,14 +146,14 @@ impl Trace {
             command: self.command.clone(),
             mount_options: self.mount_options.clone(),
             read_only: self.read_only,
-            warm: self.warm,
+            warm: self.keep_caches,
         }
     }
 }
 
 fn text_of(traced: &Traced, path: &Path) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
-    let failed = |error| Failure::new(ExitCode::RunFailed, format!("write {}: {error}", path.display()));
+    let failed = |error| Failure::new(ExitCode::RunFailed, format!("cannot write {}: {error}", path.display()));
     blkparse::export(&traced.trace, traced.device_number, &mut text).map_err(failed)?;
     Ok(text)
 }

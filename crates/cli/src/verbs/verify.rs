@@ -17,7 +17,7 @@ pub struct Verify {
     /// Run directory of an aging
     #[arg(value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,
-    /// Print JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -21,7 +21,7 @@ pub struct Vm {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Fetch a kernel without installing it; as root on Debian, install QEMU
+    /// Fetch a kernel; as root on Debian, install QEMU
     Setup(Setup),
     /// List QEMU and the fetched kernels
     Status {
@@ -36,51 +36,46 @@ enum Action {
 #[derive(Args)]
 struct Setup {
     /// Kernel image (vmlinuz or vmlinux) instead of Debian's
-    #[arg(long, requires = "modules", value_name = "FILE")]
+    #[arg(long, requires = "modules", value_name = "FILE", help_heading = "Kernel")]
     kernel: Option<PathBuf>,
     /// Modules of that kernel (lib/modules/VERSION)
-    #[arg(long, requires = "kernel", value_name = "DIR")]
+    #[arg(long, requires = "kernel", value_name = "DIR", help_heading = "Kernel")]
     modules: Option<PathBuf>,
-    /// Additional kernel module, with its dependencies; repeatable
-    #[arg(long = "module", value_name = "NAME")]
+    /// Additional kernel module, with dependencies; repeatable
+    #[arg(long = "module", value_name = "NAME", help_heading = "Kernel")]
     wanted: Vec<String>,
     /// Fetch again even if the cache has a kernel
-    #[arg(long)]
+    #[arg(long, help_heading = "Kernel")]
     again: bool,
 }
 
 #[derive(Args)]
 struct Run {
-    /// Emulated drive: nvme,size=2G,latency=2ms or zns,size=4G,zone=64M,cap=62M,open=14,active=14,lba=4096; repeatable
-    #[arg(long = "drive", value_name = "KIND,KEY=VALUE")]
+    /// Emulated drive, such as nvme,size=2G or zns,size=4G; repeatable
+    #[arg(long = "drive", value_name = "KIND,KEY=VALUE", help_heading = "Guest")]
     drives: Vec<String>,
-    /// Store the next conventional drive in FILE and reuse its content; repeatable
-    #[arg(long = "keep-drive", value_name = "FILE")]
+    /// File that keeps the next conventional drive; repeatable
+    #[arg(long = "keep-drive", value_name = "FILE", help_heading = "Guest")]
     keep: Vec<PathBuf>,
-    /// Guest memory
-    #[arg(long, default_value = "2G")]
+    /// Memory
+    #[arg(long, value_name = "SIZE", default_value = "2G", help_heading = "Guest")]
     memory: String,
-    /// Virtual processors
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255))]
+    /// Processors
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255),
+          help_heading = "Guest")]
     cpus: u32,
-    #[arg(
-        long = "share",
-        value_name = "DIR",
-        help = "Directory that the guest may write, at the same path; repeatable [default: ./senesce-runs]"
-    )]
+    /// Writable directory; repeatable [default: ./senesce-runs]
+    #[arg(long = "share", value_name = "DIR", help_heading = "Guest")]
     shares: Vec<PathBuf>,
-    #[arg(
-        long,
-        value_name = "RELEASE",
-        add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_kernel),
-        help = "Kernel release from the cache [default: the newest]"
-    )]
+    /// Kernel from the cache [default: the newest]
+    #[arg(long, value_name = "RELEASE", help_heading = "Guest",
+          add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_kernel))]
     kernel: Option<String>,
-    /// Accelerator [default: KVM if it works, else TCG]
-    #[arg(long, value_parser = ["kvm", "tcg"])]
+    /// kvm or tcg [default: kvm if it works]
+    #[arg(long, value_parser = ["kvm", "tcg"], hide_possible_values = true, help_heading = "Guest")]
     accelerator: Option<String>,
-    /// Maximum run time of the guest
-    #[arg(long, value_name = "DURATION")]
+    /// Maximum time of the guest
+    #[arg(long, value_name = "TIME", help_heading = "Guest")]
     time_limit: Option<String>,
     /// Write boot time, exit status and drives to FILE
     #[arg(long, value_name = "FILE")]
@@ -149,7 +144,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let time_limit = options.time_limit.as_deref().map(parse_duration).transpose()?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     if let Some(folder) = options.json.as_deref().and_then(Path::parent).filter(|folder| !here.join(folder).is_dir()) {
-        return Err(Failure::usage(format!("--json: there is no folder {}; make it first", folder.display())));
+        return Err(Failure::usage(format!("cannot write --json: directory {} not found", folder.display())));
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
     let kernel = senesce_guest::kernel::choose(options.kernel.as_deref())?;

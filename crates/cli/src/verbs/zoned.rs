@@ -4,12 +4,14 @@ mod measure;
 mod zones;
 
 use crate::Exit;
+use crate::output::Output;
 use crate::session::Session;
 use crate::verb_table::Verb;
 use clap::{Args, Subcommand};
 use measure::Measure;
 use senesce_core::Failure;
 use senesce_zoned::manage::{Action as Command, Choice, format_drive, manage};
+use std::path::PathBuf;
 use zones::{Drive, Range};
 
 /// Zoned drives, real, emulated or simulated
@@ -21,15 +23,20 @@ pub struct Zoned {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Measure writes, appends, reads, resets and finishes, one at a time or concurrent
+    /// Measure writes, appends, reads, resets and finishes
     Measure(Box<Measure>),
     /// List the zones
     List {
         #[command(flatten)]
         drive: Drive,
-        /// Zones to list: N or N..M
-        #[arg(long, value_name = "ZONES")]
+        /// Zones: N or N..M [default: all]
+        #[arg(long, value_name = "ZONES", help_heading = "Zones")]
         zone: Option<String>,
+        /// Write the zone map to FILE
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Open zones
     Open(OnZones),
@@ -44,7 +51,7 @@ enum Action {
         #[command(flatten)]
         drive: Drive,
         /// Bytes per logical block
-        #[arg(long, value_name = "BYTES")]
+        #[arg(long, value_name = "BYTES", help_heading = "Target")]
         lbaf: u32,
         /// Confirm data loss: repeat the drive's path or serial number
         #[arg(long, value_name = "IDENTITY")]
@@ -72,9 +79,10 @@ impl Verb for Zoned {
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
             Action::Measure(measure) => measure.run(session),
-            Action::List { drive, zone } => {
+            Action::List { drive, zone, svg, output } => {
                 let choice = zone.as_deref().map_or(Ok(Choice::All), Choice::parse)?;
-                drive.show(|device| senesce_zoned::manage::list(device, choice))
+                let list = |device: &_| senesce_zoned::manage::list(device, choice);
+                drive.show_with_map(svg.as_deref(), output, list)
             }
             Action::Open(zones) => zones.run(Command::OPEN),
             Action::Close(zones) => zones.run(Command::CLOSE),

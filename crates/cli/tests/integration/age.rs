@@ -66,7 +66,7 @@ fn compression_is_refused_where_it_is_not_certified_or_contradicted() {
     assert!(refused(&["--fs", "nilfs2", "--profile", "dabre"]).contains("not certified"));
     assert!(refused(&["--fs", "ext4", "--commit-share", "none"]).contains("default clock"));
     assert!(refused(&["--profile", "agrawal"]).contains("--fs"));
-    for limit in ["--overwrites=3", "--max-operations=9", "--max-overwrites=3", "--until=confidence=0.9"] {
+    for limit in ["--overwrites=3", "--max-operations=9", "--max-overwrites=3", "--confidence=0.9"] {
         assert!(refused(&["--fs", "ext4", limit]).contains("--compress"), "{limit}");
     }
 }
@@ -270,7 +270,7 @@ fn wrong_words_get_one_clear_message_and_change_nothing() {
         (vec!["aged"], 2, "--size"),
         (vec!["aged", "--size", "64K"], 2, ""),
         (vec!["aged", "--size", "1G", "--fs", "ext4"], 2, "--fs is for images"),
-        (vec!["aged", "--size", "1G", "--until", "confidense=0.9"], 2, "confidence"),
+        (vec!["aged", "--size", "1G", "--confidence", "1.5"], 2, "probability"),
         (vec!["aged", "--size", "1G", "--shard", "4/4"], 2, "--shard"),
         (vec!["--plan-only", "--size", "1G", "--profile", "pramod"], 2, "--truncate-sizes"),
     ] {

@@ -22,8 +22,9 @@ fn a_directory_is_committed_verified_and_comes_back() {
     let directory = temporary_directory();
     let directory = directory.path();
     tree(directory);
-    for (store, layout) in [("packed", "--pack"), ("loose", "--loose")] {
-        let words = ["objects", "commit", store, "tree", layout, "--json", "--log-slower-than", "1ns"];
+    for (store, layout) in [("packed", None), ("loose", Some("--loose"))] {
+        let mut words = vec!["objects", "commit", store, "tree", "--json", "--log-slower-than", "1ns"];
+        words.extend(layout);
         let commit = json(&run(directory, &words));
         assert_eq!(commit["objects"], 50);
         assert!(commit["bytes"].as_u64() > Some(50_000) && commit["elapsed_seconds"].as_f64() > Some(0.0));

@@ -56,9 +56,9 @@ const REFUSED: &[&str] = &[
     "compare run other --markdown new.md --junit letter",
     "compare run other --until-decided --max-time 1h --out rounds --markdown letter",
     "compare run other --until-decided --max-time 1h --out rounds --junit link",
-    "runs history . --csv new.csv --jsonl letter",
+    "runs history . --csv new.csv --html letter",
     "runs history . --csv new.csv --prometheus letter",
-    "runs history . --jsonl new.jsonl --html link",
+    "runs history . --csv new.csv --html link",
     "layout . --svg new.svg --die-map letter",
     "help --man-pages pages",
     "profile capture . --out letter",
@@ -98,7 +98,7 @@ fn no_file_is_taken_for_two_outputs() {
     );
     let before = state(folder);
     for line in [
-        "runs history . --csv new --jsonl new",
+        "runs history . --csv new --html new",
         "report run more/run --format zip",
         "report run more/run --format figures --out new",
         "trace . --json new --text new -- touch ran",
@@ -107,7 +107,7 @@ fn no_file_is_taken_for_two_outputs() {
         assert_eq!(ended.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
         assert_eq!(state(folder), before, "{line}");
     }
-    let both = run(folder, &["runs", "history", ".", "--csv", "-", "--jsonl", "/dev/stdout"]);
+    let both = run(folder, &["runs", "history", ".", "--csv", "-", "--prometheus", "/dev/stdout"]);
     assert!(both.status.success(), "standard output takes several");
 }
 

@@ -38,7 +38,7 @@ fn runs_are_named_by_path_time_or_hash() {
     assert_eq!(reports.lines().count(), 2, "{reports}");
     let several = run(directory.path(), &["report", "zoned"]);
     assert_eq!(several.status.code(), Some(2));
-    assert!(said(&several).contains("several runs begin so"), "{}", said(&several));
+    assert!(said(&several).contains("several runs begin with this"), "{}", said(&several));
     let one_file = run(directory.path(), &["report", &runs[0], &runs[1], "--out", "x.html"]);
     assert_eq!((one_file.status.code(), directory.path().join("x.html").exists()), (Some(2), false));
 }

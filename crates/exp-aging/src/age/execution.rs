@@ -7,12 +7,11 @@ use super::parts::{Own, PartState, Whole};
 use super::ranks;
 use super::run::peak_rss_bytes;
 use super::space;
-use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
-use senesce_aging::{ChangeCounts, Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
+use senesce_aging::{ChangeCounts, ExecuteOptions, Interleaved, Stop, Tally, execute_parts};
 use senesce_cluster::Cluster;
 use senesce_core::heartbeat::watched;
-use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_core::{Bytes, Failure};
 use senesce_runner::Context;
 use senesce_sys::usage;
 use senesce_volume::ClaimedDirectory;
@@ -89,7 +88,7 @@ pub fn run(
 /// of the run are known.
 fn rate(execution: &Execution<'_>, (executed, completed, seconds): (u64, u64, f64), operations: u64) -> f64 {
     let rate = operations as f64 / (execution.seconds_before + seconds).max(1e-9);
-    match (shard(&execution.course.spec), completed - execution.from) {
+    match (execution.course.spec.shard(), completed - execution.from) {
         (None, _) => rate,
         (Some(shard), 0) => rate / f64::from(shard.count),
         (Some(_), positions) => rate * executed as f64 / positions as f64,
@@ -117,8 +116,8 @@ pub struct Played {
 
 fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Context<'_, Age>) -> Result<Played, Failure> {
     let spec = &execution.course.spec;
-    let mut own = Own::new(execution.course, shard(spec), execution.from)?;
-    let backends = own.backends(root, data_mode(&spec.data)?, spec.writers);
+    let mut own = Own::new(execution.course, spec.shard(), execution.from)?;
+    let backends = own.backends(root, spec.data, spec.writers);
     if execution.continues {
         let cleared = own.clear(&backends)?;
         context.record_now(Event::Reconciled(own.restore(&backends, cleared)?))?;
@@ -161,19 +160,6 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
         ranks: Vec::new(),
         window: 0,
     })
-}
-
-pub fn data_mode(word: &str) -> Result<Data, Failure> {
-    match word {
-        "fallocate" => Ok(Data::Fallocate),
-        "write" => Ok(Data::Write),
-        "sparse" => Ok(Data::Sparse),
-        _ => Err(Failure::new(ExitCode::Usage, format!("--data {word}: write fallocate, write or sparse"))),
-    }
-}
-
-pub fn shard(spec: &AgeSpec) -> Option<Shard> {
-    spec.shard.map(|(index, count)| Shard { index, count })
 }
 
 pub struct Watch<'a, 'b> {
@@ -296,12 +282,14 @@ pub fn since(before: (f64, f64)) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spec::AgeSpec;
     use super::super::spec::tests::age_spec;
     use super::*;
+    use senesce_aging::Data;
 
     #[test]
     fn time_limit_counts_from_the_start_of_each_part() {
-        let mut spec = age_spec("sparse", None);
+        let mut spec = age_spec(Data::Sparse, None);
         let begun = Instant::now();
         let is_out_of_time = |spec: &AgeSpec, seconds| {
             let course = ExtendedSpec::new(spec.clone());

@@ -1,23 +1,32 @@
 //! Limits that end an aging.
 
+use super::words;
+use clap::Args;
 use senesce_aging::measure::Measures;
 use senesce_aging::{AgingError, AgingPlan, Limit, Summary};
 use senesce_core::Failure;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Limits of an aging. Without any limit it ends at the bound, where all three histograms are exact.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Limits of an aging, which may also be given to a run that is resumed. Without any limit an aging ends at the bound, where all three
+/// histograms are exact.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Args)]
 pub struct Limits {
-    /// This number of overwrites, as close as whole files allow.
+    /// Overwrites to age for (bytes created / size)
+    #[arg(long, value_name = "N", conflicts_with_all = ["confidence", "max_overwrites", "max_operations"],
+          help_heading = "Limits")]
     pub overwrites: Option<f64>,
-    /// Stop when the chi-square tests reach this p.
+    /// Stop at this p of the chi-square tests, such as 0.95
+    #[arg(long, value_name = "P", value_parser = words::probability, help_heading = "Limits")]
     pub confidence: Option<f64>,
-    /// Maximum number of overwrites of the plan.
+    /// Maximum overwrites
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_overwrites: Option<f64>,
-    /// Maximum number of operations of the plan.
+    /// Maximum creates and deletes
+    #[arg(long, value_name = "N", help_heading = "Limits")]
     pub max_operations: Option<u64>,
-    /// Stop after this number of seconds of planning, restoring and execution, counted from each start of the run.
+    /// Maximum time of each start, such as 30m
+    #[arg(long = "max-time", value_name = "TIME", value_parser = words::seconds, help_heading = "Limits")]
     pub max_seconds: Option<f64>,
 }
 
@@ -32,7 +41,7 @@ impl Limits {
     ) -> Result<T, Failure> {
         if self.confidence.is_some() && parts > 1 {
             return Err(Failure::usage(
-                "--until tests the files of one plan; a plan in parts ends at its bound, or by another limit",
+                "cannot plan parts to a confidence: the tests need all files in one plan\nhint: use another limit",
             ));
         }
         if let Some(overwrites) = self.overwrites {

@@ -16,18 +16,19 @@ mod space;
 mod spec;
 mod unasked;
 mod verify;
+pub mod words;
 
 pub use ranks::{check_target, run_by_ranks};
 pub use run::{plan_only, resume};
 pub(crate) use space::metadata_bytes;
-pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
+pub use spec::{AgeSpec, Limits, profile_hash};
 pub use verify::{Verification, verify};
 
 use course::ExtendedSpec;
 use events::{Event, Executed, Rehearsal};
 use found::RecordedAging;
 use run::Start;
-use senesce_aging::Clock;
+use senesce_aging::{Clock, Data};
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
 use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
@@ -68,8 +69,9 @@ impl Run for Age {
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
-        let target = spec.target.clone().unwrap_or_else(|| "-".into());
-        Ok(vec![Planned::new(0, "age", target).costing(Bytes(plan.bytes_to_write), plan.estimated_seconds)])
+        Ok(vec![
+            Planned::new(0, "age", spec.target_words()).costing(Bytes(plan.bytes_to_write), plan.estimated_seconds),
+        ])
     }
 
     fn plan(spec: &AgeSpec, seed: Seed) -> Result<Plan, Failure> {
@@ -162,10 +164,10 @@ impl Run for Age {
 }
 
 fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
-    let target = spec.target.as_deref().unwrap_or_default();
+    let target = spec.target_words();
     let file_system = recorded.environment.0.get("fs.name").and_then(Value::as_str).unwrap_or("");
     match (file_system, spec.in_memory) {
-        ("", _) => target.to_string(),
+        ("", _) => target,
         (name, true) => format!("{name} on {target}, held in memory"),
         (name, false) => format!("{name} on {target}"),
     }
@@ -212,16 +214,16 @@ fn caveats(spec: &AgeSpec, found: &RecordedAging<'_>) -> Vec<String> {
         found.warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
     let lost = found.executed.and_then(|executed| executed.lost);
     caveats.extend(lost.map(|lost| format!("seconds and operations per second of the execution do not count: {lost}")));
-    match spec.data.as_str() {
-        "fallocate" => caveats.push(
+    match spec.data {
+        Data::Fallocate => caveats.push(
             "files were preallocated, not written: reading them costs no device I/O; use --data write for an \
              image that will be read"
                 .into(),
         ),
-        "sparse" => caveats.push("files are sparse: only names and sizes are aged, not extents".into()),
-        _ => {}
+        Data::Sparse => caveats.push("files are sparse: only names and sizes are aged, not extents".into()),
+        Data::Write => {}
     }
-    if spec.writers > 1 && spec.data == "write" {
+    if spec.writers > 1 && spec.data == Data::Write {
         caveats.push(
             "data of several writers waited in the page cache, and a file system with delayed allocation saw \
              whole files, as from a single writer; use --data fallocate for fragmented files"

@@ -4,7 +4,7 @@
 use super::Age;
 use super::course::ExtendedSpec;
 use super::events::{Event, RankRow};
-use super::execution::{Execution, Played, Watch, data_mode, process_cpu_seconds, since};
+use super::execution::{Execution, Played, Watch, process_cpu_seconds, since};
 use super::parts::{Own, PartState, parts_of};
 use super::rehearse::Rehearsed;
 use super::run::peak_rss_bytes;
@@ -141,13 +141,12 @@ pub fn share(
 }
 
 /// Only a directory is visible to several machines.
-pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
-    match target.map(str::parse) {
-        Some(Ok(TargetSpec::Directory(_))) => Ok(()),
-        _ => Err(Failure::usage(
-            "--mpi ages a directory that all ranks see, on a shared or parallel file system; images and devices \
-             belong to one machine",
-        )),
+pub fn check_target(target: Option<&TargetSpec>) -> Result<(), Failure> {
+    match target {
+        Some(TargetSpec::Directory(_)) => Ok(()),
+        _ => {
+            Err(Failure::usage("cannot share this target among ranks: --mpi needs a directory on a shared file system"))
+        }
     }
 }
 
@@ -235,7 +234,7 @@ fn play(
     let mut own = Own::new(&assignment.course, Some(shard), assignment.from)?;
     // The directories and state of an undivided plan belong to one rank for all.
     let answers = spec.parts > 1 || cluster.is_first();
-    let backends = own.backends(root, data_mode(&spec.data)?, 1);
+    let backends = own.backends(root, spec.data, 1);
     make_ready(cluster, assignment, &own, &backends, answers)?;
     let options = ExecuteOptions {
         fsync_every: spec.fsync_every,

@@ -113,12 +113,13 @@ mod tests {
     use super::super::spec::tests::age_spec;
     use super::super::spec::{AgeSpec, Limits};
     use super::*;
+    use senesce_aging::Data;
     use senesce_core::Silent;
 
     #[test]
     fn unfinished_execution_has_no_measured_values() {
         let limits = Limits { max_operations: Some(1000), ..Limits::default() };
-        let course = ExtendedSpec::new(AgeSpec { limits, ..age_spec("sparse", None) });
+        let course = ExtendedSpec::new(AgeSpec { limits, ..age_spec(Data::Sparse, None) });
         let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
         let rehearsal = Rehearsal::of(&course, vec![played]).unwrap();
         let value = unmeasured_json(&rehearsal);

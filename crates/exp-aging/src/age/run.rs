@@ -120,7 +120,7 @@ pub struct Start {
 impl Start {
     pub fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
         let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
-        let is_memory = matches!(spec.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Memory { .. })));
+        let is_memory = matches!(spec.target, Some(TargetSpec::Memory { .. }));
         // An image in memory is written to its file only when it is closed.
         let of_target = |event: &&Event| !matches!(event, Event::Replanned(_) | Event::Spec(_) | Event::TimeLimit(_));
         let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
@@ -159,10 +159,8 @@ pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Fail
 
 /// The write order recorded by an earlier part of the run; incomplete if a part was killed.
 fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, Failure> {
-    match spec.target.as_deref().map(str::parse) {
-        Some(Ok(TargetSpec::Image { path, .. })) if spec.record_order && continues => {
-            write_order::load(&path).map(Some)
-        }
+    match &spec.target {
+        Some(TargetSpec::Image { path, .. }) if spec.record_order && continues => write_order::load(path).map(Some),
         _ => Ok(None),
     }
 }
@@ -185,8 +183,8 @@ fn close(target: MountedTarget, recording: Option<Recording>, context: &mut Cont
 
 fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> Result<MountedTarget, Failure> {
     let said = context.erase().map(str::to_string);
-    let image = match spec.target.as_deref().map(str::parse) {
-        Some(Ok(image @ TargetSpec::Image { size, .. })) if !continues && size.or(spec.size).is_some() => image,
+    let image = match &spec.target {
+        Some(image @ TargetSpec::Image { size, .. }) if !continues && size.or(spec.size).is_some() => image,
         _ => return open_target(spec, continues, said),
     };
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
@@ -201,9 +199,9 @@ fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> 
 }
 
 fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result<MountedTarget, Failure> {
-    let words = spec
+    let target = spec
         .target
-        .as_deref()
+        .as_ref()
         .ok_or_else(|| Failure::usage("name a target: image:FILE,size=1G, memory:1G, a device or a directory"))?;
     let options = OpenOptions {
         file_system: spec.file_system,
@@ -216,7 +214,7 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
         keep_existing: continues,
         ..OpenOptions::default()
     };
-    let target = open(&words.parse::<TargetSpec>()?, &options)?;
+    let target = open(target, &options)?;
     // Other shards of the plan may have started.
     if !continues && spec.shard.is_none() {
         clear(target.directory(), erase.as_deref())?;

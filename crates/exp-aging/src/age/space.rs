@@ -2,7 +2,7 @@
 
 use super::events::Rehearsal;
 use super::spec::AgeSpec;
-use senesce_aging::{AgingError, Interleaved, Summary};
+use senesce_aging::{AgingError, Data, Interleaved, Summary};
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_volume::FileSystem;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
 /// file.
 fn needed(rehearsal: &Rehearsal) -> (u64, u64) {
     let summary = &rehearsal.summary;
-    let is_sparse = rehearsal.course.as_ref().is_some_and(|course| course.spec.data == "sparse");
+    let is_sparse = rehearsal.course.as_ref().is_some_and(|course| course.spec.data == Data::Sparse);
     let content = if is_sparse { 0.0 } else { rehearsal.measures.fullness.max * summary.capacity.0 as f64 };
     (content as u64, u64::from(summary.directories) * 4096 + files(summary) * 64)
 }
@@ -55,9 +55,9 @@ fn files(summary: &Summary) -> u64 {
 
 /// Upper bound of the bytes that a plan writes to an image; `None`: possibly all of it.
 pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
-    match &*spec.data {
-        "write" => None,
-        _ => metadata_bytes(spec.file_system?, summary),
+    match spec.data {
+        Data::Write => None,
+        Data::Fallocate | Data::Sparse => metadata_bytes(spec.file_system?, summary),
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use senesce_core::progress::Silent;
 
-    fn rehearsed(data: &str) -> Rehearsal {
+    fn rehearsed(data: Data) -> Rehearsal {
         let limits = Limits { max_operations: Some(1000), ..Limits::default() };
         let course = ExtendedSpec::new(AgeSpec { size: Some(Bytes::gib(100)), limits, ..age_spec(data, None) });
         let played = rehearse(&course, &[0], &Silent, &|| false).unwrap();
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn unwritten_files_need_space_for_metadata_only() {
-        let sparse = needed(&rehearsed("sparse"));
+        let sparse = needed(&rehearsed(Data::Sparse));
         assert_eq!(sparse.0, 0, "files without blocks");
         assert!(sparse.1 < Bytes::gib(1).0, "directories and names of 1000 files: {}", sparse.1);
-        let short = rehearsed("fallocate");
+        let short = rehearsed(Data::Fallocate);
         assert_eq!(files(&short.summary), 1000);
         assert!((1..Bytes::gib(10).0).contains(&needed(&short).0), "1000 files, not the 80 GiB of a full volume");
     }

@@ -1,78 +1,124 @@
-//! The specification of `senesce age`.
+//! The specification of `senesce age`, which its flags are parsed into.
 
 #[cfg(test)]
 pub(super) mod tests;
 
 pub use super::limits::Limits;
 
+use super::words;
 use crate::compressed_aging::certificate::{CertificateRequest, certified};
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Command, FromArgMatches};
 use senesce_aging::measure::Measures;
-use senesce_aging::parts::{part_capacity, part_seed};
+use senesce_aging::parts::{MOST_PARTS, part_capacity, part_seed};
 use senesce_aging::plan::DEFAULT_FULLNESS;
 use senesce_aging::{
-    AgingPlan, Churn, Clock, Compression, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate,
+    AgingPlan, Churn, Clock, CommitShare, Compression, Data, Limit, PlanSpec, Planner, Profile, Shard, Summary, Tally,
+    Truncate,
 };
-use senesce_core::parameter::suggest;
-use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
+use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The specification of an aging. Every field shapes the result, so runs with equal specifications are the same run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The specification of an aging. Every field shapes the result, so runs with equal specifications are the same run. A flag of
+/// `senesce age` that shapes the result is declared here only. Those of [`Limits`] may change when a run is resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 pub struct AgeSpec {
-    /// The target as given by the user; `None` for a plan without a target.
-    pub target: Option<String>,
-    /// Name of a built-in profile, or a file.
+    /// The target; `None` for a plan without a target.
+    #[arg(skip)]
+    pub target: Option<TargetSpec>,
+    /// Built-in profile, or a TOML file
+    #[arg(long, default_value = "agrawal", value_name = "NAME|FILE", help_heading = "Aged state")]
     pub profile: String,
-    /// BLAKE3 hash of the profile's content: a changed file is another run.
+    /// BLAKE3 of the profile's content: a changed file is another run.
+    #[arg(skip)]
     pub profile_hash: String,
-    /// Declared size; `None`: the size of the target.
+    /// Size of the volume [default: the target's]
+    #[arg(long, help_heading = "Aged state")]
     pub size: Option<Bytes>,
-    /// Target fullness; `None`: the profile's, else 0.8.
+    /// Fullness, such as 80% [default: the profile's, or 80%]
+    #[arg(long, value_name = "SHARE", value_parser = words::share, help_heading = "Aged state")]
     pub fullness: Option<f64>,
-    /// Root seed.
+    /// Root seed
+    #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Aged state")]
     pub seed: Seed,
-    /// Which files are replaced.
+    /// Sizes to replace: profile, or bins equally often
+    #[arg(long, value_name = "HOW", default_value = "profile", value_parser = words::churn(), hide_possible_values = true, help_heading = "Aged state")]
     pub churn: Churn,
-    /// Draw sizes inside their bins.
+    /// Draw file sizes within their size bin
+    #[arg(long, help_heading = "Aged state")]
     pub spread_sizes: bool,
-    /// How to handle files larger than the volume.
+    /// Files larger than the volume: refuse, drop or clamp
+    #[arg(long = "truncate-sizes", value_name = "HOW", num_args = 0..=1, default_value = "refuse",
+          default_missing_value = "clamp", value_parser = words::truncate(), hide_possible_values = true, help_heading = "Aged state")]
     pub truncate: Truncate,
+    /// Play fewer operations for the same layout
+    #[arg(long, conflicts_with_all = ["overwrites", "confidence", "max_overwrites", "max_operations"],
+          help_heading = "Aged state")]
+    #[serde(skip)]
+    pub compress: bool,
     /// The executed share of each age class; `None`: everything.
+    #[arg(skip)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
     /// Limits that end the aging.
+    #[command(flatten)]
     #[serde(flatten)]
     pub limits: Limits,
-    /// File system to make.
+    /// File system to make [default: ext4]
+    #[arg(long = "fs", value_name = "NAME", help_heading = "Target")]
     pub file_system: Option<FileSystem>,
-    /// More options for mkfs.
+    /// More options for mkfs
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true,
+        help_heading = "Target"
+    )]
     pub mkfs_options: String,
-    /// Mount options.
+    /// Mount options
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, help_heading = "Target")]
     pub mount_options: String,
-    /// Keep the image in memory while aging.
+    /// Hold the image in memory until its end
+    #[arg(long, help_heading = "Target")]
     pub in_memory: bool,
-    /// How files get their content: `fallocate`, `write` or `sparse`.
-    pub data: String,
-    /// Record the order of the last writes of the image's blocks.
+    /// Content: fallocate, write or sparse
+    #[arg(long, value_name = "HOW", default_value = "fallocate", value_parser = words::data(), hide_possible_values = true, help_heading = "Execution")]
+    pub data: Data,
+    /// Record the order of last writes in IMAGE.order
+    #[arg(long, help_heading = "Execution")]
     #[serde(default, skip_serializing_if = "is_false")]
     pub record_order: bool,
-    /// fsync after this number of creates; 0: never.
+    /// fsync after every N creates; 0: never
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Execution")]
     pub fsync_every: u64,
-    /// When the file system must commit.
-    #[serde(flatten)]
-    pub clock: Clock,
-    /// Maximum operations per second; `None`: unlimited.
+    /// Commit per freed share of the free space [default: 5%]
+    #[arg(long, value_name = "SHARE", help_heading = "Clock")]
+    pub commit_share: Option<CommitShare>,
+    /// Commit after every N operations; 0: never
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Clock")]
+    pub sync_every: u64,
+    /// Maximum operations per second
+    #[arg(long, value_name = "N", value_parser = words::pace, help_heading = "Clock")]
     pub pace: Option<f64>,
-    /// Worker threads.
+    /// Worker threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024),
+          help_heading = "Execution")]
     pub threads: usize,
-    /// Files that are kept open and grow concurrently.
+    /// Files that grow at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024),
+          help_heading = "Execution")]
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub writers: u32,
-    /// This machine's share of the directories: (part, parts).
+    /// Share I of N of the directories, from 0
+    #[arg(long, value_name = "I/N", value_parser = words::shard, help_heading = "Execution")]
     pub shard: Option<(u32, u32)>,
-    /// Parts that the plan is divided into.
+    /// Parts of the plan, for ranks of --mpi
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "shard",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PARTS)), help_heading = "Execution")]
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub parts: u32,
 }
@@ -92,6 +138,55 @@ fn is_one(parts: &u32) -> bool {
 }
 
 impl AgeSpec {
+    /// The specification of flags of `senesce age`.
+    ///
+    /// # Errors
+    /// A usage error with clap's words.
+    pub fn of_flags(flags: &[&str]) -> Result<Self, Failure> {
+        let command = Self::augment_args(Command::new("age").no_binary_name(true));
+        let matches = command.try_get_matches_from(flags);
+        let spec = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        spec.map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// The specification that the flags mean on a target: with the hash of its profile and the defaults that depend on other values.
+    ///
+    /// # Errors
+    /// The profile cannot be read, the file system does not go with the target, or the compression is not certified.
+    pub fn on(self, target: Option<TargetSpec>) -> Result<Self, Failure> {
+        let profile_hash = profile_hash(&Profile::load(&self.profile)?);
+        let file_system = match (&target, self.file_system) {
+            (Some(TargetSpec::Directory(_)), Some(_)) => {
+                return Err(Failure::usage(
+                    "cannot make a file system in a directory: --fs is for images and devices\nhint: leave --fs out",
+                ));
+            }
+            (Some(TargetSpec::Directory(_)), None) => None,
+            (Some(_), chosen) => Some(chosen.unwrap_or(FileSystem::Ext4)),
+            (None, chosen) => chosen,
+        };
+        let commit_share = Some(self.clock().commit_share);
+        let spec = Self { target, profile_hash, file_system, commit_share, compress: false, ..self.clone() };
+        if self.compress { spec.compressed() } else { Ok(spec) }
+    }
+
+    /// The clock. A time scale that is named replaces the default one.
+    pub fn clock(&self) -> Clock {
+        let is_named = self.sync_every > 0 || self.pace.is_some();
+        let default = if is_named { CommitShare::NONE } else { CommitShare::DEFAULT };
+        Clock { commit_share: self.commit_share.unwrap_or(default), sync_every: self.sync_every }
+    }
+
+    /// This machine's share of the directories.
+    pub fn shard(&self) -> Option<Shard> {
+        self.shard.map(|(index, count)| Shard { index, count })
+    }
+
+    /// The target in words.
+    pub fn target_words(&self) -> String {
+        self.target.as_ref().map_or_else(|| "-".into(), ToString::to_string)
+    }
+
     /// Loads the profile and compares its hash.
     ///
     /// # Errors The profile was not found, cannot be read or has changed.
@@ -100,7 +195,7 @@ impl AgeSpec {
         let hash = profile_hash(&profile);
         if !self.profile_hash.is_empty() && hash != self.profile_hash {
             let words = format!(
-                "profile {} has changed since the run began; restore the previous file to continue",
+                "profile {} has changed since the run began\nhint: restore the former file to continue",
                 self.profile
             );
             return Err(Failure::usage(words));
@@ -117,18 +212,18 @@ impl AgeSpec {
 
     fn own_size(&self) -> Result<Bytes, Failure> {
         let needs = |what: &str| {
-            Failure::usage(format!("{what}: give the size of the volume with --size, for example --size 1G"))
+            Failure::usage(format!(
+                "cannot plan without a size: {what}\nhint: give the size of the volume with --size, such as --size 1G"
+            ))
         };
-        let Some(target) = &self.target else { return Err(needs("a plan without a target")) };
-        match target.parse::<TargetSpec>()? {
-            TargetSpec::Image { size: Some(size), .. } | TargetSpec::Memory { size } => Ok(size),
-            TargetSpec::Image { path, size: None } => std::fs::metadata(&path)
+        let Some(target) = &self.target else { return Err(needs("no target given")) };
+        match target {
+            TargetSpec::Image { size: Some(size), .. } | TargetSpec::Memory { size } => Ok(*size),
+            TargetSpec::Image { path, size: None } => std::fs::metadata(path)
                 .map(|found| Bytes(found.len()))
                 .map_err(|_| needs(&format!("{} does not exist yet", path.display()))),
-            TargetSpec::Device(path) => Ok(BlockDevice::open(&path)?.size()),
-            TargetSpec::Directory(path) => {
-                Err(needs(&format!("{} as a directory has no size of its own", path.display())))
-            }
+            TargetSpec::Device(path) => Ok(BlockDevice::open(path)?.size()),
+            TargetSpec::Directory(path) => Err(needs(&format!("{} is a directory", path.display()))),
         }
     }
 
@@ -139,8 +234,8 @@ impl AgeSpec {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "--compress with --size {declared} on a target of {own}: compression was measured only on whole \
-             volumes; omit --size, or age it in full"
+            "cannot compress a plan for {declared} on a target of {own}: compression was measured on whole volumes\n\
+             hint: leave --size or --compress out"
         )))
     }
 
@@ -148,19 +243,16 @@ impl AgeSpec {
     pub fn compressed(mut self) -> Result<Self, Failure> {
         let file_system = self.file_system.ok_or_else(|| {
             Failure::usage(match self.target {
-                None => "--compress: name the file system with --fs",
-                Some(_) => {
-                    "--compress: other files on the file system of a directory shape its layout; age an \
-                    image or a device"
-                }
+                None => "cannot compress a plan without a file system\nhint: name it with --fs",
+                Some(_) => "cannot compress the aging of a directory: other files shape its layout\nhint: age an image or a device",
             })
         })?;
         self.check_whole_volume()?;
         let fullness = self.fullness.or(self.load_profile()?.fullness).unwrap_or(DEFAULT_FULLNESS);
-        let as_measured = self.clock == Clock::default()
+        let as_measured = self.clock() == Clock::default()
             && self.churn == Churn::Profile
             && !self.spread_sizes
-            && self.data == "fallocate"
+            && self.data == Data::Fallocate
             && self.fsync_every == 0
             && self.writers == 1
             && self.pace.is_none()
@@ -185,7 +277,7 @@ impl AgeSpec {
             spread_sizes: self.spread_sizes,
             truncate: self.truncate,
             limit: Limit::Bound,
-            clock: self.clock,
+            clock: self.clock(),
             compression: self.compression,
         };
         let plan = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() });
@@ -195,27 +287,24 @@ impl AgeSpec {
 
     /// Refuses conflicting options.
     fn check_together(&self, profile: &Profile) -> Result<(), Failure> {
-        if self.data == "sparse" && profile.changes.iter().any(|row| row.overwrites > 0.0) {
+        if self.data == Data::Sparse && profile.changes.iter().any(|row| row.overwrites > 0.0) {
             return Err(Failure::usage(format!(
-                "profile {} overwrites files in place, and --data sparse gives them no blocks: use --data \
-                 fallocate or write",
+                "cannot age sparse files by profile {}: it overwrites files in place\nhint: --data fallocate or write",
                 profile.name
             )));
         }
         if self.writers == 1 {
             return Ok(());
         }
-        let refused =
-            |what: &str, why: &str| Err(Failure::usage(format!("--writers {} with {what}: {why}", self.writers)));
+        let refused = |what: &str, why: &str| {
+            Err(Failure::usage(format!("cannot use --writers {} with {what}: {why}", self.writers)))
+        };
         if self.threads > 1 {
-            refused(
-                "--threads",
-                "one thread writes to all files in turn, so that the same pieces are adjacent every time",
-            )
+            refused("--threads", "a single thread writes all files in turn, so that the layout repeats")
         } else if self.parts > 1 || self.shard.is_some() {
-            refused("--parts or --shard", "files of one plan are written concurrently on one machine")
-        } else if self.data == "sparse" {
-            refused("--data sparse", "sparse files have no pieces; use --data fallocate or write")
+            refused("--parts or --shard", "the files that grow together are in one plan, on one machine")
+        } else if self.data == Data::Sparse {
+            refused("--data sparse", "sparse files have no blocks\nhint: --data fallocate or write")
         } else {
             Ok(())
         }
@@ -243,15 +332,14 @@ impl AgeSpec {
         if !self.record_order {
             return Ok(());
         }
-        if self.data != "write" {
-            return Err(Failure::usage("--record-order needs --data write: other files have no written blocks"));
+        if self.data != Data::Write {
+            return Err(Failure::usage(
+                "cannot record the order of writes: --data does not write blocks\nhint: --data write",
+            ));
         }
-        match self.target.as_deref().map(str::parse) {
-            Some(Ok(TargetSpec::Image { .. })) => Ok(()),
-            _ => Err(Failure::usage(
-                "--record-order is for images: the order is stored next to the file, as \
-                IMAGE.order",
-            )),
+        match self.target {
+            Some(TargetSpec::Image { .. }) => Ok(()),
+            _ => Err(Failure::usage("cannot record the order of writes: the target is not an image")),
         }
     }
 
@@ -261,13 +349,13 @@ impl AgeSpec {
 
     /// Adds the actions of the run to `plan`.
     pub fn describe(&self, mut plan: Plan, summary: &Summary) -> Plan {
-        let target = self.target.as_deref().unwrap_or("-");
+        let target = &self.target_words();
         if let Some(file_system) = self.file_system {
             plan.step(format!("make {file_system}"), target);
         }
         plan.step(format!("create {} files up to fullness {:.3}", summary.files, summary.fullness), target);
-        if !self.clock.is_none() {
-            plan.step(self.clock.to_string(), target);
+        if !self.clock().is_none() {
+            plan.step(self.clock().to_string(), target);
         }
         if self.writers > 1 {
             plan.step(format!("write {} files concurrently", self.writers), target);
@@ -292,8 +380,8 @@ impl AgeSpec {
     /// truncated file is longer at first.
     fn bytes_to_write(&self, summary: &Summary) -> (u64, u64) {
         let changes = &summary.changes_expected;
-        match &*self.data {
-            "write" => (summary.bytes_created.0 + changes.bytes_truncated + changes.bytes_overwritten, 0),
+        match self.data {
+            Data::Write => (summary.bytes_created.0 + changes.bytes_truncated + changes.bytes_overwritten, 0),
             _ => (changes.bytes_overwritten, (summary.creates + changes.all()) * 4096),
         }
     }
@@ -310,34 +398,4 @@ impl AgeSpec {
 pub fn profile_hash(profile: &Profile) -> String {
     let text = serde_json::to_vec(profile).unwrap_or_default();
     blake3::hash(&text).to_hex().as_str()[..16].to_string()
-}
-
-/// Parses `confidence=0.95` of `--until`.
-///
-/// # Errors A usage error for other text, and for a number outside of 0 to 1.
-pub fn parse_until(text: &str) -> Result<f64, Failure> {
-    let wrong = |problem: String| Failure::usage(format!("--until {text}: {problem}"));
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| wrong("write confidence=P, for example confidence=0.95".into()))?;
-    if name != "confidence" {
-        return Err(wrong(format!("unknown limit '{name}'{}", suggest(name, ["confidence"]))));
-    }
-    match value.parse::<f64>() {
-        Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
-        _ => Err(wrong("P is a probability above 0 and below 1".into())),
-    }
-}
-
-/// Parses `i/n` of `--shard`, with i from 0.
-///
-/// # Errors A usage error unless both are numbers and the first is smaller.
-pub fn parse_shard(text: &str) -> Result<(u32, u32), Failure> {
-    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    match parts {
-        Some((part, of)) if part < of => Ok((part, of)),
-        _ => Err(Failure::new(
-            ExitCode::Usage,
-            format!("--shard {text}: write I/N with I from 0 to N-1, for example 0/4"),
-        )),
-    }
 }

@@ -3,7 +3,6 @@
 use super::Age;
 use super::course::ExtendedSpec;
 use super::events::Event;
-use super::execution::{data_mode, shard};
 use super::run::last_checkpoint;
 use senesce_aging::parts::part_name;
 use senesce_aging::{VerifyReport, verify as compare, verify_top};
@@ -44,12 +43,15 @@ pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Fail
         return Err(words(&remedy));
     }
     let position = last_checkpoint(&recorded).map_or(0, |checkpoint| checkpoint.operation);
-    let target = spec.target.as_deref().unwrap_or_default().parse::<TargetSpec>()?;
-    if matches!(target, TargetSpec::Memory { .. }) {
-        return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
-    }
+    let target = match &spec.target {
+        Some(TargetSpec::Memory { .. }) => {
+            return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
+        }
+        Some(target) => target,
+        None => return Err(words("it has no target")),
+    };
     let options = OpenOptions { mount_options: spec.mount_options.clone(), ..OpenOptions::inspect() };
-    let mut mounted = visit(&target, &options)?;
+    let mut mounted = visit(target, &options)?;
     progress.phase("replaying the plan and comparing files", 0, "");
     let files = files(&course, position, mounted.mount_point())?;
     let (file_system, not_checked) = match target {
@@ -79,14 +81,13 @@ fn execution_ended(recorded: &Recorded<Age>) -> bool {
 
 fn files(course: &ExtendedSpec, position: u64, top: &Path) -> Result<VerifyReport, Failure> {
     let spec = &course.spec;
-    let data = data_mode(&spec.data)?;
     if spec.parts == 1 {
-        return Ok(compare(&course.planner_at(0, position)?, top, data, shard(spec))?);
+        return Ok(compare(&course.planner_at(0, position)?, top, spec.data, spec.shard())?);
     }
     let mut report = verify_top(top, spec.parts)?;
     for part in 0..spec.parts {
         let planner = course.planner_at(part, position)?;
-        report = report.merge(compare(&planner, &top.join(part_name(part)), data, None)?);
+        report = report.merge(compare(&planner, &top.join(part_name(part)), spec.data, None)?);
     }
     Ok(report)
 }

@@ -1,5 +1,5 @@
 use super::ranks::{make_target, spec};
-use senesce_aging::Clock;
+use senesce_aging::CommitShare;
 use senesce_core::analysis::Table;
 use senesce_core::{Analysis, Bytes, Record, Silent, Verdict};
 use senesce_exp_aging::age::{Age, AgeSpec, Limits, plan_only, resume};
@@ -123,7 +123,7 @@ fn plan_done_at_its_time_limit_is_complete() {
     let temporary = tempfile::tempdir().unwrap();
     let limits = Limits { max_operations: Some(500), max_seconds: Some(0.0), ..Limits::default() };
     // A single round, so that no commit ends it early.
-    let spec = AgeSpec { limits, clock: Clock::NONE, ..spec(&temporary.path().join("aged")) };
+    let spec = AgeSpec { limits, commit_share: Some(CommitShare::NONE), ..spec(&temporary.path().join("aged")) };
     assert_eq!(age(&spec, &temporary.path().join("run")).analysis.result["stopped_by"], "operations");
 }
 

@@ -1,8 +1,8 @@
 //! Agings and loads on several ranks in this process: the same files as one process, continuation by others, a directory that
 //! is not shared, more ranks than directories.
 
+use senesce_aging::Profile;
 use senesce_aging::parts::whole_sha256;
-use senesce_aging::{Churn, Clock, Profile, Truncate};
 use senesce_cluster::{Cluster, Hello, Timing, simulated};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress, Record, Seed, Silent};
@@ -10,6 +10,7 @@ use senesce_exp_aging::age::{Age, AgeSpec, Limits, plan_only, profile_hash, resu
 use senesce_runner::{Conduct, Outcome, Recorded, Run, State, conduct};
 use senesce_runs::bench::ranks::{self as by_ranks, RankRepetitions};
 use senesce_runs::bench::{self, Ranks};
+use senesce_volume::TargetSpec;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,37 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub fn spec(target: &Path) -> AgeSpec {
-    let profile = Profile::builtin("agrawal").unwrap();
-    AgeSpec {
-        target: Some(target.to_string_lossy().into_owned()),
-        profile: "agrawal".into(),
-        profile_hash: profile_hash(&profile),
-        size: Some(Bytes::mib(24)),
-        fullness: Some(0.5),
-        seed: Seed(7),
-        churn: Churn::Profile,
-        spread_sizes: false,
-        truncate: Truncate::Drop,
-        limits: Limits { max_operations: Some(6000), ..Limits::default() },
-        file_system: None,
-        mkfs_options: String::new(),
-        mount_options: String::new(),
-        in_memory: false,
-        data: "sparse".into(),
-        record_order: false,
-        fsync_every: 0,
-        compression: None,
-        clock: Clock::default(),
-        pace: None,
-        threads: 1,
-        writers: 1,
-        shard: None,
-        parts: 1,
-    }
+    let flags = ["--size", "24M", "--fullness", "50%", "--seed", "7", "--truncate-sizes", "drop", "--data", "sparse"];
+    let spec = AgeSpec::of_flags(&[&flags[..], &["--max-operations", "6000"]].concat()).unwrap();
+    spec.on(Some(TargetSpec::Directory(target.into()))).unwrap()
 }
 
 pub fn make_target(spec: &AgeSpec) {
-    std::fs::create_dir_all(spec.target.as_deref().unwrap()).unwrap();
+    std::fs::create_dir_all(spec.target.as_ref().and_then(TargetSpec::path).unwrap()).unwrap();
 }
 
 fn together<T: Send>(

@@ -22,7 +22,7 @@ pub(super) fn unsettled_words(blocks: &[&str]) -> Option<String> {
         format!(
             "the search for these constants did not converge, and their errors may be larger than their \
              deviations: {}. Fit again with --start and the model file of this run, which gives a closer start, \
-             and another --out; if that does not converge either, measure more (--commands, --seconds, --rounds)",
+             and another --out; if that does not converge either, measure more (--scale)",
             blocks.join("; ")
         )
     })

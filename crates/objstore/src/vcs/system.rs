@@ -119,9 +119,9 @@ impl System {
             Self::Copy => copy(step, place),
             Self::Restic => restic(step, place),
             Self::Borg => borg(step, place),
-            Self::OwnPack => own(step, place, "--pack", Scheme::GIT),
-            Self::Own2x1 => own(step, place, "--loose", Scheme::GIT),
-            Self::Own2x2 => own(step, place, "--loose", Scheme::new(2, 2).unwrap_or(Scheme::GIT)),
+            Self::OwnPack => own(step, place, &[], Scheme::GIT),
+            Self::Own2x1 => own(step, place, &["--loose"], Scheme::GIT),
+            Self::Own2x2 => own(step, place, &["--loose"], Scheme::new(2, 2).unwrap_or(Scheme::GIT)),
         };
         words.into_iter().map(|words| self.command(words, step, place)).collect()
     }
@@ -239,13 +239,14 @@ fn borg(step: Step, place: &Repository) -> Vec<Vec<String>> {
     }
 }
 
-fn own(step: Step, place: &Repository, layout: &str, scheme: Scheme) -> Vec<Vec<String>> {
+fn own(step: Step, place: &Repository, layout: &[&str], scheme: Scheme) -> Vec<Vec<String>> {
     let scheme = scheme.to_string();
     // senesce's store commits directories, so a single file gets its own.
     match step {
         Step::Init | Step::Status | Step::Gc => Vec::new(),
         Step::FirstCommit | Step::SecondCommit => {
-            vec![line(&["senesce", "-q", "objects", "commit", ".objects", &place.tree, layout, "--scheme", &scheme])]
+            let words = ["senesce", "-q", "objects", "commit", ".objects", &place.tree, "--scheme", &scheme];
+            vec![line(&[&words, layout].concat())]
         }
         Step::Restore => {
             vec![line(&["senesce", "-q", "objects", "checkout", ".objects", &text(&place.restored)])]

@@ -86,96 +86,104 @@ fn some_time(text: &str) -> Result<Span, String> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct How {
-    /// Stop after the file sets are written
-    #[arg(long)]
-    pub populate_only: bool,
-    /// Measure this long, for example 10s [default: the workload's own time, else 60s]
-    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = ["operations", "steady"])]
-    pub time: Option<Span>,
-    /// Measure this many operations
-    #[arg(long, value_name = "N", conflicts_with = "steady", value_parser = clap::value_parser!(u64).range(1..))]
-    pub operations: Option<u64>,
-    /// Measure until the last five intervals agree, at most this long
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
-    pub steady: Option<Span>,
-    /// Run this long before counting
-    #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub warm_up: Span,
-    /// Length of the intervals over time [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
-    pub interval: Option<Span>,
-    /// Repetitions; file sets are rewritten and the target is remounted for each
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub reps: u64,
-    /// Generate other file sets than Filebench does
-    #[arg(long, value_name = "N")]
-    pub populate_seed: Option<u64>,
-    /// Threads that write file sets
-    #[arg(long, value_name = "N")]
-    pub populate_threads: Option<usize>,
-    /// Set a variable of the workload
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    pub set: Vec<String>,
     /// Multiply a built-in workload's file sets
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.0..=f64::MAX))]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.0..=f64::MAX), help_heading = "Workload")]
     pub scale: f64,
-    /// How files are chosen
-    #[arg(long, value_enum, default_value_t = Choice::Rotation)]
+    /// Set a variable of the workload; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Workload")]
+    pub set: Vec<String>,
+    /// Choice of files: rotation or random
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Choice::Rotation, hide_possible_values = true,
+          help_heading = "Workload")]
     pub choice: Choice,
-    /// Limit memory, page cache included
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<Size>,
-    /// Limit processors, for example 4 or 1.5
-    #[arg(long, value_name = "N")]
-    pub cpus: Option<f64>,
-    /// Do not make caches cold before measuring
-    #[arg(long)]
-    pub keep_caches: bool,
-    /// Report a system call that takes longer
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub stuck_after: Span,
-    /// Execute no system calls: measures the engine itself
-    #[arg(long)]
+    /// Draw other file sets than Filebench does
+    #[arg(long, value_name = "N", help_heading = "Workload")]
+    pub populate_seed: Option<u64>,
+    /// Stop after writing the file sets
+    #[arg(long, help_heading = "Workload")]
+    pub populate_only: bool,
+    /// Execute no system calls, to measure the engine
+    #[arg(long, help_heading = "Workload")]
     pub null: bool,
-    /// file-ops: only these operations, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// file-ops: operations, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Benchmarks")]
     pub ops: Vec<String>,
-    /// file-ops: also mail loads, unpacking and removing a source tree
-    #[arg(long)]
+    /// file-ops: add mail loads and a source tree
+    #[arg(long, help_heading = "Benchmarks")]
     pub macros: bool,
-    /// append, random-write: sizes, separated by commas [default: 1 byte to 16 MiB in steps of four]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// append, random-write: sizes [default: 1 to 16M by 4]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Benchmarks")]
     pub sizes: Vec<Size>,
-    /// append, random-write: fsync, fdatasync, dsync or none; file-ops: none leaves out the runs with fsync
-    #[arg(long, value_name = "HOW", default_value = "fsync")]
+    /// append, random-write: fsync, fdatasync, dsync or none
+    #[arg(long, value_name = "HOW", default_value = "fsync", hide_default_value = true, help_heading = "Benchmarks")]
     pub sync: String,
-    /// append, random-write: most calls per size
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// append, random-write: maximum calls per size
+    #[arg(long, value_name = "N", default_value_t = 1000, hide_default_value = true, help_heading = "Benchmarks")]
     pub calls: u64,
     /// cold-read: wait after the remount
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    #[arg(long, value_name = "TIME", default_value = "0s", hide_default_value = true, help_heading = "Benchmarks")]
     pub settle: Span,
-    /// cold-read: off, or KiB [default: unchanged]
-    #[arg(long, value_name = "KIB")]
+    /// cold-read: read-ahead, off or a size in KiB
+    #[arg(long, value_name = "KIB", help_heading = "Benchmarks")]
     pub read_ahead: Option<ReadAhead>,
     /// cold-read: record the device's requests
-    #[arg(long)]
+    #[arg(long, help_heading = "Benchmarks")]
     pub trace: bool,
-    /// File system to make on an image or device
-    #[arg(long, value_name = "NAME")]
+    /// File system to make
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
     pub fs: Option<FileSystem>,
     /// More options for mkfs
-    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true,
+        help_heading = "Target"
+    )]
     pub mkfs_options: String,
     /// Mount options
-    #[arg(long, value_name = "OPTIONS", default_value = "")]
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, help_heading = "Target")]
     pub mount_options: String,
-    /// Hold the image in memory while it is used
-    #[arg(long)]
+    /// Hold the image in memory until its end
+    #[arg(long, help_heading = "Target")]
     pub in_memory: bool,
-    /// Use the existing file system
-    #[arg(long)]
+    /// Keep the file system of the target
+    #[arg(long, help_heading = "Target")]
     pub keep: bool,
+    /// Time to measure [default: the workload's, or 60s]
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = ["operations", "steady"],
+          help_heading = "Measurement")]
+    pub time: Option<Span>,
+    /// Operations to measure
+    #[arg(long, value_name = "N", conflicts_with = "steady", value_parser = clap::value_parser!(u64).range(1..),
+          help_heading = "Measurement")]
+    pub operations: Option<u64>,
+    /// Maximum time until five intervals agree
+    #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "Measurement")]
+    pub steady: Option<Span>,
+    /// Time before counting starts
+    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = "Measurement")]
+    pub warm_up: Span,
+    /// Length of an interval [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = some_time, help_heading = "Measurement")]
+    pub interval: Option<Span>,
+    /// Repetitions, each on new file sets
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..),
+          help_heading = "Measurement")]
+    pub reps: u64,
+    /// Keep caches warm
+    #[arg(long, help_heading = "Measurement")]
+    pub keep_caches: bool,
+    /// Limit of memory, page cache included
+    #[arg(long, value_name = "SIZE", help_heading = "Measurement")]
+    pub memory: Option<Size>,
+    /// Limit of processors, such as 1.5
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    pub cpus: Option<f64>,
+    /// Report a system call that takes longer
+    #[arg(long, value_name = "TIME", default_value = "60s", help_heading = "Measurement")]
+    pub stuck_after: Span,
 }
 
 fn variable(text: &str) -> Result<String, String> {
@@ -243,7 +251,6 @@ impl How {
     }
 
     fn options(&self, seed: Seed) -> Options {
-        let default = Options::default();
         let length = match (self.time, self.operations, self.steady) {
             (Some(time), _, _) => Some(Length::Time(time.0)),
             (_, Some(count), _) => Some(Length::Operations(count)),
@@ -257,9 +264,9 @@ impl How {
             warm_up: self.warm_up.0,
             interval: self.interval.map(|interval| interval.0),
             random_choice: self.choice == Choice::Random,
-            populate_threads: self.populate_threads.unwrap_or(default.populate_threads),
             stuck_after: self.stuck_after.0,
             execution: if self.null { Execution::Null } else { Execution::System },
+            ..Options::default()
         }
     }
 }

@@ -31,15 +31,15 @@ impl Bench {
             by_ranks::accept(&self.subject(&name)?, self.shared)?;
             return if cluster.is_first() { self.check(&name) } else { nothing_to_print };
         }
-        let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench DIR WORKLOAD --mpi"))?;
+        let target = target.ok_or_else(|| Failure::usage("no target given\nhint: senesce bench DIR WORKLOAD --mpi"))?;
         let ranks = Some(Ranks { count: cluster.size(), shared: self.shared });
-        let (spec, seed) = (Spec { ranks, ..self.spec(&target, name)? }, Seed(self.seed));
+        let (spec, seed) = (Spec { ranks, ..self.spec(&target, name)? }, self.seed);
         let plan = bench::Bench::plan(&spec, seed)?;
         if self.dry_run {
             return if cluster.is_first() { print_plan(&plan, self.json) } else { nothing_to_print };
         }
         if cluster.is_first() {
-            crate::output::create_target(self.create, &Some(target), self.out.as_deref())?;
+            crate::output::create_target(self.create, Some(&spec.target), self.out.as_deref())?;
         }
         let out = self.out.clone().unwrap_or_else(|| default_path(&runs_directory(), &plan, true));
         let progress: &dyn Progress = if cluster.is_first() { session.progress() } else { &Silent };

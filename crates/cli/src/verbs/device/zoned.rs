@@ -1,4 +1,4 @@
-//! `senesce device measure DEV --zoned --fit FILE`: a model of a zoned drive.
+//! `senesce device measure DEV --fit FILE`: a model of a zoned drive.
 
 use crate::Exit;
 use crate::display::print_plan;
@@ -7,7 +7,9 @@ use crate::output::Output;
 use crate::session::Session;
 use clap::Args;
 use senesce_core::output::Format;
+use senesce_core::parameter::real;
 use senesce_core::{Failure, Seed};
+use senesce_exp_aging::age::words;
 use senesce_exp_zns::zoned_model::{Spec, ZonedModel, model_file};
 use senesce_runner::{Conduct, Run, conduct};
 use std::path::{Path, PathBuf};
@@ -15,51 +17,43 @@ use std::path::{Path, PathBuf};
 /// How a model file begins.
 const BEGINNING: &[u8] = b"name =";
 
-/// What only a measurement with `--zoned` takes.
+/// Flags of a measurement with `--fit`.
 #[derive(Args)]
 pub struct Options {
-    /// Measure a zoned drive, whose data are lost, and fit the constants of its model
-    #[arg(long, conflicts_with = "alignment", requires = "fit")]
-    zoned: bool,
-    /// With --zoned: the model file to write; `sim:FILE` then simulates the drive
-    #[arg(long, value_name = "FILE", requires = "zoned")]
+    /// Overwrite a zoned drive and fit its model into FILE, for sim:FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "alignment", help_heading = "Model of a zoned drive")]
     fit: Option<PathBuf>,
-    /// With --zoned: the model whose structure is kept, and whose constants are where nothing is measured [default: zn540]
-    #[arg(long, value_name = "MODEL", requires = "zoned")]
+    /// Model to start from [default: zn540]
+    #[arg(long, value_name = "MODEL", requires = "fit", help_heading = "Model of a zoned drive")]
     start: Option<String>,
-    /// With --zoned: how often each point is measured [default: 3]
-    #[arg(long, value_name = "N", requires = "zoned")]
-    repetitions: Option<u32>,
-    /// With --zoned: commands of an actor alone [default: 200000, simulated 40000]
-    #[arg(long, value_name = "N", requires = "zoned")]
-    commands: Option<u64>,
-    /// With --zoned: seconds of actors beside one another [default: 20, simulated 3]
-    #[arg(long, value_name = "SECONDS", requires = "zoned")]
-    seconds: Option<f64>,
-    /// With --zoned: rounds of single commands [default: 100, simulated 3000]
-    #[arg(long, value_name = "N", requires = "zoned")]
-    rounds: Option<u32>,
-    /// With --zoned: allow the loss of the data on this real drive: repeat its path or serial number
-    #[arg(long, value_name = "IDENTITY", requires = "zoned")]
+    /// Measurements of each point, at least 2 [default: 3]
+    #[arg(long, value_name = "N", requires = "fit", help_heading = "Model of a zoned drive")]
+    reps: Option<u32>,
+    /// Multiply the length of each measurement
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.001..=1000.0), requires = "fit",
+          help_heading = "Model of a zoned drive")]
+    scale: f64,
+    /// Confirm data loss: repeat the drive's path or serial number
+    #[arg(long, value_name = "IDENTITY", requires = "fit", help_heading = "Model of a zoned drive")]
     erase: Option<String>,
-    /// With --zoned: print the points, what they write and how long they take, and stop
-    #[arg(long, requires = "zoned")]
+    /// Print the plan only
+    #[arg(long, requires = "fit", help_heading = "Model of a zoned drive")]
     dry_run: bool,
 }
 
 impl Options {
-    /// Whether a model of a zoned drive is wanted.
+    /// Whether a model of a zoned drive is to be made.
     pub fn is_meant(&self) -> bool {
-        self.zoned
+        self.fit.is_some()
     }
 
     fn spec(&self, device: &Path) -> Spec {
         let usual = Spec::of(&device.display().to_string(), self.start.as_deref().unwrap_or("zn540"));
         Spec {
-            repetitions: self.repetitions.unwrap_or(usual.repetitions),
-            commands: self.commands.unwrap_or(usual.commands),
-            seconds: self.seconds.unwrap_or(usual.seconds),
-            rounds: self.rounds.unwrap_or(usual.rounds),
+            repetitions: self.reps.unwrap_or(usual.repetitions),
+            commands: (usual.commands as f64 * self.scale).ceil() as u64,
+            seconds: usual.seconds * self.scale,
+            rounds: (f64::from(usual.rounds) * self.scale).ceil() as u32,
             ..usual
         }
     }
@@ -87,26 +81,26 @@ impl Options {
 /// A fit to tables.
 #[derive(Args)]
 pub struct Fit {
-    /// Tables (CSV) of points of one actor, of reads beside a writer, or of commands beside one another; one of three points is held out
+    /// CSV tables of measured points; every third is held out
     #[arg(required = true)]
     tables: Vec<PathBuf>,
-    /// The model file to write; `sim:FILE` then simulates the drive
-    #[arg(long, value_name = "FILE")]
+    /// Model file to write, for sim:FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     model: PathBuf,
-    /// The model whose structure is kept, and whose constants are where the tables say nothing
-    #[arg(long, value_name = "MODEL", default_value = "zn540")]
+    /// Model to start from
+    #[arg(long, value_name = "MODEL", default_value = "zn540", help_heading = "Fit")]
     start: String,
+    /// Root seed
+    #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed(), help_heading = "Fit")]
+    seed: Seed,
     /// Run directory [default: senesce-runs/zoned-model-HASH]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
-    /// Root seed
-    #[arg(long, default_value_t = senesce_core::seed::DEFAULT_SEED.0)]
-    seed: u64,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Fit {
@@ -114,8 +108,8 @@ impl Fit {
     pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check(Some(&self.model), Format::Text, BEGINNING)?;
         let spec = Spec::of_tables(&self.tables, &self.start)?;
-        let (seed, file) = (Seed(self.seed), Some(self.model));
-        RunSettings { seed, out: self.out, erase: None, file, output: self.output, json: self.json }
+        let file = Some(self.model);
+        RunSettings { seed: self.seed, out: self.out, erase: None, file, output: self.output, json: self.json }
             .conclude(&spec, session)
     }
 }

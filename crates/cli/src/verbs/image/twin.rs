@@ -16,7 +16,7 @@ pub struct Twin {
     /// New image; it holds file names, and only its owner can read it
     image: PathBuf,
     /// Freeze a mounted target during the copy
-    #[arg(long)]
+    #[arg(long, help_heading = "Target")]
     freeze: bool,
     /// Print the result as JSON
     #[arg(long)]

@@ -12,22 +12,20 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Advise {
     /// Number of objects
-    #[arg(long)]
+    #[arg(long, value_name = "N", help_heading = "Objects")]
     count: u64,
     /// Size of an object
-    #[arg(long, default_value = "4K")]
+    #[arg(long, default_value = "4K", help_heading = "Objects")]
     size: Bytes,
-    /// File system of the volume
-    #[arg(long, default_value = "ext4", value_parser = clap::builder::PossibleValuesParser::new(file_systems()))]
+    /// File system
+    #[arg(long, value_name = "NAME", default_value = "ext4", hide_possible_values = true, help_heading = "Volume",
+          value_parser = clap::builder::PossibleValuesParser::new(file_systems()))]
     fs: String,
-    #[arg(
-        long,
-        conflicts_with = "path",
-        help = "Size of the volume [default: the smallest power of two that holds them]"
-    )]
+    /// Size [default: the smallest power of two that fits]
+    #[arg(long, value_name = "SIZE", conflicts_with = "path", help_heading = "Volume")]
     volume: Option<Bytes>,
     /// Mounted directory, instead of --fs and --volume
-    #[arg(long)]
+    #[arg(long, value_name = "DIR", help_heading = "Volume")]
     path: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
@@ -40,9 +38,9 @@ impl Advise {
         let volume = match (&options.path, options.volume) {
             (Some(path), _) => Volume::mounted(path)?,
             (None, Some(size)) => Volume::planned(&options.fs, size)
-                .ok_or_else(|| Failure::usage(format!("no rule for volumes of {}", options.fs)))?,
+                .ok_or_else(|| Failure::usage(format!("no rule known for volumes of {}", options.fs)))?,
             (None, None) => Volume::least(&options.fs, options.count, options.size.0)
-                .ok_or_else(|| Failure::usage(format!("no volume of {} holds that number of objects", options.fs)))?,
+                .ok_or_else(|| Failure::usage(format!("no volume of {} holds this number of objects", options.fs)))?,
         };
         let found = recommend(volume, options.count, options.size.0);
         if options.json {

@@ -32,7 +32,7 @@ pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit,
     super::say_written(&index);
     let missing = listed.iter().filter(|line| line.page.is_empty()).count();
     if missing > 0 {
-        eprintln!("senesce: {missing} of {} runs have no page; the index says why", listed.len());
+        eprintln!("senesce: {missing} of {} runs have no page; the index lists the reasons", listed.len());
     }
     let has_some = missing < listed.len();
     Ok(if has_some { ExitCode::Done } else { ExitCode::RunFailed }.into())

@@ -16,41 +16,36 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct History {
-    #[arg(
-        value_name = "DIR",
-        help = "Directories to search for runs, with their subdirectories [default: ./senesce-runs]"
-    )]
+    /// Directories to search, with those below [default: ./senesce-runs]
+    #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Runs of this experiment or verb only
-    #[arg(long, value_name = "KIND")]
+    /// Only runs of this experiment or verb
+    #[arg(long, value_name = "KIND", help_heading = "Selection")]
     kind: Option<String>,
-    /// Runs with this label only
-    #[arg(long, value_name = "TEXT")]
+    /// Only runs with this label
+    #[arg(long, value_name = "TEXT", help_heading = "Selection")]
     labelled: Option<String>,
-    /// Show every metric over time, and where its level changed
-    #[arg(long)]
+    /// Show metrics over time and changes of level
+    #[arg(long, help_heading = "Analysis")]
     trend: bool,
-    /// Compare the newest run of each setting with the runs of this label
-    #[arg(long, value_name = "NAME")]
+    /// Compare the newest runs with those of this label
+    #[arg(long, value_name = "TEXT", help_heading = "Analysis")]
     baseline: Option<String>,
-    /// Assumed difference of two equal runs, for a baseline of a single run
-    #[arg(long, value_name = "SHARE", requires = "baseline")]
+    /// Assumed difference of two equal runs, such as 2%
+    #[arg(long, value_name = "SHARE", requires = "baseline", help_heading = "Analysis")]
     noise: Option<String>,
+    /// Write an HTML page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write every value as CSV [default: to standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+    /// Write Prometheus metrics [default: to standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    prometheus: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write figures and the list of runs to an HTML page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write every measured value as CSV [no FILE: standard output]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    csv: Option<PathBuf>,
-    /// Write every measured value as JSON lines [no FILE: standard output]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    jsonl: Option<PathBuf>,
-    /// Write the latest values as Prometheus metrics [no FILE: standard output]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    prometheus: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -59,13 +54,12 @@ impl History {
     pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.output.check_all(&[
             (self.csv.as_deref(), Format::Csv, b"run,"),
-            (self.jsonl.as_deref(), Format::Json, b""),
             (self.prometheus.as_deref(), Format::Text, b"# HELP "),
             (self.html.as_deref(), Format::Html, b""),
         ])?;
         let entries = self.entries()?;
         if entries.is_empty() {
-            eprintln!("no runs found; runs are stored in ./senesce-runs or the directory of --out");
+            eprintln!("no runs found\nhint: runs are stored in ./senesce-runs or the directory of --out");
         }
         if !self.needs_values() {
             self.print_list(&entries)?;
@@ -94,7 +88,7 @@ impl History {
 
     /// Whether the events of the runs are read, not the heads of their records alone.
     fn needs_values(&self) -> bool {
-        let writes = [&self.html, &self.csv, &self.jsonl, &self.prometheus];
+        let writes = [&self.html, &self.csv, &self.prometheus];
         self.trend || self.baseline.is_some() || writes.iter().any(|file| file.is_some())
     }
 
@@ -108,17 +102,8 @@ impl History {
     }
 
     fn write_values(&self, entries: &[ListedRun], measured: &[Measured]) -> Result<(), Failure> {
-        if self.csv.is_none() && self.jsonl.is_none() {
-            return Ok(());
-        }
-        let table = history::tidy(entries, measured);
-        if let Some(file) = &self.csv {
-            self.output.write(file, Format::Csv, csv::table(&table).as_bytes())?;
-        }
-        if let Some(file) = &self.jsonl {
-            self.output.write(file, Format::Json, csv::json_lines(&table).as_bytes())?;
-        }
-        Ok(())
+        let Some(file) = &self.csv else { return Ok(()) };
+        self.output.write(file, Format::Csv, csv::table(&history::tidy(entries, measured)).as_bytes())
     }
 
     fn show_courses(&self, entries: &[ListedRun], measured: &[Measured]) -> Result<(), Failure> {

@@ -9,19 +9,19 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Import {
-    /// Format: fio, hyperfine, ior, mdtest, blktrace, blkparse, zns-study, table, trace
+    /// fio, hyperfine, ior, mdtest, blktrace, blkparse, zns-study, table or trace
     kind: String,
     /// File or directory
     file: PathBuf,
+    /// Columns of a table, such as "name=1,value=3,unit='ms'"; repeatable
+    #[arg(long, value_name = "MAP", help_heading = "Format")]
+    map: Vec<String>,
+    /// Columns of a trace, or msr, systor17, alibaba, tencent, fio-iolog
+    #[arg(long, value_name = "PATTERN", help_heading = "Format")]
+    pattern: Option<String>,
     /// Run directory to write
     #[arg(long, short, value_name = "RUNDIR")]
     out: PathBuf,
-    /// table: columns, such as "name=1,value=3,unit='ms'"; repeat for more values of a row
-    #[arg(long, value_name = "MAP")]
-    map: Vec<String>,
-    /// trace: msr, systor17, alibaba, tencent, fio-iolog, or columns such as time:us,device,op,offset,size
-    #[arg(long, value_name = "PATTERN")]
-    pattern: Option<String>,
 }
 
 impl Import {

@@ -20,9 +20,10 @@ pub struct Repeat {
     /// Run only the steps in this JSON file
     #[arg(long, value_name = "FILE", hide = true)]
     steps: Option<PathBuf>,
-    #[arg(long, short, value_name = "RUNDIR", help = "Run directory to write [default: senesce-runs/KIND-HASH]")]
+    /// Run directory [default: senesce-runs/KIND-HASH]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
-    /// Confirm data loss: repeat the device's path or serial number
+    /// Confirm data loss: repeat the device's path or serial
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Run again even if a result exists

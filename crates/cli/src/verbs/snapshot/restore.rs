@@ -14,13 +14,13 @@ pub struct Restore {
     subject: Subject,
     /// Name of the snapshot
     name: String,
-    /// Write all blocks, including those that seem unchanged
-    #[arg(long)]
+    /// Write every block, even the unchanged ones
+    #[arg(long, help_heading = "Restore")]
     full: bool,
-    /// Share of the content to compare with the snapshot
-    #[arg(long, value_enum, value_name = "SHARE", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
+    /// Content to compare with the snapshot: auto or full
+    #[arg(long, value_enum, value_name = "SHARE", hide_possible_values = true, help_heading = "Restore", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
     verify: VerifyShare,
-    /// Confirm the target by repeating its path, if the image moved or a device without serial number was attached again
+    /// Confirm a moved image or a device without serial: repeat its path
     #[arg(long, value_name = "TARGET")]
     erase: Option<String>,
     /// Print the result as JSON

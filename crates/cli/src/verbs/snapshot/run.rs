@@ -17,15 +17,15 @@ use std::path::PathBuf;
 pub struct Run {
     #[command(flatten)]
     subject: Subject,
-    /// Name of the snapshot; the target must be unchanged since it was made
+    /// Name of the snapshot; the target must be unchanged since
     name: String,
-    /// Share of the content to compare with the snapshot afterwards
-    #[arg(long, value_enum, value_name = "SHARE", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
+    /// Content to compare with the snapshot: auto or full
+    #[arg(long, value_enum, value_name = "SHARE", hide_possible_values = true, help_heading = "Restore", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
     verify: VerifyShare,
     /// Mount options
-    #[arg(long, default_value = "", value_name = "OPTIONS")]
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "OPTIONS")]
     mount_options: String,
-    /// Write the result as JSON to FILE
+    /// Write the result to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]

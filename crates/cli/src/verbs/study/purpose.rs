@@ -19,36 +19,27 @@ use std::time::Duration;
 /// Options of a study that senesce writes for a purpose.
 #[derive(Args)]
 pub struct Advice {
-    /// Write and run a study that compares file systems for PURPOSE
-    #[arg(long = "for", value_name = "PURPOSE", help_heading = "Comparison for a purpose",
+    /// Compare file systems for: mail, web, build, database, objects
+    #[arg(long = "for", value_name = "PURPOSE", help_heading = "Comparison for a purpose", hide_possible_values = true,
           value_parser = clap::builder::PossibleValuesParser::new(PURPOSES.map(|one| one.name)))]
     pub purpose: Option<String>,
-    /// Drive to measure on, instead of images on loop devices
+    /// Drive to measure on [default: images]
     #[arg(long, value_name = "DEV", requires = "purpose", help_heading = "Comparison for a purpose")]
     on: Option<PathBuf>,
+    /// File systems, separated by commas [default: all here]
     #[arg(
         long,
         value_delimiter = ',',
-        value_name = "FS,FS",
+        value_name = "FS",
         requires = "purpose",
-        help_heading = "Comparison for a purpose",
-        help = "File systems [default: all that this machine can make and mount]"
+        help_heading = "Comparison for a purpose"
     )]
     candidates: Vec<String>,
-    #[arg(
-        long,
-        requires = "purpose",
-        help_heading = "Comparison for a purpose",
-        help = "Size of each image [default: 1G]"
-    )]
+    /// Size of each image [default: 1G]
+    #[arg(long, requires = "purpose", help_heading = "Comparison for a purpose")]
     size: Option<Bytes>,
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "purpose",
-        help_heading = "Comparison for a purpose",
-        help = "File for the study [default: study-PURPOSE.toml]"
-    )]
+    /// File for the study [default: study-PURPOSE.toml]
+    #[arg(long, value_name = "FILE", requires = "purpose", help_heading = "Comparison for a purpose")]
     save: Option<PathBuf>,
 }
 
@@ -105,7 +96,7 @@ impl super::Study {
             }
         }
         if outcome.state == State::WasDone {
-            eprintln!("already done; this is the result of {}", outcome.path.display());
+            eprintln!("already done: result of {}", outcome.path.display());
         }
         Ok(show_record(&outcome))
     }

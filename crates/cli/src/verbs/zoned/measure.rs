@@ -7,9 +7,9 @@ use crate::session::Session;
 use clap::Args;
 use senesce_core::units::parse_duration;
 use senesce_core::{Failure, Seed};
+use senesce_exp_aging::age::words;
 use senesce_exp_zns::job::{Spec, ZnsJob};
 use senesce_runner::{Conduct, Run, conduct};
-use senesce_zoned::hardware::Submission;
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
 use senesce_zoned::run::DeviceName;
 use senesce_zoned::sim::HostPath;
@@ -17,55 +17,53 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Measure {
-    /// sim:MODEL, null, a drive such as /dev/ng0n1 or /dev/nvme0n1, or auto for the only zoned drive
+    /// sim:MODEL, null, /dev/ng0n1, /dev/nvme0n1, or auto (the only zoned drive)
     device: String,
-    /// Job file; options add to it
+    /// Job file; flags add to it
     job: Option<PathBuf>,
-    /// Activity: write, append, randread, seqread, reset, finish, open-close
-    #[arg(long)]
+    /// write, append, randread, seqread, reset, finish or open-close
+    #[arg(long, help_heading = "Workload")]
     op: Option<String>,
     /// Bytes per request [default: 4k]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Workload")]
     bs: Option<String>,
     /// Commands in flight per zone [default: 1]
-    #[arg(long)]
+    #[arg(long, value_name = "N", help_heading = "Workload")]
     qd: Option<u32>,
-    /// Number or range of zones, such as 0..8; a worker per zone [default: 1; reset, finish, open-close: 16 with one worker]
-    #[arg(long)]
+    /// Zones, such as 8 or 0..8, with a worker each [default: 1]
+    #[arg(long, help_heading = "Workload")]
     zones: Option<String>,
-    /// Bytes per logical block, 512 or 4096 [default: the drive's format]
-    #[arg(long, value_name = "BYTES")]
-    lbaf: Option<u32>,
-    /// Submission path [default: direct]
-    #[arg(long, value_parser = ["direct", "passthrough", "none", "mq-deadline"])]
-    path: Option<String>,
-    /// System call for NVMe commands on the direct path [default: io-uring]
-    #[arg(long, value_parser = ["io-uring", "ioctl"])]
-    submission: Option<String>,
-    /// Bytes per second of each worker, for example 100MiB/s
-    #[arg(long)]
+    /// Limit of each worker, such as 100MiB/s
+    #[arg(long, help_heading = "Workload")]
     rate: Option<String>,
-    /// Duration [default: 10s, or until --count]
-    #[arg(long, value_name = "DURATION")]
-    time: Option<String>,
-    /// Commands per worker
-    #[arg(long)]
-    count: Option<u64>,
-    /// Warm-up before counting starts
-    #[arg(long, value_name = "DURATION")]
-    ramp: Option<String>,
-    /// Fill level of each zone before reset and finish, 0 to 1
-    #[arg(long, value_name = "SHARE")]
+    /// Fill level of zones before reset and finish, 0 to 1
+    #[arg(long, value_name = "SHARE", help_heading = "Workload")]
     occupancy: Option<f64>,
-    /// Concurrent actor, such as op=randread,bs=4k,qd=1; repeatable
-    #[arg(long, value_name = "ACTOR")]
+    /// Concurrent actor, such as op=randread,bs=4k; repeatable
+    #[arg(long, value_name = "ACTOR", help_heading = "Workload")]
     with: Vec<String>,
-    /// Root seed
-    #[arg(long, default_value_t = 42, value_parser = crate::arguments::seed())]
-    seed: u64,
+    /// Bytes per logical block, 512 or 4096 [default: the drive's]
+    #[arg(long, value_name = "BYTES", help_heading = "Target")]
+    lbaf: Option<u32>,
+    /// direct, passthrough, none or mq-deadline [default: direct]
+    #[arg(long, value_parser = ["direct", "passthrough", "none", "mq-deadline"], hide_possible_values = true,
+          help_heading = "Target")]
+    path: Option<String>,
     /// Confirm data loss: repeat the drive's path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
+    /// Time to measure [default: 10s, or until --count]
+    #[arg(long, value_name = "TIME", help_heading = "Measurement")]
+    time: Option<String>,
+    /// Commands per worker
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    count: Option<u64>,
+    /// Time before counting starts
+    #[arg(long, value_name = "TIME")]
+    warm_up: Option<String>,
+    /// Root seed
+    #[arg(long, value_name = "N", default_value = words::SEED, value_parser = words::seed())]
+    seed: Seed,
     /// Run directory [default: senesce-runs/zoned-measure-HASH-N]
     #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
@@ -81,7 +79,7 @@ impl Measure {
     pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         self.device.parse::<DeviceName>()?;
         let spec = Spec { device: self.device.clone(), job: self.to_job()? };
-        let seed = Seed(self.seed);
+        let seed = self.seed;
         if self.dry_run {
             return print_plan(&ZnsJob::plan(&spec, seed)?, self.json);
         }
@@ -106,11 +104,8 @@ impl Measure {
         if let Some(path) = self.path.as_deref().and_then(HostPath::from_name) {
             job.path = path;
         }
-        if let Some(word) = &self.submission {
-            job.submission = if word == "ioctl" { Submission::Ioctl } else { Submission::IoUring };
-        }
-        if let Some(ramp) = &self.ramp {
-            job.ramp = Span(parse_duration(ramp)?);
+        if let Some(time) = &self.warm_up {
+            job.ramp = Span(parse_duration(time)?);
         }
         if let Some(op) = &self.op {
             job.actors.push(self.actor(op.parse()?)?);

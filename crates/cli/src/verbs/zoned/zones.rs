@@ -10,21 +10,16 @@ use senesce_zoned::manage::{Choice, Outcome};
 use senesce_zoned::run::DeviceName;
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
-/// The drive, and how to show its zones.
+/// The drive.
 #[derive(Args)]
 pub struct Drive {
-    /// Drive such as /dev/ng0n1 or /dev/nvme0n1, or auto for the only zoned one; sim:MODEL and null start empty
+    /// /dev/ng0n1, /dev/nvme0n1, auto (the only zoned drive), sim:MODEL or null
     device: String,
-    /// Write the zone map to FILE
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    output: Output,
 }
 
 /// The zones of a command.
@@ -32,10 +27,10 @@ pub struct Drive {
 #[group(required = true, multiple = false)]
 pub struct Range {
     /// Zones: N or N..M
-    #[arg(long, value_name = "ZONES")]
+    #[arg(long, value_name = "ZONES", help_heading = "Zones")]
     zone: Option<String>,
     /// All zones
-    #[arg(long)]
+    #[arg(long, help_heading = "Zones")]
     all: bool,
 }
 
@@ -48,11 +43,21 @@ impl Range {
 impl Drive {
     /// Runs a zone command and shows the zones afterwards. A refused zone makes the exit code 5.
     pub fn show(&self, command: impl FnOnce(&DeviceName) -> Result<Outcome, ZonedError>) -> Result<Exit, Failure> {
+        self.show_with_map(None, Output::default(), command)
+    }
+
+    /// The same, and writes the zone map into a file.
+    pub fn show_with_map(
+        &self,
+        map: Option<&Path>,
+        output: Output,
+        command: impl FnOnce(&DeviceName) -> Result<Outcome, ZonedError>,
+    ) -> Result<Exit, Failure> {
         let device = self.device.parse()?;
-        self.output.check(self.svg.as_deref(), Format::Svg, b"")?;
+        output.check(map, Format::Svg, b"")?;
         let outcome = command(&device)?;
-        if let Some(file) = &self.svg {
-            self.output.write(file, Format::Svg, senesce_report::render_svg(&outcome.map()).as_bytes())?;
+        if let Some(file) = map {
+            output.write(file, Format::Svg, senesce_report::render_svg(&outcome.map()).as_bytes())?;
         }
         self.print(&outcome).map_err(output_failed)?;
         Ok(if outcome.refused.is_empty() { ExitCode::Done } else { ExitCode::RunFailed }.into())

@@ -1,5 +1,6 @@
 use super::*;
 use senesce_aging::profile::{ChangeRow, SizeRow};
+use senesce_core::ExitCode;
 
 fn planned(name: &str, mib: u64, limits: &Limits) -> Result<Arc<AgingPlan>, Failure> {
     let profile = Profile::builtin(name).unwrap();
@@ -44,33 +45,10 @@ fn missed_overwrites_are_reported() {
     assert_eq!(limits.missed(&Summary { largest_file: Bytes(0), ..far }), None);
 }
 
-pub(crate) fn age_spec(data: &str, pace: Option<f64>) -> AgeSpec {
-    AgeSpec {
-        target: Some("memory:1G".into()),
-        profile: "agrawal".into(),
-        profile_hash: String::new(),
-        size: None,
-        fullness: None,
-        seed: Seed(1),
-        churn: Churn::Profile,
-        spread_sizes: false,
-        truncate: Truncate::Drop,
-        compression: None,
-        limits: Limits::default(),
-        file_system: Some(FileSystem::Ext4),
-        mkfs_options: String::new(),
-        mount_options: String::new(),
-        in_memory: false,
-        data: data.into(),
-        record_order: false,
-        fsync_every: 0,
-        clock: Clock::default(),
-        pace,
-        threads: 1,
-        writers: 1,
-        shard: None,
-        parts: 1,
-    }
+/// An aging of 1 GiB by agrawal.
+pub(crate) fn age_spec(data: Data, pace: Option<f64>) -> AgeSpec {
+    let spec = AgeSpec::of_flags(&["--seed", "1", "--truncate-sizes", "drop"]).unwrap();
+    AgeSpec { data, pace, ..spec.on(Some("memory:1G".parse().unwrap())).unwrap() }
 }
 
 fn described(spec: &AgeSpec, summary: &Summary) -> Plan {
@@ -79,11 +57,11 @@ fn described(spec: &AgeSpec, summary: &Summary) -> Plan {
 
 #[test]
 fn pace_bounds_the_estimated_time() {
-    let summary = age_spec("fallocate", None).summary().unwrap();
-    let free = described(&age_spec("fallocate", None), &summary).estimated_seconds;
-    let paced = described(&age_spec("fallocate", Some(100.0)), &summary).estimated_seconds;
+    let summary = age_spec(Data::Fallocate, None).summary().unwrap();
+    let free = described(&age_spec(Data::Fallocate, None), &summary).estimated_seconds;
+    let paced = described(&age_spec(Data::Fallocate, Some(100.0)), &summary).estimated_seconds;
     assert_eq!(paced, summary.t_end as f64 / 100.0);
-    assert_eq!(described(&age_spec("fallocate", Some(1e9)), &summary).estimated_seconds, free);
+    assert_eq!(described(&age_spec(Data::Fallocate, Some(1e9)), &summary).estimated_seconds, free);
 }
 
 #[test]
@@ -101,32 +79,42 @@ fn plan_includes_bytes_written_by_changes() {
     assert!(done.bytes_overwritten > Bytes::gib(1).0 && done.bytes_truncated > Bytes::mib(64).0);
     assert!(done.bytes_overwritten <= expected.bytes_overwritten && done.bytes_truncated <= expected.bytes_truncated);
     assert!(done.all() <= expected.all() && done.all() > expected.all() / 5 * 4);
-    let allocated = described(&age_spec("fallocate", None), summary);
+    let allocated = described(&age_spec(Data::Fallocate, None), summary);
     assert!(allocated.bytes_to_write >= done.bytes_overwritten + summary.creates * 4096);
     assert!(allocated.estimated_seconds >= done.bytes_overwritten as f64 / 1e9);
-    let written = described(&age_spec("write", None), summary);
+    let written = described(&age_spec(Data::Write, None), summary);
     assert!(written.bytes_to_write >= summary.bytes_created.0 + done.bytes_overwritten + done.bytes_truncated);
 }
 
 #[test]
-fn until_and_shard_are_parsed_or_refused() {
-    assert_eq!(parse_until("confidence=0.95").unwrap(), 0.95);
-    for text in ["confidence=1.5", "confidense=0.9", "0.9"] {
-        assert!(parse_until(text).is_err(), "{text}");
-    }
-    assert_eq!(parse_shard("1/4").unwrap(), (1, 4));
-    for text in ["4/4", "1", "a/b", "0/0"] {
-        assert!(parse_shard(text).is_err(), "{text}");
-    }
-}
-
-#[test]
 fn only_whole_volumes_are_compressed() {
-    let spec = |target: &str, size| AgeSpec { target: Some(target.into()), size, ..age_spec("fallocate", None) };
+    let spec =
+        |target: &str, size| AgeSpec { target: Some(target.parse().unwrap()), size, ..age_spec(Data::Fallocate, None) };
     let refused = |spec: AgeSpec| spec.compressed().map(drop).unwrap_err().to_string();
     assert!(spec("memory:1G", None).compressed().is_ok());
     assert!(spec("memory:1G", Some(Bytes::gib(1))).compressed().is_ok());
     let words = refused(spec("memory:8G", Some(Bytes::gib(1))));
-    assert!(words.contains("--size 1 GiB on a target of 8 GiB"), "{words}");
-    assert!(refused(spec("image:/none/at-all,size=8G", Some(Bytes::gib(1)))).contains("omit --size"));
+    assert!(words.contains("a plan for 1 GiB on a target of 8 GiB"), "{words}");
+    assert!(refused(spec("image:/none/at-all,size=8G", Some(Bytes::gib(1)))).contains("a plan for 1 GiB"));
+}
+
+#[test]
+fn unnamed_values_follow_from_the_target_and_the_other_flags() {
+    let spec = |flags: &[&str], target: &str| AgeSpec::of_flags(flags).unwrap().on(Some(target.parse().unwrap()));
+    let image = spec(&[], "memory:1G").unwrap();
+    assert_eq!((image.file_system, image.commit_share), (Some(FileSystem::Ext4), Some(CommitShare::DEFAULT)));
+    let directory = spec(&["--sync-every", "9"], "/tmp").unwrap();
+    assert_eq!((directory.file_system, directory.commit_share), (None, Some(CommitShare::NONE)));
+    let both = spec(&["--pace", "10", "--commit-share", "2%"], "/tmp").unwrap();
+    assert_eq!(both.clock().commit_share, "2%".parse().unwrap());
+    assert_eq!(spec(&["--fs", "xfs"], "/tmp").unwrap_err().exit_code(), ExitCode::Usage);
+}
+
+#[test]
+fn record_of_a_specification_is_read_back() {
+    let spec = AgeSpec::of_flags(&["--shard", "1/4", "--max-time", "90s", "--truncate-sizes"]).unwrap();
+    let spec = spec.on(Some("memory:1G".parse().unwrap())).unwrap();
+    let plan = serde_json::to_value(&spec).unwrap();
+    assert_eq!((&plan["truncate"], &plan["max_seconds"]), (&"clamp".into(), &90.0.into()));
+    assert_eq!(serde_json::from_value::<AgeSpec>(plan).unwrap(), spec);
 }

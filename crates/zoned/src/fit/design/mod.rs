@@ -156,7 +156,7 @@ impl Maker {
         let usable = survey.usable();
         let (count, name) = (usable.len() as u32, &survey.name);
         if !survey.geometry.zoned {
-            return Err(ZonedError::Usage(format!("{name} has no zones: --zoned measures zoned drives")));
+            return Err(ZonedError::Usage(format!("cannot fit a model to {name}: it has no zones")));
         }
         if count < 6 {
             let words = format!("{name} has {}; a model needs at least 6", survey.usable_words());
