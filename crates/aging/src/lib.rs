@@ -5,6 +5,7 @@
 
 pub mod capture;
 pub mod check;
+mod chi_square;
 pub mod error;
 pub mod execute;
 pub mod leftovers;
@@ -18,13 +19,14 @@ pub mod profile;
 
 pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list, capture_since};
 pub use check::{Cleared, Reconciled, VerifyReport, clear, reconcile, verify, verify_top};
+pub use chi_square::ChiSquare;
 pub use error::AgingError;
 pub use execute::{
     Data, DirectoryTarget, ExecuteOptions, ExecuteOutcome, NullTarget, Pace, Shard, Stop, execute, execute_parts,
 };
 pub use leftovers::{Leftover, leftovers};
-pub use measure::{ChiSquare, Measures, Tally};
+pub use measure::{Measures, Tally};
 pub use parts::Interleaved;
-pub use plan::{AgingPlan, Churn, Clock, CommitShare, Compression, Limit, PlanSpec, Summary, Truncate};
-pub use planner::{Change, ChangeCounts, ChangeKind, File, Operation, OperationKind, Planner};
+pub use plan::{AgingPlan, ChangeCounts, Churn, Clock, CommitShare, Compression, Limit, PlanSpec, Summary, Truncate};
+pub use planner::{Change, ChangeKind, File, Operation, OperationKind, Planner};
 pub use profile::Profile;

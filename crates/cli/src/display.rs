@@ -58,7 +58,7 @@ pub fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Fa
 pub fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
-        State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.begins_anew)),
+        State::Interrupted => eprintln!("senesce: {}", interrupted_words(&path, outcome.starts_over)),
         State::Failed(count) => {
             eprintln!(
                 "senesce: {count} steps failed; the record {path} has the reasons\nhint: the same command repeats them"

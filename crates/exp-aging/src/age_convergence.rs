@@ -14,7 +14,7 @@ use senesce_core::analysis::*;
 use senesce_core::parameter::{names, real};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
-use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run, Special};
 use senesce_sys::clock::thread_cpu_time;
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -110,10 +110,17 @@ pub enum Step {
     Rate(Pace),
 }
 
+fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
+    let without = "measured without executing the plans: loop devices need root";
+    matches!(step, Step::Execute(_) | Step::Rate(_))
+        .then(|| (Needs::root("plans are executed on loop devices"), without))
+}
+
 impl Run for AgeConvergence {
     const KIND: &'static str = "age-convergence";
     const PUBLISHED: &'static str = include_str!("../data/published/age-convergence.csv");
     const CLAIMS: &'static str = include_str!("../data/published/age-convergence.claims.toml");
+    const SPECIAL: Special<Self> = Special { step_needs, ..Special::NONE };
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -133,12 +140,6 @@ impl Run for AgeConvergence {
         plans.extend(plays);
         plans.extend(rates::steps(spec.rates, seed));
         Ok(plans)
-    }
-
-    fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
-        let without = "measured without executing the plans: loop devices need root";
-        matches!(step, Step::Execute(_) | Step::Rate(_))
-            .then(|| (Needs::root("plans are executed on loop devices"), without))
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {

@@ -10,7 +10,7 @@ use senesce_core::analysis::{Analysis, Better, Figure};
 use senesce_core::parameter::real;
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_layout::{FreeSpace, Layout};
-use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runner::{Context, Experiment, Needs, Planned, Recorded, Run, Special};
 use senesce_study::images::{ImageFacts, Images};
 use senesce_study::matrix::{ImageId, aging_plan};
 use senesce_study::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
@@ -96,10 +96,16 @@ impl Spec {
     }
 }
 
+fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
+    let without = "measured without images: loop devices need root";
+    matches!(step, Step::Image(_)).then(|| (Needs::root("images are made on loop devices"), without))
+}
+
 impl Run for FreeSpaceExperiment {
     const KIND: &'static str = "free-space";
     const PUBLISHED: &'static str = include_str!("../data/published/free-space.csv");
     const CLAIMS: &'static str = include_str!("../data/published/free-space.claims.toml");
+    const SPECIAL: Special<Self> = Special { step_needs, ..Special::NONE };
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -133,11 +139,6 @@ impl Run for FreeSpaceExperiment {
             None => Needs::root("free-space makes images on loop devices"),
             Some(_) => Needs::default(),
         }
-    }
-
-    fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
-        let without = "measured without images: loop devices need root";
-        matches!(step, Step::Image(_)).then(|| (Needs::root("images are made on loop devices"), without))
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {

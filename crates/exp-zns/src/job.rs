@@ -10,7 +10,7 @@ use senesce_core::analysis::Table;
 use senesce_core::{
     Analysis, Axis, Better, ExitCode, Failure, Figure, FigureKind, Mark, Measurement, Plan, Seed, Series,
 };
-use senesce_runner::{Context, Planned, Recorded, Run, interrupted, new_plan};
+use senesce_runner::{Context, Planned, Recorded, Run, Special, interrupted, new_plan};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Job, JobResult};
 use senesce_zoned::run::{DeviceName, RunOptions, plan_job, run_job};
@@ -45,7 +45,7 @@ impl Run for ZnsJob {
     type Event = Event;
     type Step = ();
 
-    const NO_MEASURES: &'static [&'static str] = &["sim_seconds"];
+    const SPECIAL: Special<Self> = Special { not_measured: &["sim_seconds"], ..Special::NONE };
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
         let name: DeviceName = spec.device.parse()?;

@@ -61,7 +61,7 @@ pub enum State {
     Done,
     /// So many steps failed; the same command does them again.
     Failed(usize),
-    /// The user ended it; the same command continues it, or does it anew.
+    /// The user ended it; the same command continues it or starts it over.
     Interrupted,
 }
 
@@ -72,8 +72,8 @@ pub struct Outcome {
     pub state: State,
     /// What the process tells its caller if the run is done.
     pub verdict: ExitCode,
-    /// Whether the same command does it anew if it was interrupted.
-    pub begins_anew: bool,
+    /// Whether the same command starts it over if it was interrupted.
+    pub starts_over: bool,
 }
 
 impl Outcome {
@@ -144,11 +144,11 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     noted?;
     let mut directory = context.directory;
     directory.sync()?;
-    let begins_anew = R::begins_anew(spec, &context.recorded);
+    let starts_over = (R::SPECIAL.starts_over)(spec, &context.recorded);
     let outcome = match outcome::<R>(path, state) {
         // It was interrupted before there was anything to analyse.
         Err(_) if state == State::Interrupted => {
-            let words = interrupted_words(&directory.path().display(), begins_anew);
+            let words = interrupted_words(&directory.path().display(), starts_over);
             return Err(Failure::new(ExitCode::Interrupted, words));
         }
         other => other?,
@@ -177,16 +177,16 @@ fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Res
 }
 
 /// What a user who ended a run is told.
-pub fn interrupted_words(path: &impl Display, begins_anew: bool) -> String {
-    let goes_on = if begins_anew { "does it anew" } else { "continues it" };
+pub fn interrupted_words(path: &impl Display, starts_over: bool) -> String {
+    let goes_on = if starts_over { "starts it over" } else { "continues it" };
     format!("interrupted; the record {path} is kept, the same command with --out {path} {goes_on}")
 }
 
 fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
     let (spec, recorded) = (spec_of::<R>(&record)?, Recorded::of(&record)?);
-    let (verdict, begins_anew) = (R::exit_code(&spec, &recorded), R::begins_anew(&spec, &recorded));
-    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, begins_anew })
+    let (verdict, starts_over) = (R::exit_code(&spec, &recorded), (R::SPECIAL.starts_over)(&spec, &recorded));
+    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict, starts_over })
 }
 
 fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {
@@ -214,7 +214,7 @@ fn all_steps<R: Run>(
 ) -> Result<usize, Failure> {
     let mut failed: Vec<R::Step> = Vec::new();
     loop {
-        session.take_stock(spec, context)?;
+        (R::SPECIAL.before_next)(spec, context)?;
         let mut left = R::next(spec, &context.recorded)?;
         left.retain(|planned| !failed.contains(&planned.step) && is_wanted(&planned.step, only));
         leave_out_what_cannot_be_done(spec, &mut left, context)?;
@@ -266,7 +266,7 @@ fn leave_out_what_cannot_be_done<R: Run>(
     context: &mut Context<'_, R>,
 ) -> Result<(), Failure> {
     let mut lacking = BTreeSet::new();
-    left.retain(|planned| match R::step_needs(spec, &planned.step) {
+    left.retain(|planned| match (R::SPECIAL.step_needs)(spec, &planned.step) {
         Some((needs, without)) if !needs.are_met() => {
             lacking.insert(without);
             false

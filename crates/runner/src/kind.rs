@@ -21,8 +21,8 @@ pub trait RunKind: Sync {
     /// The single values of a record.
     fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure>;
 
-    /// Entries of its result whose numbers are no measures.
-    fn no_measures(&self) -> &'static [&'static str];
+    /// Entries of its result whose numbers are not measurements.
+    fn not_measured(&self) -> &'static [&'static str];
 
     /// Runs a plan that was made elsewhere.
     fn carry(&self, plan: &Plan, how: &Conduct<'_>) -> Result<Outcome, Failure>;
@@ -88,8 +88,8 @@ impl<R: Run> RunKind for Of<R> {
         Ok(R::measurements(&spec_of::<R>(record)?, &Recorded::of(record)?))
     }
 
-    fn no_measures(&self) -> &'static [&'static str] {
-        R::NO_MEASURES
+    fn not_measured(&self) -> &'static [&'static str] {
+        R::SPECIAL.not_measured
     }
 
     fn carry(&self, plan: &Plan, how: &Conduct<'_>) -> Result<Outcome, Failure> {

@@ -14,6 +14,7 @@ mod kind;
 mod needs;
 mod recorded;
 mod registry;
+mod special;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
 pub use recorded::{Common, Moment, OwnImage, Recorded, RecordedEvent};
 pub use registry::Registry;
+pub use special::Special;
 
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Plan, Seed};
@@ -50,12 +52,11 @@ pub trait Run: Sized + 'static {
     /// One unit of work that is done whole or not at all; it can be carried to another machine.
     type Step: Serialize + DeserializeOwned + Clone + PartialEq + Debug;
 
-    /// Whether a step that fails costs only itself: the run goes on, and the same command does the failed ones again.
+    /// Whether the run continues after a failed step. The same command then repeats only the failed steps.
     const GOES_ON: bool = false;
 
-    /// Entries of its result whose numbers measure nothing of what was run, wherever they stand in it: the machine, a length that
-    /// was asked for.
-    const NO_MEASURES: &'static [&'static str] = &[];
+    /// The parts that few kinds of runs need.
+    const SPECIAL: Special<Self> = Special::NONE;
 
     /// The published values of an experiment, compiled in (`include_str!("../data/published/ID.csv")`).
     const PUBLISHED: &'static str = "";
@@ -72,12 +73,6 @@ pub trait Run: Sized + 'static {
     /// What the machine must have. Checked once, before anything is made.
     fn needs(_spec: &Self::Spec) -> Needs {
         Needs::default()
-    }
-
-    /// What one step needs beside that, and what a record without the step lacks, in words ("measured without ..."): where the
-    /// machine has not got it, the step is left out, and the record says so. None: the step needs nothing more.
-    fn step_needs(_spec: &Self::Spec, _step: &Self::Step) -> Option<(Needs, &'static str)> {
-        None
     }
 
     /// Checks the whole specification and lists the steps. Pure: writes nothing, looks at no device beyond what the check
@@ -103,19 +98,8 @@ pub trait Run: Sized + 'static {
     /// Begins an execution: claims and opens what all steps share. A refusal leaves no run directory behind.
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure>;
 
-    /// Called before each [`Run::next`] of an execution: records what follows from the record so far, such as a look at its
-    /// values, by which all later parts of the run go.
-    fn take_stock(&mut self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        Ok(())
-    }
-
     /// Does one step. What it records counts only if it succeeds, but for what it records through [`Context::record_now`].
     fn step(&mut self, spec: &Self::Spec, step: &Self::Step, context: &mut Context<'_, Self>) -> Result<(), Failure>;
-
-    /// Whether the same command does a run anew that was interrupted, and does not continue it: of what was done whole there is nothing.
-    fn begins_anew(_spec: &Self::Spec, recorded: &Recorded<Self>) -> bool {
-        !recorded.has_done_a_step()
-    }
 
     /// Ends an execution after its last step, or after an interrupt or a failure: closes what all steps shared.
     fn end(self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {

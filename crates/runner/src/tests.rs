@@ -136,8 +136,8 @@ fn only_a_run_of_which_a_step_is_done_is_continued() {
         let how = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&run) };
         let outcome = conduct::<Count>(&spec(directory.path()), Seed(1), &how).unwrap();
         assert_eq!(outcome.state, State::Interrupted);
-        interrupted_words(&"run", outcome.begins_anew)
+        interrupted_words(&"run", outcome.starts_over)
     };
-    assert!(ended_after(0).ends_with("the same command with --out run does it anew"));
+    assert!(ended_after(0).ends_with("the same command with --out run starts it over"));
     assert!(ended_after(1).ends_with("the same command with --out run continues it"));
 }

@@ -17,7 +17,7 @@ pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Fail
     let kind = registry.kind(&record.plan)?;
     let mut found = kind.measurements(record)?;
     if found.is_empty() {
-        collect("", &kind.analyse(record)?.result, kind.no_measures(), &mut found);
+        collect("", &kind.analyse(record)?.result, kind.not_measured(), &mut found);
     }
     Ok(match record.environment.is_emulated() {
         true => found.into_iter().map(Measurement::under_emulation).collect(),
@@ -25,12 +25,12 @@ pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Fail
     })
 }
 
-fn collect(name: &str, value: &Value, no_measures: &[&str], found: &mut Vec<Measurement>) {
+fn collect(name: &str, value: &Value, not_measured: &[&str], found: &mut Vec<Measurement>) {
     match value {
         Value::Object(entries) => {
-            for (key, value) in entries.iter().filter(|(key, _)| !no_measures.contains(&key.as_str())) {
+            for (key, value) in entries.iter().filter(|(key, _)| !not_measured.contains(&key.as_str())) {
                 let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                collect(&name, value, no_measures, found);
+                collect(&name, value, not_measured, found);
             }
         }
         Value::Number(number) => {

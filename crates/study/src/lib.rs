@@ -38,7 +38,7 @@ pub use support::needs;
 use matrix::RunId;
 use results::Results;
 use senesce_core::{Analysis, ExitCode, Failure, Measurement, Plan, Seed};
-use senesce_runner::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
+use senesce_runner::{Context, Needs, Planned, Recorded, Run, RunKind, Special, verb};
 
 pub const EXAMPLE: &str = include_str!("example.toml");
 
@@ -50,6 +50,12 @@ pub struct Study(Matrix);
 impl Run for Study {
     const KIND: &'static str = "study";
     const GOES_ON: bool = true;
+    const SPECIAL: Special<Self> = Special {
+        before_next: analyse_interim,
+        // Existing images are used again.
+        starts_over: |_, recorded| !recorded.has_done_a_step() && recorded.events().next().is_none(),
+        ..Special::NONE
+    };
     type Spec = StudySpec;
     type Event = Event;
     type Step = RunId;
@@ -79,22 +85,8 @@ impl Run for Study {
         Ok(Self(Matrix::begin(spec.clone(), context)?))
     }
 
-    fn take_stock(&mut self, spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        if spec.until_decided {
-            for look in adaptive::due_looks(spec, &past::of(spec, context.recorded())) {
-                context.record_now(Event::Look(look))?;
-            }
-        }
-        Ok(())
-    }
-
     fn step(&mut self, _spec: &StudySpec, step: &RunId, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         self.0.step(*step, context)
-    }
-
-    /// Existing images are used again.
-    fn begins_anew(_spec: &StudySpec, recorded: &Recorded<Self>) -> bool {
-        !recorded.has_done_a_step() && recorded.events().next().is_none()
     }
 
     fn end(self, _spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
@@ -113,6 +105,15 @@ impl Run for Study {
     fn measurements(_spec: &StudySpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
         results::measurements(recorded)
     }
+}
+
+fn analyse_interim(spec: &StudySpec, context: &mut Context<'_, Study>) -> Result<(), Failure> {
+    if spec.until_decided {
+        for look in adaptive::due_looks(spec, &past::of(spec, context.recorded())) {
+            context.record_now(Event::Look(look))?;
+        }
+    }
+    Ok(())
 }
 
 pub use analysis::of as analysis_of;

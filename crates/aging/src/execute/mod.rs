@@ -33,7 +33,8 @@ pub(crate) use name::Name;
 
 use crate::error::AgingError;
 use crate::parts::{Interleaved, Placed};
-use crate::planner::{ChangeCounts, OperationKind, Planner};
+use crate::plan::ChangeCounts;
+use crate::planner::{OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;

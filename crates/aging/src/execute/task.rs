@@ -1,7 +1,8 @@
 //! Tasks for threads, and their counts.
 
 use crate::error::AgingError;
-use crate::planner::{Change, ChangeCounts, ChangeKind, File, Operation, OperationKind};
+use crate::plan::ChangeCounts;
+use crate::planner::{Change, ChangeKind, File, Operation, OperationKind};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {

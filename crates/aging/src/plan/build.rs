@@ -1,5 +1,6 @@
 //! Decides how many files of each size and depth are created, deleted and kept in each stretch of a run.
 
+use super::changes::expected_changes;
 use super::classes::{Class, Shortfall, classes};
 use super::compress::{self, Timeline};
 use super::directories::DirectoryTree;
@@ -8,7 +9,6 @@ use super::schedule::{self, Span, age_bins};
 use super::sizes::Sizes;
 use super::{AgingPlan, Churn, DEFAULT_FULLNESS, PlanSpec, Summary, limit};
 use crate::error::AgingError;
-use crate::planner::expected_changes;
 use senesce_core::Bytes;
 
 /// A stretch of operations within one age bin, with all counts decided in advance.

@@ -6,8 +6,8 @@ use super::classes::Class;
 use super::rounding::apportion;
 use super::schedule::{self, Span};
 use super::search::Search;
+use crate::chi_square::ChiSquare;
 use crate::error::AgingError;
-use crate::measure::ChiSquare;
 use senesce_core::Bytes;
 
 /// Candidate numbers of operations, of which the plan uses the one closest to its limit; a single one unless no tried length

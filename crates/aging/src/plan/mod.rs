@@ -1,6 +1,7 @@
 //! Makes a plan from a specification: all its numbers are decided before the first operation.
 
 mod build;
+mod changes;
 mod classes;
 mod clock;
 mod compress;
@@ -14,6 +15,8 @@ mod search;
 mod sizes;
 mod summary;
 
+pub use changes::ChangeCounts;
+pub(crate) use changes::{OVERWRITTEN_BLOCKS, UNDER_WAY, blocks, blocks_of_one_file};
 pub use clock::{Clock, CommitShare};
 pub use compress::Compression;
 pub use directories::{DirectoryTree, file_name};
@@ -28,11 +31,10 @@ pub(crate) use replan::{State, Survivor, replan};
 pub(crate) use schedule::AgeBin;
 
 use crate::error::AgingError;
-use crate::planner::{Planner, expected_changes};
 use crate::profile::Profile;
+use changes::expected_changes;
 use senesce_core::{Bytes, Seed};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Used when neither the user nor the profile gives a fullness.
 pub const DEFAULT_FULLNESS: f64 = 0.8;
@@ -205,9 +207,5 @@ impl AgingPlan {
     /// Rows of the profile's size histogram that fit the volume, with their target shares.
     pub(crate) fn size_rows(&self) -> &[(usize, f64)] {
         &self.size_rows
-    }
-
-    pub fn operations(self: &Arc<Self>) -> Planner {
-        Planner::new(self.clone())
     }
 }

@@ -1,7 +1,6 @@
 //! Totals of a plan.
 
-use super::{Clock, Truncated};
-use crate::planner::ChangeCounts;
+use super::{ChangeCounts, Clock, Truncated};
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -6,13 +6,12 @@ mod random;
 mod size;
 mod step;
 
-pub(crate) use changes::expected as expected_changes;
-pub use changes::{Change, ChangeCounts, ChangeKind};
+pub use changes::{Change, ChangeKind};
 pub(crate) use live::Live;
 pub(crate) use random::mix;
 
 use crate::error::AgingError;
-use crate::plan::{AgingPlan, Limit, State, Survivor, Ticks, file_name, replan};
+use crate::plan::{AgingPlan, ChangeCounts, Limit, State, Survivor, Ticks, file_name, replan};
 use changes::Changes;
 use live::Record;
 use rand_pcg::Pcg64;
@@ -128,6 +127,12 @@ pub struct Planner {
     choose_slot: Draws,
     choose_stay: Pcg64,
     choose_depth: Pcg64,
+}
+
+impl AgingPlan {
+    pub fn operations(self: &Arc<Self>) -> Planner {
+        Planner::new(self.clone())
+    }
 }
 
 impl Planner {

@@ -325,7 +325,7 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
 fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() {
     let directory = tempfile::tempdir().unwrap();
     let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
-    for (until, goes_on) in [("planning", "does it anew"), ("aging:", "continues it")] {
+    for (until, goes_on) in [("planning", "starts it over"), ("aging:", "continues it")] {
         let ended = start_until(directory.path(), &words, until).interrupt();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!(ended.status.code(), Some(130), "{said}");

@@ -94,6 +94,21 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// In crates/aging: plan, planner, measure; each uses only the ones before it.
+#[test]
+fn modules_of_aging_form_no_circle() {
+    for (module, later) in [("plan", &["planner", "measure"][..]), ("planner", &["measure"])] {
+        let mut files = Vec::new();
+        sources(&root().join("crates/aging/src").join(module), &mut files);
+        assert!(files.len() > 3, "{module}: {} files", files.len());
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("a source");
+            let used: Vec<_> = later.iter().filter(|later| text.contains(&format!("crate::{later}::"))).collect();
+            assert!(used.is_empty(), "{}: {used:?}", file.display());
+        }
+    }
+}
+
 /// Texts with a digit that the code gives for what was published.
 fn typed_as_published(text: &str) -> Vec<String> {
     let mut typed = Vec::new();

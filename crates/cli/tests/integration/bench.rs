@@ -137,7 +137,7 @@ fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
     let words = ["bench", "target", "small.f", "--create", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];
     let interrupted = start_until(directory.path(), &words, "running").interrupt();
     assert_eq!(interrupted.status.code(), Some(130), "{}", said(&interrupted));
-    assert!(said(&interrupted).contains("does it anew"), "{}", said(&interrupted));
+    assert!(said(&interrupted).contains("starts it over"), "{}", said(&interrupted));
     let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("\"interrupted\":true"), "no repetition was interrupted: {record}");
     let output = run(directory.path(), &words);

@@ -30,7 +30,7 @@ use found::RecordedAging;
 use run::Start;
 use senesce_aging::{Clock, Data};
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
-use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, new_plan};
+use senesce_runner::{Context, Contradiction, Planned, Recorded, Run, Special, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::Value;
@@ -44,6 +44,20 @@ pub struct Age {
     recording: Option<Recording>,
 }
 
+/// Values of the machine and of the plan. An aging that did not reach its end has no comparable values.
+const NOT_MEASURED: &[&str] = &[
+    "environment",
+    "layout",
+    "layout_numbers",
+    "plan",
+    "plan_cpu_seconds",
+    "plan_ops_per_cpu_second",
+    "execute_seconds",
+    "estimated_seconds",
+    "ops_per_second",
+    "peak_rss_bytes",
+];
+
 impl Run for Age {
     const KIND: &'static str = "age";
     const PUBLISHED: &'static str = include_str!("../../data/published/verbs/age.csv");
@@ -53,19 +67,11 @@ impl Run for Age {
     /// Number of times that the run was given new limits or more time. In each step the plan runs until a limit ends it.
     type Step = usize;
 
-    /// Values of the machine and of the plan. An aging that did not reach its end has no comparable values.
-    const NO_MEASURES: &'static [&'static str] = &[
-        "environment",
-        "layout",
-        "layout_numbers",
-        "plan",
-        "plan_cpu_seconds",
-        "plan_ops_per_cpu_second",
-        "execute_seconds",
-        "estimated_seconds",
-        "ops_per_second",
-        "peak_rss_bytes",
-    ];
+    const SPECIAL: Special<Self> = Special {
+        starts_over: |spec, recorded| !run::Start::of(spec, recorded).continues,
+        not_measured: NOT_MEASURED,
+        ..Special::NONE
+    };
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
@@ -93,10 +99,6 @@ impl Run for Age {
 
     fn step(&mut self, _spec: &AgeSpec, _step: &usize, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         run::age(self, context)
-    }
-
-    fn begins_anew(spec: &AgeSpec, recorded: &Recorded<Self>) -> bool {
-        !run::Start::of(spec, recorded).continues
     }
 
     fn end(self, _spec: &AgeSpec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {

@@ -107,7 +107,7 @@ fn interrupted_run_counts_its_last_part() {
     let progress = InterruptedRun(&interrupt);
     let ended = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&out) };
     let outcome = conduct::<ZnsJob>(&spec, Seed(1), &ended).unwrap();
-    assert!(outcome.state == State::Interrupted && outcome.begins_anew);
+    assert!(outcome.state == State::Interrupted && outcome.starts_over);
     let outcome = conduct::<ZnsJob>(&spec, Seed(1), &Conduct::quietly(&out)).unwrap();
     assert_eq!(outcome.state, State::Done);
     let record = Record::open(&out).unwrap();

@@ -1,0 +1,88 @@
+//! Counts of changes between create and delete, and how many a plan lets expect.
+
+use super::{BLOCK, Class, PlanSpec};
+use crate::profile::ChangeRow;
+use serde::{Deserialize, Serialize};
+
+/// Changes by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeCounts {
+    /// Files that grew.
+    pub appends: u64,
+    /// Files that were cut.
+    pub truncations: u64,
+    /// Files of which a part was written once more.
+    pub overwrites: u64,
+    /// Files that got another name.
+    pub renames: u64,
+    /// Bytes that files grew by.
+    pub bytes_appended: u64,
+    /// Bytes that were cut off.
+    pub bytes_truncated: u64,
+    /// Bytes that were written once more.
+    pub bytes_overwritten: u64,
+}
+
+impl ChangeCounts {
+    pub fn add(&mut self, other: &Self) {
+        self.appends += other.appends;
+        self.truncations += other.truncations;
+        self.overwrites += other.overwrites;
+        self.renames += other.renames;
+        self.bytes_appended += other.bytes_appended;
+        self.bytes_truncated += other.bytes_truncated;
+        self.bytes_overwritten += other.bytes_overwritten;
+    }
+
+    /// Takes other counts away, which must be part of these.
+    pub fn subtract(&mut self, other: &Self) {
+        self.appends -= other.appends;
+        self.truncations -= other.truncations;
+        self.overwrites -= other.overwrites;
+        self.renames -= other.renames;
+        self.bytes_appended -= other.bytes_appended;
+        self.bytes_truncated -= other.bytes_truncated;
+        self.bytes_overwritten -= other.bytes_overwritten;
+    }
+
+    pub fn all(&self) -> u64 {
+        self.appends + self.truncations + self.overwrites + self.renames
+    }
+}
+
+/// Share of the volume by which files under way may be smaller together, or larger, than they will be.
+pub(crate) const UNDER_WAY: f64 = 0.01;
+const PART_OF_ONE_FILE: u64 = 4;
+pub(crate) const OVERWRITTEN_BLOCKS: u64 = 256;
+
+/// The maximum number of blocks by which one file under way may differ from its final size.
+pub(crate) fn blocks_of_one_file(budget: u64) -> u64 {
+    budget / PART_OF_ONE_FILE / BLOCK
+}
+
+/// The expected changes of the files `created` in each class, with the maximum number of bytes that they can take.
+pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> ChangeCounts {
+    let most = blocks_of_one_file((UNDER_WAY * spec.capacity.0 as f64) as u64);
+    let mut all = ChangeCounts::default();
+    for (class, created) in classes.iter().zip(created) {
+        let size = class.high as u64;
+        let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
+        let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
+        // In floating point, for the products of impossible plans need not fit.
+        let bytes = |count: f64, blocks: u64| (count * (blocks * BLOCK) as f64) as u64;
+        all.add(&ChangeCounts {
+            appends: appends as u64,
+            truncations: truncations as u64,
+            overwrites: overwrites as u64,
+            renames: renames as u64,
+            bytes_appended: bytes(appends, blocks(size).min(most)),
+            bytes_truncated: bytes(truncations, blocks(size).max(1).min(most)),
+            bytes_overwritten: bytes(overwrites, blocks(size).min(OVERWRITTEN_BLOCKS)),
+        });
+    }
+    all
+}
+
+pub(crate) fn blocks(size: u64) -> u64 {
+    size.div_ceil(BLOCK)
+}

@@ -1,0 +1,28 @@
+//! The parts of a run that few kinds need.
+
+use crate::{Context, Needs, Recorded, Run};
+use senesce_core::Failure;
+
+/// The parts of a run that few kinds need. A kind sets its own and takes the others from [`Special::NONE`].
+pub struct Special<R: Run> {
+    /// The extra needs of one step, and the caveat of a record without it ("measured without ..."). If the machine does not meet
+    /// them, the step is left out.
+    pub step_needs: fn(&R::Spec, &R::Step) -> Option<(Needs, &'static str)>,
+    /// Called before each [`Run::next`] of an execution: records decisions that follow from the record so far, such as an
+    /// interim analysis.
+    pub before_next: fn(&R::Spec, &mut Context<'_, R>) -> Result<(), Failure>,
+    /// Whether the same command starts an interrupted run from the beginning instead of continuing it.
+    pub starts_over: fn(&R::Spec, &Recorded<R>) -> bool,
+    /// Entries of the result whose numbers are not measurements of the run, at any depth: the machine, a requested length.
+    pub not_measured: &'static [&'static str],
+}
+
+impl<R: Run> Special<R> {
+    /// Nothing special: a run starts over if no step is done.
+    pub const NONE: Self = Self {
+        step_needs: |_, _| None,
+        before_next: |_, _| Ok(()),
+        starts_over: |_, recorded| !recorded.has_done_a_step(),
+        not_measured: &[],
+    };
+}
