@@ -307,7 +307,6 @@ impl Cluster {
     }
 }
 
-/// The step of non-collective messages.
 const BESIDE: u64 = 0;
 
 /// Seconds since 1970 by this machine's clock.

@@ -18,7 +18,6 @@ pub enum Command {
     WantStop(Halt),
     End(Ending),
     Leave,
-    /// The state changed.
     Look,
 }
 
@@ -231,7 +230,6 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    /// One rank ended the run.
     fn end(&mut self, ending: Ending) {
         if self.ended.is_some() {
             return;
@@ -247,7 +245,6 @@ impl<T: Transport> Coordinator<T> {
         self.state.notify();
     }
 
-    /// Reports this rank's position and that it is alive.
     fn tell(&mut self) {
         if self.state.window.load(Ordering::Acquire) > 0 {
             self.positions[self.transport.rank() as usize] = self.state.reached.load(Ordering::Acquire);
@@ -284,7 +281,6 @@ impl<T: Transport> Coordinator<T> {
         }
     }
 
-    /// Checks for signals and for silent ranks.
     fn watch(&mut self) {
         if self.interrupt.requested() && !self.asked_to_stop {
             self.asked_to_stop = true;

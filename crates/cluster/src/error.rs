@@ -28,7 +28,6 @@ pub enum ClusterError {
     Mpi(String),
     #[error("the ranks differ: {difference}; start all of them with the same program and the same arguments")]
     Differ { difference: String, rank: u32 },
-    /// One rank ended the run.
     #[error("{0}")]
     Ended(Ending),
 }

@@ -22,7 +22,6 @@ pub struct Mpi {
     size: u32,
     /// Pending sends; their bytes must not move.
     pending: Vec<Pending>,
-    /// Parts of incomplete messages, by sender.
     parts: Vec<Vec<u8>>,
 }
 
@@ -59,7 +58,6 @@ impl Mpi {
         })
     }
 
-    /// Removes completed sends.
     fn collect(&mut self) {
         self.pending.retain_mut(|pending| {
             let mut done: c_int = 0;

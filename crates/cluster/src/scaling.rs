@@ -13,7 +13,6 @@ pub struct Load {
     pub operation_seconds: f64,
     /// Share of operations that take [`Self::slow_seconds`] longer (a busy server, a journal commit).
     pub slow_share: f64,
-    /// Additional time of slow operations.
     pub slow_seconds: f64,
     /// Time from the end of a round on one rank until rank 0 knows it, and from there until all know it.
     pub message_seconds: f64,

@@ -47,9 +47,7 @@ impl fmt::Display for Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
     Interrupted,
-    /// The run itself requested it.
     Wanted,
-    /// The run has failed on some rank.
     Ended,
 }
 
@@ -80,7 +78,6 @@ pub(crate) struct State {
     pub floor: AtomicU64,
     /// No operation that ends above may start.
     pub stop_at: AtomicU64,
-    /// The worker waits for a message.
     pub waiting: AtomicBool,
     /// Clocks are being compared: polls without sleeping.
     pub timing: AtomicBool,

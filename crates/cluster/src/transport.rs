@@ -10,7 +10,6 @@ pub trait Transport {
     /// Does not wait for the receiver.
     fn send(&mut self, to: u32, bytes: Vec<u8>);
 
-    /// The next message that has arrived, with its sender.
     fn poll(&mut self) -> Option<(u32, Vec<u8>)>;
 
     /// Leaves in an orderly way; all ranks do so at about the same time.

@@ -28,7 +28,6 @@ struct Reading {
     limit: u64,
 }
 
-/// State of the head when a command starts.
 #[derive(Debug, Clone, Copy)]
 struct Here {
     begin: f64,
@@ -57,7 +56,6 @@ pub struct DiskState {
     last: SectorPosition,
     interface_free_ns: f64,
     pending: VecDeque<write::Pending>,
-    /// Reordering window of the pending writes.
     pending_window: Window,
     pending_bytes: u64,
     waiting: queue::Waiting,
@@ -108,7 +106,6 @@ impl DiskState {
         }
     }
 
-    /// Address that the head has reached.
     fn reached(&self, at: f64) -> u64 {
         let (address, ..) = self.layout.reached(self.streamed_ns(at), &self.last);
         self.reading.map_or(address, |reading| address.min(reading.limit))
@@ -226,7 +223,6 @@ impl DiskState {
         (place.cylinder, place.head)
     }
 
-    /// When the head is ready at a position.
     fn arrives(&self, here: &Here, target: &SectorPosition, writes: bool) -> f64 {
         if here.goes_on && target.stream_ns == self.head_ns {
             return here.begin;

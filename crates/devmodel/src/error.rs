@@ -20,7 +20,6 @@ pub enum ModelError {
          at least that, and at most 2 % more"
     )]
     Tracks { name: String, tracks: f64, capacity_bytes: u64 },
-    /// The spare area is too small for garbage collection.
     #[error(
         "device file {name}: the spare area has {spare} bytes, but the blocks being filled and those kept ready take \
          {needed}; raise spare_share or use more, smaller blocks"
@@ -54,7 +53,6 @@ pub enum ModelError {
         time_ns: u64,
         before_ns: u64,
     },
-    /// Invalid simulation option.
     #[error("simulate {device}: {problem}")]
     Options { device: String, problem: String },
     #[error("unknown device '{name}': name a TOML file or one of {known}")]

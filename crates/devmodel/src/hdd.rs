@@ -100,7 +100,6 @@ pub struct HddState {
 }
 
 impl HddState {
-    /// Completion of an access that moves the arm and waits for the sector.
     fn mechanical(&self, request: &Request, at: f64) -> f64 {
         let drive = &self.drive;
         let settle = if request.operation == Operation::Write { drive.write_settle_ms * 1e6 } else { 0.0 };

@@ -19,7 +19,6 @@ pub struct LastWrites {
     next: u32,
 }
 
-/// Adjacent blocks that are written together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     pub block: u64,
@@ -97,7 +96,6 @@ impl LastWrites {
         written
     }
 
-    /// Compacts the numbers.
     fn renumber(&mut self) {
         let (mut number, mut before) = (0, 0);
         for block in self.written(Order::LastWrite) {

@@ -1,7 +1,7 @@
 //! Time models of storage devices: pure functions from requests to seconds. Their results are always called modelled.
 //!
 //! A [`DeviceModel`] is a set of parameters with sources, read from TOML. [`DeviceModel::seconds`] replays a trace on it;
-//! [`DeviceModel::start`] returns a device in its initial state, for simulations that generate requests. There is no randomness:
+//! [`DeviceModel::start`] returns a device in its initial state, for simulations that generate requests. Models are deterministic:
 //! equal requests always take equal time.
 
 pub mod cold;
@@ -29,7 +29,6 @@ pub use seek::SeekCurve;
 pub use simulate::{Command, Options, Outcome, Pacing, simulate};
 pub use ssd::{Flash, Ssd};
 
-/// State of a device, such as head position and busy units.
 pub trait Device: Send {
     /// Serves a request that reaches the device at `at_ns`; returns its completion time. Requests must be passed in order of
     /// arrival.

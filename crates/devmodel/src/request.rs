@@ -7,7 +7,6 @@ pub const SECTOR: u64 = 512;
 pub enum Operation {
     Read,
     Write,
-    /// Declares content as unneeded.
     Discard,
     /// Flushes the device's write cache.
     Flush,

@@ -17,7 +17,6 @@ use crate::ssd::{Drive, Hint};
 use outcome::Account;
 use queue::Immediate;
 
-/// A request with the host's hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
     pub request: Request,
@@ -54,7 +53,6 @@ pub enum Before {
     Empty,
     /// Completely written in address order.
     Filled,
-    /// Filled, then overwritten at random positions this number of times.
     Overwritten(f64),
 }
 
@@ -138,7 +136,6 @@ pub fn history_of_reads(trace: &[Request]) -> Vec<Request> {
     read.map(|page| Request::of_bytes(Operation::Write, page * PAGE, PAGE)).collect()
 }
 
-/// Brings a drive into its initial state.
 fn bring(drive: &mut Drive, options: &Options, model: &DeviceModel) -> Result<(), ModelError> {
     let pages = model.capacity_bytes() / PAGE;
     let rounds = match options.before {
@@ -205,7 +202,6 @@ fn run<C: Into<Command>>(
 }
 
 impl DeviceModel {
-    /// Checks that the device is large enough for a trace.
     pub fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
         (0..).zip(trace).try_for_each(|(index, request)| self.check_end(index, request))
     }

@@ -33,7 +33,6 @@ const EXTENT_FLAG_DATA: u64 = 1;
 const TREE_BLOCK_REF: u32 = 176;
 const OWNER_REF: u32 = 172;
 
-/// Data of the extent tree for the whole file system.
 #[derive(Debug, Default)]
 pub struct ExtentTree {
     /// Addresses and lengths of all allocated extents, ascending.

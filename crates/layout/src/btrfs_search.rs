@@ -34,7 +34,6 @@ pub mod kind {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Item<'a> {
-    /// Object, kind and offset form the key.
     pub object: u64,
     pub kind: u32,
     pub offset: u64,

@@ -5,7 +5,6 @@ use crate::map::MapExtent;
 use crate::runs::Runs;
 use crate::score::{FileShape, Totals};
 
-/// Optional data of a walk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Keep {
     /// Every mapping (16 bytes each) for the layout map.
@@ -77,7 +76,6 @@ impl Collector {
         self.denied.push(file);
     }
 
-    /// Notes a file that no longer exists.
     pub fn vanished(&mut self, file: u32) {
         self.vanished.push(file);
     }

@@ -37,7 +37,6 @@ pub struct Condition {
     pub damage: Vec<String>,
 }
 
-/// Mount state in the kernel.
 struct Access {
     device: Option<File>,
     /// The kernel may write to it during the examination.
@@ -75,7 +74,6 @@ pub fn journals_data(place: &ShownDirectory) -> bool {
 }
 
 impl Condition {
-    /// Condition of the file system of a directory.
     pub fn of_directory(directory: &Path) -> Result<Self, LayoutError> {
         let failed = |errno| LayoutError::io("open directory", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -119,7 +117,6 @@ impl Condition {
         found
     }
 
-    /// Adds errors that the kernel reported during the examination.
     pub fn add_complaints(&mut self, place: &ShownDirectory) {
         if self.journal.replayed == Some(true) {
             self.damage.extend(listed(place.complaints()));

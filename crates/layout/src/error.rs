@@ -6,7 +6,6 @@ use senesce_volume::TargetError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a layout cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
     #[error(transparent)]
@@ -22,7 +21,6 @@ pub enum LayoutError {
     /// The selected method does not support the target.
     #[error("{method} cannot be used on {path}: {reason}")]
     Method { method: &'static str, path: PathBuf, reason: String },
-    /// Impossible values in the structures of the file system.
     #[error("{structure}: {problem}; check the file system with its fsck")]
     Malformed { structure: &'static str, problem: String },
     #[error("{source}; {}", reasons.join("; "))]
@@ -33,7 +31,6 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
-    /// An I/O error, or a missing permission.
     pub fn io(operation: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.as_ref().to_path_buf(), source.into());
         match source.kind() {

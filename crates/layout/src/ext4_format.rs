@@ -94,14 +94,12 @@ impl Geometry {
     }
 }
 
-/// Allocation features in the superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     pub blocks: u64,
     /// Blocks per cluster: 1 without bigalloc.
     pub cluster_blocks: u64,
     pub extents: bool,
-    /// Whether inodes hold the data of small files.
     pub inline_data: bool,
     pub dir_index: bool,
     /// Whether the directory index may have a third level.

@@ -7,7 +7,6 @@ pub const SCORE_BLOCK: u64 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
     pub logical: u64,
-    /// Start in the file system's address space.
     pub physical: u64,
     /// Bytes of the file.
     pub length: u64,
@@ -44,7 +43,6 @@ impl ExtentKind {
 }
 
 impl Extent {
-    /// An extent with unencoded data of its own.
     pub const fn plain(logical: u64, physical: u64, length: u64) -> Self {
         Self { logical, physical, length, physical_length: length, kind: ExtentKind::PLAIN }
     }

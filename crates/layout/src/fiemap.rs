@@ -19,7 +19,6 @@ const BATCH: usize = 512;
 /// `FIEMAP_EXTENT_MERGED` (linux/fiemap.h): the file is mapped block by block.
 const MERGED: u32 = 0x1000;
 
-/// A reusable buffer.
 #[derive(Default)]
 pub struct Fiemap(ExtentMap);
 

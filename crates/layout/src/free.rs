@@ -40,7 +40,6 @@ pub struct FreeSpace {
     pub buckets: Vec<Bucket>,
 }
 
-/// Builds the histogram extent by extent.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     block_size: u64,

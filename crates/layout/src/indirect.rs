@@ -1,7 +1,6 @@
 //! The block map of a file without extents (ext2, ext3): 12 blocks are in its inode, the others in pointer blocks of up to three
 //! levels (kernel documentation, filesystems/ext4/: "Direct/Indirect Block Addressing").
 
-/// Direct pointers in an inode.
 const DIRECT: u64 = 12;
 /// Bytes of a pointer.
 const POINTER: u64 = 4;

@@ -61,7 +61,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Examines a mounted directory, an image or a block device.
     pub fn of(target: &Path) -> Result<LayoutSummary, LayoutError> {
         Ok(Self::examine(target, &Options::default())?.summary)
     }
@@ -102,7 +101,6 @@ struct Examination<'a> {
     threads: usize,
 }
 
-/// Source of extents, with data read in advance.
 enum Source {
     Fiemap,
     InodeTables(InodeTables),

@@ -21,7 +21,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// Name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fiemap => "fiemap",

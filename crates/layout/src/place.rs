@@ -11,21 +11,17 @@ use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A directory with the files of a target. Temporary mounts are unmounted on drop.
 pub enum ShownDirectory {
     Directory(PathBuf),
     /// Only a directory or subvolume of it is mounted.
     Part {
         directory: PathBuf,
-        /// Path of the part in the file system.
         root: String,
     },
-    /// Temporarily mounted.
     Visited(Box<MountedTarget<VisitedDirectory>>),
 }
 
 impl ShownDirectory {
-    /// Finds or creates it.
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };
         let found = target.metadata().map_err(|source| LayoutError::io("cannot open", target, source))?;
@@ -53,7 +49,6 @@ impl ShownDirectory {
         Ok(Self::Visited(Box::new(visit(&spec, &OpenOptions::inspect()).map_err(failed)?)))
     }
 
-    /// Description of how the files are viewed.
     pub fn view(&self) -> String {
         match self {
             Self::Directory(_) => "as mounted".into(),
@@ -64,7 +59,6 @@ impl ShownDirectory {
         }
     }
 
-    /// The mount of the directory, as the kernel lists it.
     pub fn mount_line(&self) -> Option<MountLine> {
         let path = self.directory().canonicalize().ok()?;
         let found = DirectoryDevice::at(&path)?;
@@ -76,7 +70,6 @@ impl ShownDirectory {
         over.max_by_key(|line| line.mount_point.components().count())
     }
 
-    /// Kernel errors about the temporary mount.
     pub fn complaints(&self) -> Vec<String> {
         let Self::Visited(target) = self else { return Vec::new() };
         let is_error = |line: &String| ["error", "orrupt"].iter().any(|word| line.contains(word));
@@ -191,7 +184,6 @@ mod tests {
         }
     }
 
-    /// Visible mount points with this device number; `at` inspects a path.
     fn points(all: &[MountLine], number: (u32, u32), at: fn(&Path) -> Option<DirectoryDevice>) -> Option<Vec<String>> {
         let found = seen(Path::new("image"), all, |line| line.device == number, at).ok()?;
         Some(found.into_iter().map(|line| format!("{}:{}", line.mount_point.display(), line.root)).collect())

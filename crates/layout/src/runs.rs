@@ -103,7 +103,6 @@ impl FileRuns {
         Self { tree, runs: found.runs, spans, unknown }
     }
 
-    /// Whether the file was examined.
     pub fn is_known(&self, file: usize) -> bool {
         self.unknown.binary_search(&(file as u32)).is_err()
     }

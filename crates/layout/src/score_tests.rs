@@ -63,7 +63,6 @@ fn single_block_files_are_excluded_from_the_static_score() {
     assert_eq!(classes, vec![(B, None), (2 * B, Some(1.0))]);
 }
 
-/// Block-by-block implementation of the definitions.
 fn reference(files: &[Vec<Extent>]) -> (Option<f64>, Option<f64>) {
     let blocks = |file: &Vec<Extent>| -> Vec<u64> {
         file.iter().flat_map(|extent| (0..extent.length / B).map(|block| extent.physical / B + block)).collect()

@@ -212,7 +212,6 @@ pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
     Ok(found.f_bfree)
 }
 
-/// Flushes, so that pending data are counted at their final location.
 pub fn write_back(directory: &Path) -> Result<(), LayoutError> {
     let failed = |errno| LayoutError::io("write back", directory, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -48,9 +48,7 @@ pub struct Tree {
     pub files: Vec<File>,
     /// Links beyond the first of each file.
     pub extra_links: u64,
-    /// Skipped mount points and subvolumes.
     pub other_file_systems: u64,
-    /// Directories deleted during the walk.
     pub vanished_directories: u64,
     pub denied_directories: u64,
 }

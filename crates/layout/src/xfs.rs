@@ -24,7 +24,6 @@ pub struct Geometry {
     pub inode_percent: u32,
     /// Whether a chunk of inodes may be partly filled (sparse inodes).
     pub sparse_inodes: bool,
-    /// Whether it has a reference count tree.
     pub reflink: bool,
     pub free_inode_tree: bool,
     /// Blocks of the data device, including the log.

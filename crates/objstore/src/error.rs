@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 pub enum StoreError {
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// The directory is neither a store nor empty.
     #[error("{0} is not empty and not an object store; choose a new or empty directory for the store")]
     Foreign(PathBuf),
     #[error("{path} is not an object store ({problem}); create one with `senesce objects commit STORE DIR`")]
@@ -27,7 +26,6 @@ pub enum StoreError {
     InUse(PathBuf),
     #[error("{0} is not a readable directory; name the directory to commit")]
     NoSource(PathBuf),
-    /// The destination directory is not empty.
     #[error("{0} is not empty; check out into a new or empty directory")]
     DestinationNotEmpty(PathBuf),
     #[error("{path} has no snapshot {number}; it has {known}")]
@@ -42,7 +40,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether space or inodes ran out.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io(failure) if matches!(failure.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }

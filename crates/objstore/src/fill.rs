@@ -118,11 +118,7 @@ struct Filler {
 }
 
 enum Put {
-    Written {
-        write_ns: u64,
-        entries: u64,
-    },
-    /// The call that found the file system full.
+    Written { write_ns: u64, entries: u64 },
     Full(&'static str),
 }
 

@@ -271,7 +271,6 @@ mod tests {
         assert_eq!(naive_files(scheme, 25_688), 25_688.0 - 256.0 - 65_536.0);
     }
 
-    /// Simulates the urns.
     #[test]
     fn law_matches_simulated_urns() {
         use rand::RngExt;

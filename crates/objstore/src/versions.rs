@@ -49,7 +49,6 @@ impl Project {
         version
     }
 
-    /// Edits it into the next version.
     pub fn edit(&mut self) {
         let count = self.text.len();
         for _ in 0..count.div_ceil(10) {

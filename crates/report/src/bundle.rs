@@ -20,7 +20,6 @@ pub enum BundleError {
     Io(#[from] IoFailure),
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
-    /// The run directory is too large for an archive built in memory.
     #[error(
         "{path} holds more than {MOST_BYTES}, the limit of a bundle; move files that do not belong to the run out of it"
     )]

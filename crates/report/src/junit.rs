@@ -3,7 +3,6 @@
 use crate::svg::escape;
 use std::fmt::Write;
 
-/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
     Passed,
@@ -13,9 +12,7 @@ pub enum Status {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Metric.
     pub class: String,
-    /// Condition.
     pub name: String,
     pub status: Status,
     pub details: String,

@@ -5,7 +5,6 @@ use senesce_core::analysis::{Analysis, Table};
 use senesce_core::text::visible;
 use serde_json::Value;
 
-/// Title, summary, caveats, findings and tables.
 pub fn render(analysis: &Analysis) -> String {
     let mut text = format!("# {}\n\n{}\n", escape(&analysis.title), escape(&analysis.summary));
     for caveat in &analysis.caveats {

@@ -137,7 +137,6 @@ struct RecordPage<'a> {
     written: String,
 }
 
-/// Specification of the run, with strings unquoted.
 fn settings(plan: &Plan) -> Vec<(String, String)> {
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     plan.spec.iter().map(|(name, value)| (name.clone(), text(value))).collect()
@@ -278,7 +277,6 @@ fn grouped_steps(plan: &Plan) -> Vec<StepView> {
     steps
 }
 
-/// A value as text, with strings unquoted.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -17,7 +17,6 @@ pub struct Listed {
     pub kind: String,
     pub label: String,
     pub host: String,
-    /// Main finding, or why it has no page.
     pub verdict: String,
 }
 
@@ -42,12 +41,10 @@ pub fn page(analysis: &Analysis, record: &Record) -> String {
     render_record(analysis, record, true)
 }
 
-/// Unique, plain names of pages.
 #[derive(Debug, Default)]
 pub struct PageNames(BTreeSet<String>);
 
 impl PageNames {
-    /// File name of the page of a run.
     pub fn next(&mut self, run: &str) -> String {
         let stem = match file_name(run) {
             empty if empty.is_empty() || empty == "index" => "run".to_string(),

@@ -116,7 +116,6 @@ struct SpaceRequest {
     spaces: [Space; SPACES],
 }
 
-/// Space by use and profile.
 pub fn spaces(root: impl AsFd) -> crate::Result<Vec<Space>> {
     let head = SpaceHead { slots: SPACES as u64, total: 0 };
     let mut request = SpaceRequest { head, spaces: [Space::default(); SPACES] };
@@ -212,7 +211,6 @@ struct ErrorsRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errors {
     pub read: u64,
-    /// Blocks with a wrong checksum.
     pub corruption: u64,
     pub generation: u64,
 }

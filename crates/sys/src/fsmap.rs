@@ -39,7 +39,6 @@ pub struct Record {
 
 impl Record {
     pub const PREALLOC: u32 = 0x1;
-    /// Maps extended attributes.
     pub const ATTR_FORK: u32 = 0x2;
     /// A block of the owner's extent tree.
     pub const EXTENT_MAP: u32 = 0x4;

@@ -108,7 +108,6 @@ pub fn configure(device: impl AsFd, file: impl AsFd, name: &str, read_only: bool
     unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, Config>::new(config)) }
 }
 
-/// Enables direct I/O on the backing file.
 pub fn set_direct_io(device: impl AsFd, on: bool) -> crate::Result<()> {
     // SAFETY: LOOP_SET_DIRECT_IO takes a number.
     unsafe { ioctl(device, IntegerSetter::<LOOP_SET_DIRECT_IO>::new_usize(usize::from(on))) }

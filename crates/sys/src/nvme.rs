@@ -98,7 +98,6 @@ fn point_to(command: &mut Passthrough, data: &mut [u8]) -> crate::Result<()> {
     Ok(())
 }
 
-/// Namespace id of a device file.
 pub fn namespace(device: BorrowedFd<'_>) -> crate::Result<u32> {
     /// A request that returns a number.
     struct Id;

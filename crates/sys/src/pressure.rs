@@ -3,7 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-/// Resource that tasks wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     Processor,
@@ -14,7 +13,6 @@ pub enum Resource {
 impl Resource {
     pub const ALL: [Self; 3] = [Self::Processor, Self::Memory, Self::Io];
 
-    /// Name used by the kernel.
     pub fn name(self) -> &'static str {
         match self {
             Self::Processor => "cpu",
@@ -24,7 +22,6 @@ impl Resource {
     }
 }
 
-/// Waiting of some task for a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pressure {
     /// Share of the last ten seconds, in percent.

@@ -8,18 +8,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Resource usage of one or several processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// User time.
     pub user: Duration,
-    /// System time.
     pub system: Duration,
     pub peak_resident_bytes: u64,
 }
 
 impl Usage {
-    /// User and system time.
     pub fn processor_time(&self) -> Duration {
         self.user + self.system
     }
@@ -96,12 +92,10 @@ pub fn longest_wait_of(pid: u32) -> Option<Duration> {
     waits.max()
 }
 
-/// Time that this thread was runnable but waited for a processor.
 pub fn wait_of_this_thread() -> Option<Duration> {
     wait_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// Running and waiting time of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadTimes {
     pub ran: Duration,
@@ -124,7 +118,6 @@ impl ThreadTimes {
     }
 }
 
-/// Open file with the times of the thread that opened it, for repeated reads.
 #[derive(Debug)]
 pub struct ThreadTimesFile(fs::File);
 

@@ -36,12 +36,10 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Has a tree of free inodes.
     pub const FINOBT: u32 = 1 << 16;
     /// A chunk of inodes may be partly filled.
     pub const SPINODES: u32 = 1 << 18;
     pub const RMAPBT: u32 = 1 << 19;
-    /// Has a reference count tree.
     pub const REFLINK: u32 = 1 << 20;
 }
 

@@ -20,7 +20,6 @@ pub struct Zone {
     /// First sector.
     pub start: u64,
     pub length: u64,
-    /// Sector of the write pointer.
     pub pointer: u64,
     kind: u8,
     /// `BLK_ZONE_COND_*`: 0 no write pointer, 1 empty, ..., 0xf offline.
@@ -85,14 +84,12 @@ impl ZoneReport {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneAction {
-    /// Empties the zone, destroying its data.
     Reset,
     Open,
     Close,
     Finish,
 }
 
-/// Runs the action on the zones in a range of sectors.
 pub fn act(device: impl AsFd, action: ZoneAction, sector: u64, sectors: u64) -> crate::Result<()> {
     let range = Range { sector, sectors };
     // SAFETY: all four requests read one struct blk_zone_range.

@@ -81,7 +81,6 @@ pub(crate) fn with_path(text: &str, ino: u32, paths: &BTreeMap<u32, String>) -> 
     paths.get(&ino).map_or_else(|| text.to_string(), |path| format!("{text} ({path})"))
 }
 
-/// Evicted blocks with the result of the comparison.
 #[derive(Default)]
 struct Compared {
     damaged: Vec<(Evicted, String)>,

@@ -124,7 +124,6 @@ pub struct LatencyCold {
     arm: Mutex<u32>,
 }
 
-/// Costs of a request on a modelled disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
     /// Before the first byte of a read.

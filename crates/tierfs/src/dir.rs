@@ -18,7 +18,6 @@ use std::sync::atomic::AtomicU32;
 
 pub struct Directory {
     pub state: RwLock<Names>,
-    /// Inode of the parent directory.
     pub parent: AtomicU32,
     pub subdirectories: AtomicU32,
 }
@@ -26,7 +25,6 @@ pub struct Directory {
 pub struct Names {
     pub root: Pointer,
     pub blocks: u32,
-    /// Removed directories accept no entries.
     pub removed: bool,
     index: HashTable<Indexed>,
     /// Block of the last inserted entry.
@@ -277,7 +275,6 @@ impl TierFs {
         record
     }
 
-    /// Makes a prepared entry visible.
     pub(crate) fn commit_entry(&self, names: &mut Names, position: u32, name: &[u8], ino: u32) -> FsResult<()> {
         let at = self.record_at(names, position)?;
         self.region.commit(at, entry::name_inode(at, ino, self.region.load(at + 8), name));

@@ -48,7 +48,6 @@ impl DiskMount {
         Ok(Self { path: mount_point.join(NAME), session: Some(session), _guardian: guardian })
     }
 
-    /// File for a loop device.
     pub fn path(&self) -> &Path {
         &self.path
     }

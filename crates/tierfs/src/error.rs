@@ -36,7 +36,6 @@ pub enum TierError {
         "{nvm} and {cold} belong to two different file systems; name the cold store that was made with this region"
     )]
     NotAPair { nvm: PathBuf, cold: PathBuf },
-    /// Shorter than its header states.
     #[error("{path} is truncated: {found} bytes, but its header states {expected}; restore the whole file")]
     Truncated { path: PathBuf, found: u64, expected: u64 },
     #[error("{path} is damaged: {problem}; `senesce tier check` lists all problems")]
@@ -47,7 +46,6 @@ pub enum TierError {
     MountPoint { path: PathBuf, problem: String },
     #[error("{what} is missing: {remedy}")]
     Missing { what: String, remedy: String },
-    /// A signal interrupted the wait for a scrub.
     #[error("interrupted; the server continues the scrub, and `senesce tier stats` shows its counters")]
     Interrupted,
     #[error("{0}")]

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 /// Blocks of one batch: 4 MiB.
 pub const BATCH: usize = 1024;
-/// Pointers changed under one hold of a file's lock.
 const SWINGS_PER_LOCK: usize = 64;
 
 pub struct Evictor {
@@ -39,7 +38,6 @@ pub struct Evictor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopped {
     No,
-    /// The disk of the cold store is full.
     NoSpace,
     Failed,
 }
@@ -49,7 +47,6 @@ struct Work {
     buffer: Option<AlignedBuffer>,
 }
 
-/// A cold leaf and the block that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     leaf: Leaf,
@@ -85,7 +82,6 @@ impl Evictor {
         self.used.set(slot)
     }
 
-    /// Whether eviction is blocked by a full cold store.
     pub fn cold_store_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
@@ -170,7 +166,6 @@ impl TierFs {
         &self.evictor
     }
 
-    /// Evicts for a writer that found memory full.
     pub(crate) fn evict_under_pressure(&self, needed: usize) -> usize {
         const ATTEMPTS: usize = 4;
         let some = (self.blocks.total() as usize / 16).min(BATCH / 4);

@@ -17,7 +17,6 @@ pub(crate) const B: u64 = BLOCK as u64;
 /// Index past every leaf.
 const END: u64 = u64::MAX / 2;
 
-/// A regular file that the caller has locked for writing.
 pub(crate) struct Open<'a> {
     pub ino: u32,
     pub offset: usize,
@@ -25,7 +24,6 @@ pub(crate) struct Open<'a> {
     pub inode: Inode,
 }
 
-/// Position, data, and the previous end of the file.
 struct Write<'a> {
     start: u64,
     data: &'a [u8],

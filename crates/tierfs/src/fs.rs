@@ -176,9 +176,7 @@ impl TierFs {
 #[derive(Default)]
 pub(crate) struct Freed {
     pub blocks: Vec<u32>,
-    /// Slots whose content was deleted.
     pub slots: Vec<u32>,
-    /// Slots whose content moved or was replaced.
     pub recycled: Vec<u32>,
 }
 
@@ -231,7 +229,6 @@ impl Change<'_> {
         table::commit_after(&self.fs.region, &mut self.unsynced, offset, inode);
     }
 
-    /// Part of the change was stored in place.
     pub fn expose(&mut self) {
         self.exposed = true;
     }

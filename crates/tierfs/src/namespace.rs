@@ -211,7 +211,6 @@ impl TierFs {
         }
     }
 
-    /// Updates the times of a directory whose names changed.
     pub(crate) fn touch_directory(&self, ino: u32) -> FsResult<()> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.write();

@@ -52,7 +52,6 @@ enum Flush {
     Pages,
 }
 
-/// A region in a mapped file or in anonymous memory.
 #[derive(Debug)]
 pub struct MappedNvm {
     map: MmapRaw,

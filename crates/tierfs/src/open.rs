@@ -19,17 +19,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Mount options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub mode: Mode,
     /// Number of bytes of leaf blocks in memory above which blocks are evicted.
     pub threshold: Bytes,
-    /// Interval of the evictor's checks.
     pub period: Duration,
-    /// When reading moves cold blocks back.
     pub promotion: Promotion,
-    /// Whether evicted blocks get checksums, which are verified on reads.
     pub block_sums: bool,
 }
 
@@ -88,7 +84,6 @@ pub(crate) fn root_inode(time: i64) -> Inode {
     Inode { mode, links: 2, uid, gid, mtime: time, ctime: time, atime: time, ..Inode::default() }
 }
 
-/// Reads the identity of a region and validates it against the memory's size.
 pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     if nvm.len() < BLOCK {
         return Identity::decode_region(&[], path);
@@ -215,7 +210,6 @@ impl TierFs {
         if root.is_lost() { Err(Errno::IO) } else { Ok(root) }
     }
 
-    /// Frees unused blocks of inodes.
     pub(crate) fn return_inode_blocks(&self) {
         if !self.table.has_too_many() || self.changeable().is_err() {
             return;

@@ -157,7 +157,6 @@ fn reserve(file: &File, path: &Path, bytes: u64) -> Result<(), TierError> {
 enum ColdClaim {
     File(File),
     Device(ClaimedDevice),
-    /// A device with the cold store of an anonymous region.
     OwnDevice(ClaimedDevice),
 }
 

@@ -27,7 +27,6 @@ pub(crate) struct PastCache {
 /// is in the cache unless it is filled again.
 #[derive(Default)]
 struct LastWrite {
-    /// Expected start of the next piece.
     end: u64,
     /// Bytes that may be stale in cached pages: ascending and disjoint.
     older_in_cache: Vec<Range<u64>>,
@@ -74,7 +73,6 @@ impl PastCache {
         }
     }
 
-    /// No cached page of the file is stale.
     pub fn clear(&self, ino: u32) {
         if !self.is_empty() {
             let mut last = self.last.lock();

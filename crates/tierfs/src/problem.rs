@@ -31,11 +31,8 @@ pub enum Fix {
     /// Replaces the pointer at this byte of a node.
     Word(usize, Pointer),
     Inode(u32),
-    /// Discards the tree of an inode.
     Tree(u32),
-    /// Discards the extended attributes of an inode.
     Attributes(u32),
-    /// Keeps the intact entries of a directory's block.
     DirectoryBlock(u32),
     /// Removes the entry at this byte.
     Entry(usize),

@@ -103,7 +103,6 @@ impl TierFs {
         runs
     }
 
-    /// Reads whole slots, verifies their checksums and counts them.
     pub(crate) fn read_slots(&self, slot: u32, into: &mut [u8]) -> FsResult<()> {
         // Slot 0 marks lost content.
         if slot == 0 {

@@ -16,7 +16,6 @@ pub struct DirEntry {
     pub position: u32,
 }
 
-/// A record of a directory's block.
 pub struct Record {
     pub ino: u32,
     /// Type, `st_mode >> 12`.

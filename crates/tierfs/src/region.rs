@@ -29,7 +29,6 @@ pub struct Region {
     nvm: Box<dyn Nvm>,
     base: *mut u8,
     len: usize,
-    /// Number of structures found with a wrong checksum.
     damage: AtomicU64,
 }
 
@@ -241,14 +240,12 @@ impl Region {
         unsafe { self.write(byte(block), holes) };
     }
 
-    /// Counts a structure with a wrong checksum.
     pub fn note_damage(&self) {
         if self.damage.fetch_add(1, Ordering::Relaxed) == 0 {
             eprintln!("tier: damaged metadata found in the region: unmount and run `senesce tier check --repair`");
         }
     }
 
-    /// Number of structures found with a wrong checksum.
     pub fn damage(&self) -> u64 {
         self.damage.load(Ordering::Relaxed)
     }

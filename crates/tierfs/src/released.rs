@@ -34,7 +34,6 @@ impl Released {
 }
 
 impl TierFs {
-    /// Adds slots whose content was deleted.
     pub(crate) fn release_slots(&self, slots: &[u32]) {
         if slots.is_empty() {
             return;

@@ -146,7 +146,6 @@ fn damaged(path: &Path, problem: &str) -> TierError {
     TierError::Damaged { path: path.into(), problem: problem.into() }
 }
 
-/// Result of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Restored,

@@ -248,7 +248,6 @@ impl TierFs {
     }
 }
 
-/// Result of comparing an evicted block with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compared {
     Same,

@@ -49,7 +49,6 @@ pub struct MountRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
     pub devices: bool,
-    /// Setuid and setgid bits work.
     pub setuid: bool,
 }
 
@@ -124,7 +123,6 @@ fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Res
     Ok(session)
 }
 
-/// A mounted file system with its server in a thread of this process.
 pub struct Server {
     fs: Arc<TierFs>,
     interrupt: Interrupt,
@@ -298,7 +296,6 @@ fn unmount(mount_point: &Path, flags: UnmountFlags) -> bool {
     }
 }
 
-/// Requests the counters of a mounted file system.
 pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
     let mut buffer = vec![0; 1 << 16];
     let foreign = |found: String| TierError::MountPoint { path: mount_point.into(), problem: found };

@@ -13,11 +13,9 @@ pub struct Counters {
     pub cold: AtomicU64,
     pub evicted: AtomicU64,
     pub fetched: AtomicU64,
-    /// Fetched blocks that stayed in memory.
     pub promoted: AtomicU64,
     /// Eviction batches, each with one flush.
     pub batches: AtomicU64,
-    /// Reads of evicted blocks with a wrong checksum.
     pub damaged: AtomicU64,
     complaint: Mutex<Option<String>>,
 }
@@ -28,7 +26,6 @@ impl Counters {
         Self { cold: AtomicU64::new(cold), ..Self::default() }
     }
 
-    /// Counts and reports an evicted block with a wrong checksum.
     pub fn damaged_block(&self, slot: u32) {
         let before = self.damaged.fetch_add(1, Ordering::Relaxed);
         if before < MOST_PRINTED {
@@ -144,7 +141,6 @@ impl TierFs {
         self.blocks.available() + cold
     }
 
-    /// Slots that are free or can be freed on demand.
     fn free_slots(&self) -> u64 {
         self.slots.free() + self.released.count()
     }

@@ -42,7 +42,6 @@ pub fn of_bytes(head: u64, second: u64, tail: &[u8]) -> u32 {
     library::of_bytes(head, second, tail)
 }
 
-/// CRC of the lowest `bits` of a value, bit by bit, for constants.
 pub const fn constant(value: u64, bits: u32) -> u32 {
     const REFLECTED: u32 = 0x82f6_3b78;
     let (mut sum, mut bit) = (u32::MAX, 0);

@@ -22,7 +22,6 @@ pub struct Survey {
     pub slots: Marks,
     pub cold: u64,
     pub heat: Heat,
-    /// Inodes with their block counts.
     pub table: Table,
     pub directories: Directories,
     /// Used inodes without a name: orphans of a crash.
@@ -38,7 +37,6 @@ pub struct Survey {
     pub astray: Vec<(u32, u8)>,
     /// Blocks in the cold store, if requested.
     pub evicted: Vec<Evicted>,
-    /// Blocks of files that an earlier repair discarded.
     pub lost: u64,
 }
 
@@ -52,7 +50,6 @@ pub struct Evicted {
 pub struct Purpose {
     /// Keep inodes without a name and everything below.
     pub keep_orphans: bool,
-    /// List the blocks in the cold store.
     pub list_evicted: bool,
 }
 
@@ -71,7 +68,6 @@ struct Walker<'a> {
     table: Table,
     directories: Directories,
     careful: Careful<'a>,
-    /// Claimed but missing blocks of directories.
     holes: AtomicU64,
     references: Vec<AtomicU32>,
     /// (Directory, its parent, byte of its name).

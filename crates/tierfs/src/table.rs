@@ -51,7 +51,6 @@ impl Slot {
         }
     }
 
-    /// The kernel caches nothing of the file.
     pub fn leave_cache(&self) {
         self.version.fetch_and(!IN_CACHE, Ordering::Relaxed);
     }
@@ -116,7 +115,6 @@ impl FreeInodes {
     }
 }
 
-/// Blocks of free inodes kept for new files.
 const SPARE_BLOCKS: usize = 8;
 const _: () = assert!(INODES_PER_BLOCK == u32::BITS);
 
@@ -234,7 +232,6 @@ impl Table {
     }
 }
 
-/// State of an inode's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InodeSlot {
     Free,
@@ -310,7 +307,6 @@ pub fn initialise(region: &Region, offset: usize, value: &Inode) {
     region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 
-/// Frees an inode, also a damaged one.
 pub fn retire(region: &Region, offset: usize) {
     let low = region.load(offset + inode::SELECTOR) as u32 & !(inode::IN_USE | inode::SECOND);
     region.commit(offset + inode::SELECTOR, selector(offset, low, None));

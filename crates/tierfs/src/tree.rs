@@ -31,7 +31,6 @@ pub fn most_blocks(root: Pointer, first: u64, last: u64) -> usize {
     (leaves + nodes) as usize + usize::from(height_for(last).saturating_sub(root.height()))
 }
 
-/// Offset of child `child` of a node.
 fn child_at(node: Pointer, child: u64) -> usize {
     byte(node.address()) + child as usize * 8
 }
@@ -204,7 +203,6 @@ where
         Ok(if edited.is_hole() { Pointer::HOLE } else { edited.with_height(height) })
     }
 
-    /// Stores the pointers of nodes that stay in place.
     fn swing(&mut self) {
         let Swings { pointers, of_nodes } = std::mem::take(&mut self.swings);
         if pointers.is_empty() {

@@ -107,7 +107,6 @@ impl TierFs {
         })
     }
 
-    /// Frees the blocks of an unused inode's attributes.
     pub(crate) fn free_xattrs(&self, inode: &Inode) {
         if let Ok(chain) = self.chain(inode) {
             self.give(&Freed { blocks: chain.blocks, ..Freed::default() });

@@ -80,7 +80,6 @@ pub struct Bench {
     layouts: Vec<Layout>,
     roots: Vec<PathBuf>,
     options: Options,
-    /// Written data by file set.
     pub populated: Vec<Populated>,
     pub populate_seconds: f64,
     /// Background commands of the workload, ended on drop.
@@ -174,7 +173,6 @@ impl Bench {
         names
     }
 
-    /// File sets as drawn.
     pub fn filesets(&self) -> Vec<FilesetSummary> {
         self.layouts.iter().map(summary).collect()
     }

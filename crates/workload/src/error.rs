@@ -11,12 +11,10 @@ use std::path::PathBuf;
 /// An error that prevents any result. A run that fails after its start is an invalid [`crate::Repetition`] with a reason.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// An error or unsupported construct in a workload file.
     #[error("{0}")]
     Language(#[from] Box<Diagnostic>),
     #[error("{0}")]
     Usage(String),
-    /// A file set would lie outside of the claimed directory.
     #[error("refused: file set '{fileset}' lies at {path}, outside of the target {target}; {remedy}")]
     Outside { fileset: String, path: PathBuf, target: PathBuf, remedy: String },
     #[error(transparent)]

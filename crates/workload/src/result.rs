@@ -193,7 +193,6 @@ impl Repetition {
         }
     }
 
-    /// Rate from a count and seconds.
     pub fn rate(count: u64, seconds: f64) -> f64 {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }

@@ -28,7 +28,6 @@ impl Operation {
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Append, Self::Open, Self::Close, Self::Finish, Self::Reset];
 
-    /// Name in reports and job files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -71,7 +70,6 @@ pub struct Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     pub tag: u32,
-    /// Begin of the submission.
     pub submitted_ns: u64,
     pub completed_ns: u64,
     /// First logical block moved (for an append: where the drive put it), or the fault.
@@ -166,7 +164,6 @@ impl ZoneFault {
         }
     }
 
-    /// Name in JSON results.
     pub fn name(self) -> String {
         match self {
             Self::Boundary => "boundary".into(),
@@ -185,7 +182,6 @@ impl ZoneFault {
         }
     }
 
-    /// Whether the zone is unusable for the rest of a run.
     pub fn loses_zone(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Offline)
     }

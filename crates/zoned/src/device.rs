@@ -8,7 +8,6 @@ use crate::geometry::{Geometry, ZoneInfo};
 pub enum Clock {
     /// Simulated: time advances only inside [`ZonedDevice::next`].
     Virtual,
-    /// The host's monotonic clock.
     Real,
 }
 
@@ -42,7 +41,6 @@ pub trait ZonedDevice {
         Ok(false)
     }
 
-    /// Whether [`Self::preset`] is supported.
     fn presets(&self) -> bool {
         false
     }

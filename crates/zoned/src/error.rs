@@ -5,25 +5,17 @@ use senesce_core::failure::{Classify, ExitCode};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ZonedError {
-    /// Invalid description of a device, model or job.
     #[error("{0}")]
     Usage(String),
     /// The job cannot run on this device; detected before the first command.
     #[error("{place}: {problem}; {remedy}")]
-    Job {
-        /// Actor, step or parameter.
-        place: String,
-        problem: String,
-        remedy: String,
-    },
+    Job { place: String, problem: String, remedy: String },
     #[error("refused to use {target}: {found}; {remedy}")]
     Refused { target: String, found: String, remedy: String },
-    /// A permission or kernel feature is missing.
     #[error("{what}; {remedy}")]
     Missing { what: String, remedy: String },
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A zone refused a command that the run depends on.
     #[error("{operation} of zone {zone}: {fault}; {remedy}")]
     Zone { operation: &'static str, zone: u32, fault: crate::ZoneFault, remedy: &'static str },
     #[error(
@@ -39,7 +31,6 @@ pub enum ZonedError {
         found: u64,
         more: usize,
     },
-    /// Invalid data of a foreign format.
     #[error("{place}: {problem}")]
     Import { place: String, problem: String },
     #[error(transparent)]

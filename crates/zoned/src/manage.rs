@@ -19,7 +19,6 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Parses `N` or `N..M`.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         Ok(match text.parse::<Zones>()? {
             Zones::Count(zone) => Self::Range(zone, zone.saturating_add(1)),
@@ -46,10 +45,8 @@ impl Action {
     pub const OPEN: Self = Self(Operation::Open);
     pub const CLOSE: Self = Self(Operation::Close);
     pub const FINISH: Self = Self(Operation::Finish);
-    /// Empties zones and destroys their data.
     pub const RESET: Self = Self(Operation::Reset);
 
-    /// Whether the command destroys data.
     fn loses_data(self) -> bool {
         self.0 == Operation::Reset
     }

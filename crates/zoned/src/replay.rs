@@ -17,7 +17,6 @@ pub struct Recorded {
     pub work: Work,
 }
 
-/// Action of a recorded command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// A command of this drive: operation, zone, first block (for appends and zone commands the start of the zone) and
@@ -48,7 +47,6 @@ pub struct OperationTotals {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replayed {
     pub times: Vec<Times>,
-    /// By operation name.
     pub kinds: BTreeMap<&'static str, OperationTotals>,
     /// Refused commands: index and fault.
     pub refused: Vec<(usize, ZoneFault)>,

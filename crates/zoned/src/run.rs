@@ -57,7 +57,6 @@ pub struct RunOptions<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// Creates a simulated drive for a job.
 pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, ZonedError> {
     without_kernel(job)?;
     let mut device = SimDevice::new(model, SimOptions { block_bytes: job.lbaf, path: job.path }, seed)?;
@@ -113,7 +112,6 @@ pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<Job
     Ok(result.with_cost(commands))
 }
 
-/// Marks actors outside of the model's domain.
 fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, block_bytes: u32) {
     let reasons = crate::sim::domain::outside(model, checked, block_bytes);
     for (actor, outside) in result.actors.iter_mut().zip(reasons) {
@@ -163,7 +161,6 @@ pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), 
     Ok((checked, device.geometry().clone()))
 }
 
-/// Opens a drive exclusively for single commands.
 pub fn open(
     name: &DeviceName,
     block_bytes: Option<u32>,
@@ -180,7 +177,6 @@ pub fn open(
     })
 }
 
-/// Result with the processor time of its run.
 pub struct Costed {
     result: JobResult,
     cpu_ns: u64,

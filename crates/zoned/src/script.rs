@@ -17,11 +17,9 @@ const STEADY: u64 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// By the open command, then writes.
     Explicit,
     ImplicitWrite,
     ImplicitAppend,
-    /// By the open command, then appends.
     ExplicitAppend,
 }
 
@@ -139,7 +137,6 @@ mod tests {
     use crate::geometry::ZoneInfo;
     use crate::null::NullDevice;
 
-    /// Counts written blocks and commands.
     struct Counting(NullDevice, (u64, u64));
 
     impl ZonedDevice for Counting {

@@ -11,10 +11,8 @@ use crate::sim::model::Model;
 use std::ops::Range;
 use std::path::Path;
 
-/// Origin of a drive's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
-    /// A model in virtual time.
     Simulated,
     /// Emulated in software, or the null drive: times are those of this machine.
     Emulated,

@@ -16,7 +16,6 @@ pub struct Zone {
 
 const EMPTY: Zone = Zone { state: ZoneState::Empty, pointer: 0, written: 0 };
 
-/// Effect of a command on the zones, besides moving data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effect {
     pub block: u64,
@@ -270,7 +269,6 @@ impl ZoneTable {
         self.zones[zone as usize].state = ZoneState::Closed;
     }
 
-    /// Releases the resources of a zone in `state`.
     fn release(&mut self, zone: u32, state: ZoneState) {
         if state == ZoneState::ImplicitlyOpen {
             self.implicit.retain(|other| *other != zone);

@@ -108,7 +108,6 @@ impl Positions {
         *self.reached.lock().unwrap().iter().min().unwrap()
     }
 
-    /// Waits until all ranks except `except` have reached a position.
     fn wait_for_all(&self, position: u64, except: Option<u32>) {
         let missing = |reached: &mut Vec<u64>| {
             (0..).zip(reached).any(|(rank, reached)| Some(rank) != except && *reached < position)
@@ -201,7 +200,6 @@ struct Death {
     words: Vec<String>,
 }
 
-/// One of four ranks becomes silent in the middle.
 fn one_dies(rank: usize) -> Death {
     let ranks = simulated(4);
     let (dead, aborted) = (ranks[rank].dead(), ranks[0].aborted());

@@ -32,7 +32,6 @@ impl Segments {
         }
     }
 
-    /// The segment that holds a whole range.
     pub fn holding(&self, start: u64, end: u64) -> Option<usize> {
         let mut ranges = self.starts.iter().zip(&self.ends);
         // Most ranges are in no segment, so all are compared without branches first.
@@ -40,7 +39,6 @@ impl Segments {
         if is_any { ranges.position(|(from, to)| *from <= start && end <= *to) } else { None }
     }
 
-    /// Number of segment extensions.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -76,7 +74,6 @@ impl Segments {
         self.changed(number);
     }
 
-    /// Opens a segment in place of the least recently used one.
     pub fn open(&mut self, start: u64, end: u64) -> usize {
         self.clock += 1;
         let start = start.max(end.saturating_sub(self.cache.segment_bytes));

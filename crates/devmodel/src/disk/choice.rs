@@ -19,7 +19,6 @@ const FARTHEST_NS: f64 = (1u64 << 50) as f64;
 const CHUNK: usize = 8;
 /// More steps than any estimate: a seek, a settling and a rotation.
 const BEHIND_ALL: i32 = i32::MAX;
-/// Granularity of address comparison.
 const PAGE: u64 = 4096;
 
 #[derive(Debug, Clone)]
@@ -54,7 +53,6 @@ struct Pages {
 }
 
 impl Pages {
-    /// Pages that a range of addresses touches.
     fn of(range: &Range<u64>) -> Self {
         let count = if range.is_empty() { 0 } else { range.end.div_ceil(PAGE) - range.start / PAGE };
         Self { first: (range.start / PAGE) as u32, count: u32::try_from(count).unwrap_or(u32::MAX) }

@@ -14,7 +14,6 @@ const PATIENCE_NS: f64 = 1e9;
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
     requests: VecDeque<Open>,
-    /// Reordering window.
     window: Window,
     count: u64,
     flushes: u64,

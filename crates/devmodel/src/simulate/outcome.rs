@@ -90,7 +90,6 @@ pub struct Wear {
     pub max: u32,
 }
 
-/// Totals of a running simulation.
 pub(super) struct Account {
     requests: u64,
     read_bytes: u64,

@@ -35,7 +35,6 @@ pub trait Queue {
     fn next_before(&mut self, ns: u64) -> Option<Finished>;
 }
 
-/// A device that knows the completion time immediately.
 pub(crate) struct Immediate<D> {
     pub device: D,
     open: BinaryHeap<Reverse<(u64, u64)>>,
@@ -45,7 +44,6 @@ pub(crate) struct Immediate<D> {
     free: u64,
 }
 
-/// Devices that accept hints.
 pub(crate) trait Hinted {
     fn serve_command(&mut self, command: &Command, at_ns: u64) -> u64;
 }

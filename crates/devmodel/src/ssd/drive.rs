@@ -49,7 +49,6 @@ impl Drive {
         &self.map
     }
 
-    /// Writes, moves and erases so far.
     pub fn counters(&self) -> Counters {
         self.map.counters()
     }
@@ -80,7 +79,6 @@ impl Drive {
         }
     }
 
-    /// Discards the pages that a request covers.
     fn discard(&mut self, request: &Request) {
         let pages = request.offset().div_ceil(PAGE)..(request.end() / PAGE).min(self.flash.logical_pages());
         pages.for_each(|page| self.map.discard(page));
@@ -131,7 +129,6 @@ impl Drive {
         done
     }
 
-    /// Mapped pages that a request touches.
     fn pages(&self, offset: u64, end: u64) -> std::ops::Range<u64> {
         let end = end.div_ceil(PAGE).min(self.flash.logical_pages());
         (offset / PAGE).min(end)..end
@@ -233,7 +230,6 @@ impl Drive {
         self.turn
     }
 
-    /// Advances the round robin when the program of a page is full.
     fn written(&mut self, physical: u32) {
         let shape = self.map.shape();
         if physical % shape.slots == shape.slots - 1 {
@@ -241,7 +237,6 @@ impl Drive {
         }
     }
 
-    /// When the map entries of these pages are in memory.
     fn translate(&mut self, pages: std::ops::Range<u64>, dirties: bool, at: u64) -> u64 {
         let Some(cache) = &mut self.cache else { return at };
         let mut ready = at;

@@ -10,7 +10,6 @@ pub(crate) fn ns(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
 
-/// Times of a page by its position in the cell.
 #[derive(Debug, Clone)]
 struct Reads {
     whole: Vec<u64>,
@@ -30,7 +29,6 @@ pub(crate) struct Units {
     erase: u64,
     transfer_bytes: u64,
     pages_per_read: u32,
-    /// Time at which the map triggers work.
     pub now: u64,
     /// When the pages moved last had been read.
     moved_ready: u64,
@@ -70,7 +68,6 @@ impl Units {
         }
     }
 
-    /// Advances to `now`.
     pub fn advance(&mut self, now: u64) {
         self.channels.iter_mut().for_each(|bus| bus.forget_before(now));
         self.interface.forget_before(now);

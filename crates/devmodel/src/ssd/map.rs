@@ -17,7 +17,6 @@ pub struct Shape {
     pub blocks: u32,
     /// Programs of a block on each die.
     pub rows: u32,
-    /// Mapped pages of one program.
     pub slots: u32,
     /// Programs of a block written with one bit per cell.
     pub slc_rows: u32,
@@ -206,7 +205,6 @@ impl Map {
         self.append(logical as u32, unit, stream, true, work)
     }
 
-    /// The host discards a page.
     pub(crate) fn discard(&mut self, logical: u64) {
         let old = std::mem::take(&mut self.forward[logical as usize]);
         self.invalidate(old);

@@ -8,7 +8,6 @@ const PRESENT: u8 = 1;
 const USED: u8 = 2;
 const DIRTY: u8 = 4;
 
-/// Effect of a look-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Touched {
     /// The entries had to be read.
@@ -17,7 +16,6 @@ pub(crate) struct Touched {
     pub dirty: Option<u64>,
 }
 
-/// Pages of entries in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct MappingCache {
     state: Vec<u8>,

@@ -13,7 +13,6 @@ fn over_offsets(workload: Workload, step: usize) -> [(f64, f64, f64); 3] {
     })
 }
 
-/// Allowed error of fragmented and placed rates.
 fn allowed(workload: Workload) -> [f64; 2] {
     match workload {
         Workload::AppendWorst | Workload::OverwriteWorst => [0.02, 0.06],

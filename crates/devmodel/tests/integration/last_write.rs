@@ -6,7 +6,6 @@ use senesce_devmodel::last_write::{BLOCK, LastWrites, Order};
 use senesce_devmodel::ssd::{Drive, Flash, Hint, fast24};
 use senesce_devmodel::{Operation, Request};
 
-/// The study's drive, scaled down.
 fn small_drive(blocks_per_plane: u32) -> Flash {
     let mut flash = fast24::drive_of_the_study().unwrap();
     flash.geometry.blocks_per_plane = blocks_per_plane;

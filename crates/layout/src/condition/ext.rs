@@ -29,7 +29,6 @@ fn superblock(device: &File) -> io::Result<Vec<u8>> {
     read(device, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)
 }
 
-/// Changes that the next mount would apply.
 pub(super) fn pending(device: &File) -> io::Result<Option<String>> {
     let data = superblock(device)?;
     let is_dirty = le32(&data, 0x5C) & COMPAT_HAS_JOURNAL != 0
@@ -106,7 +105,6 @@ pub(super) fn damage(device: &File, live: bool) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Location of the bitmaps, and their expected content.
 struct Groups {
     geometry: Geometry,
     count: u64,
@@ -124,7 +122,6 @@ struct Bitmap {
     name: &'static str,
     unit: &'static str,
     block: u64,
-    /// Number of valid bits, and of bits covered by the checksum.
     bits: u64,
     summed_bits: u64,
     free: u64,

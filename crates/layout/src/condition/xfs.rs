@@ -64,7 +64,6 @@ impl Superblock {
     }
 }
 
-/// Sums over group headers.
 #[derive(Default)]
 struct Sums {
     free_blocks: u64,

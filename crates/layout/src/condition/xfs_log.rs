@@ -48,7 +48,6 @@ impl Log<'_> {
         })
     }
 
-    /// The block that is written next.
     fn head(&self) -> io::Result<u64> {
         let (first, last) = (self.cycle(0)?, self.cycle(self.blocks - 1)?);
         if first == last {

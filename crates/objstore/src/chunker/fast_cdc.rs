@@ -22,7 +22,6 @@ impl FastCdc {
         Self { minimum: average / 4, average, maximum: average * 4, mask_small, mask_large, zero_chunk: None }
     }
 
-    /// Means for which the algorithm is defined.
     pub const AVERAGES: std::ops::RangeInclusive<usize> = 1024..=1 << 22;
 }
 

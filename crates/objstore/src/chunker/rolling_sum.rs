@@ -193,7 +193,6 @@ mod tests {
     use crate::chunker::lengths;
     use proptest::prelude::*;
 
-    /// Direct implementation of the definition.
     fn reference(data: &[u8], window: usize, divisor: u32, reset: bool) -> Vec<usize> {
         let mut lengths = Vec::new();
         let (mut start, mut window_start) = (0, 0);

@@ -47,7 +47,6 @@ impl Classify for ChunkerError {
 pub const LONGEST_STORED: usize = 16 << 20;
 
 impl ChunkerSpec {
-    /// A new chunker for one stream of a store.
     pub fn build(&self) -> Box<dyn Chunker> {
         match *self {
             Self::RollingSum { window, divisor, reset } => {
@@ -58,7 +57,6 @@ impl ChunkerSpec {
         }
     }
 
-    /// Name of the algorithm.
     pub fn algorithm(&self) -> &'static str {
         match self {
             Self::RollingSum { .. } => "rolling-sum",

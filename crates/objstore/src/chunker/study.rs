@@ -64,7 +64,6 @@ impl Trial {
 pub const CHUNKS: usize = 100;
 pub const GIVE_UP_BYTES: u64 = 1 << 30;
 
-/// Runs a rolling-sum trial on the study's stream.
 pub fn rolling_sum_trial(window: usize, divisor: u32, reset: bool, chunks: usize, give_up_bytes: u64) -> Trial {
     let mut chunker = RollingSum::new(window, divisor, reset);
     let mut source = XorShift::study();

@@ -18,11 +18,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Copy)]
 pub struct CommitOptions {
-    /// Layout of new objects.
     pub layout: Layout,
     /// Threads that read, hash and write (at least 1).
     pub threads: usize,
-    /// Objects with a longer write time are listed.
     pub log_slower_than: Option<Duration>,
 }
 

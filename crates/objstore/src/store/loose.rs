@@ -35,7 +35,6 @@ struct Staged {
     id: ObjectId,
     /// The unnamed file; `None` for one in `staging`.
     file: Option<OwnedFd>,
-    /// Replaces a damaged object.
     replaces: bool,
 }
 
@@ -92,7 +91,6 @@ impl<'a> LooseWriter<'a> {
         })
     }
 
-    /// Whether an earlier commit stored the object.
     pub fn holds(&self, id: &ObjectId, data: &[u8]) -> Held {
         if !self.look_for_old {
             return Held::Absent;

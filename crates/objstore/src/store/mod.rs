@@ -239,7 +239,6 @@ fn create_new(path: &Path) -> std::io::Result<File> {
     File::options().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
-/// Folders of a store.
 const FOLDERS: [&str; 4] = ["objects", "packs", "snapshots", "staging"];
 
 /// Does not follow links: nothing is written through them.

@@ -131,7 +131,6 @@ impl Pack {
         Ok(Self { path: path.into(), entries, problem, file })
     }
 
-    /// Whether the record header of an object, which is needed for recovery, is intact.
     pub fn has_header(&self, entry: &PackEntry) -> bool {
         let mut header = [0; RECORD_HEADER];
         let start = entry.offset.checked_sub(RECORD_HEADER as u64);
@@ -271,7 +270,6 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Decodes the bytes of a pack as [`Pack::open`]; for the fuzzer.
 pub fn decode(bytes: &[u8], algorithm: HashAlgorithm) -> (Vec<PackEntry>, Option<String>) {
     let size = bytes.len() as u64;
     match read_index(&bytes, size, algorithm) {

@@ -59,7 +59,6 @@ impl Store {
         if writer.is_empty() { Ok(None) } else { writer.finish(&self.path.join("packs")).map(Some) }
     }
 
-    /// Salvaged damaged packs.
     pub(super) fn set_aside(&self) -> Result<Vec<PathBuf>, StoreError> {
         let is_aside =
             |path: &PathBuf| path.to_string_lossy().rsplit('.').next().is_some_and(|end| end.starts_with(DAMAGED));

@@ -146,7 +146,6 @@ pub struct Snapshot {
     pub number: u64,
     pub header: Option<Header>,
     pub entries: Vec<SnapshotEntry>,
-    /// Problems, by line number.
     pub problems: Vec<String>,
 }
 

@@ -18,11 +18,9 @@ const BYTES_PER_NAME: u64 = 128;
 /// Maximum bytes counted per directory: network file systems report their request size as block size.
 const MOST_OF_DIRECTORY: u64 = 4096;
 
-/// Space needed for a checkout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Need {
     bytes: u64,
-    /// Files, directories and links.
     inodes: u64,
 }
 

@@ -106,7 +106,6 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
     Ok(report)
 }
 
-/// Problem of a copy of an object.
 enum Finding {
     Damaged(Damaged),
     Problem(String),

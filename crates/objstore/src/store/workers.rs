@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// State shared by the threads of a commit.
 pub(super) struct Workers<'a> {
     store: &'a Store,
     items: &'a [Item],
@@ -288,7 +287,6 @@ impl MetObjects {
         Self((0..64).map(|_| Mutex::default()).collect())
     }
 
-    /// Whether the object is new.
     fn insert(&self, id: ObjectId) -> bool {
         let part = &self.0[usize::from(id.as_bytes()[0]) % self.0.len()];
         part.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(id)

@@ -41,11 +41,8 @@ pub enum Step {
 
 #[derive(Debug, Clone)]
 pub struct Repository {
-    /// Holds the tree and the repository.
     pub work: PathBuf,
-    /// Name of the tree below it.
     pub tree: String,
-    /// Home directory for configuration and caches.
     pub home: PathBuf,
     pub restored: PathBuf,
     /// Path of the program `senesce`, for its own store.

@@ -26,7 +26,6 @@ fn fuzz_corpus_stays_inside_the_destination() {
     files.iter().for_each(|path| scene.exercise(&fs::read(path).unwrap()));
 }
 
-/// A protected location, and a store with one snapshot of one file.
 struct Scene {
     folder: tempfile::TempDir,
     header: Header,

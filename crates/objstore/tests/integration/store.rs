@@ -65,7 +65,6 @@ fn facts(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
     found
 }
 
-/// Modes of a directory and everything below it.
 fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = vec![(root.to_path_buf(), root.metadata().unwrap().mode() & 0o7777)];
     for entry in fs::read_dir(root).unwrap().flatten() {

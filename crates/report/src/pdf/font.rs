@@ -10,7 +10,6 @@ const DATA: &[u8] = include_bytes!("../../fonts/DejaVuSansCondensed-subset.ttf")
 const NAME: Name<'_> = Name(b"DejaVuSansCondensed");
 const SYSTEM: SystemInfo<'_> = SystemInfo { registry: Str(b"Adobe"), ordering: Str(b"Identity"), supplement: 0 };
 
-/// The font, and the glyphs that a page uses with their characters.
 pub struct Font {
     face: Face<'static>,
     used: BTreeMap<u16, char>,

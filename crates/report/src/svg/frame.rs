@@ -6,7 +6,6 @@ use super::scale::AxisScale;
 use super::{Anchor, Canvas, better_mark, n, text};
 use senesce_core::analysis::{Axis, Figure, Series};
 
-/// The plotting area in drawing coordinates.
 pub struct Frame {
     pub left: f64,
     pub top: f64,
@@ -14,7 +13,6 @@ pub struct Frame {
     pub height: f64,
     pub x: AxisScale,
     pub y: AxisScale,
-    /// Space above the highest value.
     pub headroom: f64,
 }
 
@@ -33,7 +31,6 @@ impl Frame {
         self.y.place(value).map(|share| self.level(share.clamp(-0.02, 1.02)))
     }
 
-    /// Vertical position of the base of bars.
     pub fn base(&self) -> f64 {
         self.level(self.y.base())
     }
@@ -47,7 +44,6 @@ impl Frame {
     }
 }
 
-/// Legend sample of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
     Line,
@@ -60,7 +56,6 @@ pub enum Sample {
 pub struct ExtraSpace {
     /// To the right, for labels at the ends of lines.
     pub right: f64,
-    /// Above the highest value.
     pub headroom: f64,
 }
 
@@ -226,7 +221,6 @@ pub fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
     series.len() > 1 || looks.iter().any(|look| !look.provenance.is_empty())
 }
 
-/// A wrapped legend above the plotting area.
 pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
     let em = canvas.em();
     let key = if matches!(sample, Sample::Line | Sample::Plain) { em * 2.0 } else { em };
@@ -292,7 +286,6 @@ pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, 
     canvas.path("hatch", &stroke, &paint::hatch_path(look.hatch, x, y, width, height, em * 0.42), hover);
 }
 
-/// Tooltip of one point.
 pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
     let (x, y) = series.points[index];
     let place = match axes.0.categories.get(x.round().max(0.0) as usize) {
@@ -317,7 +310,6 @@ pub fn interval(series: &Series, index: usize) -> Option<(f64, f64)> {
     series.intervals.get(index).copied().filter(|(low, high)| low.is_finite() && high.is_finite())
 }
 
-/// Note about omitted values.
 pub fn omitted_note(count: usize) -> Vec<String> {
     match count {
         0 => Vec::new(),

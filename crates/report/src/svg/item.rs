@@ -6,7 +6,6 @@ use std::fmt::Write;
 /// Painting of a path in addition to its class.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Paint {
-    /// No outline, whatever the class defines.
     pub no_stroke: bool,
     /// Opacity of the fill, 0 to 1; `None`: 1.
     pub fill_opacity: Option<f64>,

@@ -211,7 +211,6 @@ fn draw_intervals(canvas: &mut Canvas, frame: &Frame, series: &Series, look: &Lo
     canvas.path(&format!("{} l", look.class), &stroke, &whiskers, "");
 }
 
-/// An interval as a line with two ends.
 pub(super) fn whisker(x: f64, low: f64, high: f64, half: f64) -> String {
     let (left, width) = (n(x - half), n(2.0 * half));
     format!("M{left} {l}h{width}M{left} {h}h{width}M{x} {l}V{h}", l = n(low), h = n(high), x = n(x))

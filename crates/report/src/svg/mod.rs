@@ -36,7 +36,6 @@ impl Format {
     pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, alone: true, title: false };
 }
 
-/// A standalone SVG file with light and dark colours.
 pub fn render_svg(figure: &Figure) -> String {
     let style = format!("<style>{}{}</style>", paint::properties(), paint::rules());
     draw(figure, Format::FILE, &style)
@@ -63,7 +62,6 @@ pub fn compose(figure: &Figure, format: Format) -> Canvas {
     canvas
 }
 
-/// Text of the direction.
 pub fn better_text(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher is better",
@@ -87,7 +85,6 @@ pub fn n(value: f64) -> String {
     if rounded == 0.0 { "0".into() } else { format!("{rounded}") }
 }
 
-/// Escapes text for XML.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -117,7 +114,6 @@ pub enum Anchor {
 pub struct Canvas {
     pub format: Format,
     pub items: Vec<Item>,
-    /// Current height.
     pub height: f64,
     /// The current series; `None` for common parts.
     pub series: Option<usize>,
@@ -139,7 +135,6 @@ impl Canvas {
         self.owners.fill(None);
     }
 
-    /// The items as SVG, grouped by series.
     fn markup(&self) -> String {
         let mut text = String::new();
         let mut open = None;

@@ -96,7 +96,6 @@ pub type Colour = [u8; 3];
 pub struct Colours {
     pub fill: Option<Colour>,
     pub stroke: Option<Colour>,
-    /// Whether lines have round ends and joins.
     pub round: bool,
 }
 

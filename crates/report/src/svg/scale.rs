@@ -3,7 +3,6 @@
 use crate::number;
 use senesce_core::analysis::{Axis, Scale};
 
-/// A labelled position on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
     pub value: f64,

@@ -176,7 +176,6 @@ fn bundle_is_complete_and_reproducible() {
     assert!(!names.iter().any(|name| name == "run/lock"));
 }
 
-/// The files of a fuzz target's corpus.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let found: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path())).collect();

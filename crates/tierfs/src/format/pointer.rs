@@ -75,7 +75,6 @@ impl Pointer {
         self.plain() == Self::LOST
     }
 
-    /// Whether it names a block of the region.
     pub fn is_resident(self) -> bool {
         !self.is_cold() && !self.is_hole()
     }

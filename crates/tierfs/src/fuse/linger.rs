@@ -94,7 +94,6 @@ impl Drop for Answering<'_> {
 }
 
 impl Linger {
-    /// Polls for the next request.
     fn wait(&self, device: &OwnedFd, known: Habit) -> Habit {
         if known.in_vain || is_wanted(device) {
             return known;

@@ -43,11 +43,9 @@ pub enum Written {
     Directly,
     /// By write(2), which also stores them in the cache.
     ThroughCache,
-    /// Write-back of pages changed through a shared mapping.
     FromCache,
 }
 
-/// Classifies a write by its handle and flags.
 pub fn written(handle: FileHandle, flags: WriteFlags) -> Written {
     match handle {
         _ if flags.contains(WriteFlags::FUSE_WRITE_CACHE) => Written::FromCache,

@@ -54,7 +54,6 @@ impl PointerPosition {
 }
 
 impl Walker<'_> {
-    /// Marks the blocks of an inode, or notes that it is free or an orphan.
     pub(super) fn content(&self, ino: u32, found: InodeSlot) {
         let inode = match found {
             InodeSlot::Free => return self.found.lock().free.push(ino),

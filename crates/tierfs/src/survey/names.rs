@@ -17,7 +17,6 @@ use std::sync::atomic::Ordering;
 type NameOf = (u32, usize);
 
 impl Walker<'_> {
-    /// Indexes a directory and counts the links of its entries.
     pub(super) fn names(&self, ino: u32, found: InodeSlot) {
         let InodeSlot::Used(inode) = found else { return };
         if !inode.is_directory() {
@@ -184,7 +183,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Reports a cycle of directories.
     fn circle(&self, directories: &[u32], name_of: &HashMap<u32, NameOf>) {
         if let Some(least) = directories.iter().min() {
             let text = format!("directory {least} is inside itself, by {} names", directories.len());

@@ -21,11 +21,9 @@ use std::path::Path;
 const BLOCKS: u64 = 1200;
 const SLOTS: u64 = 3000;
 
-/// Everything observable of one inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct InodeView {
     attr: Attr,
-    /// Blocks of a file, or the target of a link.
     content: Vec<FsResult<Vec<u8>>>,
     xattrs: FsResult<Vec<(Vec<u8>, Vec<u8>)>>,
     names: Option<FsResult<BTreeMap<Vec<u8>, u32>>>,
@@ -41,7 +39,6 @@ struct Sample {
     metadata: Vec<(usize, usize)>,
     /// Bytes on which an inode depends.
     inodes: Vec<(Range<usize>, u32)>,
-    /// Bytes on which a name depends.
     names: Vec<super::corruption_bytes::BytesOfName>,
 }
 

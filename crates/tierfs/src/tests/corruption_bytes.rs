@@ -6,7 +6,6 @@ use crate::record::{UNIT, read_record, scan_block};
 use crate::region::byte;
 use std::ops::Range;
 
-/// Used inodes, and the blocks of link targets.
 pub fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
     let mut bytes = Vec::new();
     for ino in 1..fs.table.end() {

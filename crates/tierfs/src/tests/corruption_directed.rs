@@ -18,7 +18,6 @@ const BLOCKS: u64 = 400;
 const FILE: u32 = libc::S_IFREG | 0o644;
 const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 
-/// A closed file system that can be damaged.
 pub struct Closed {
     pub image: Vec<u8>,
     cold: SimCold,
@@ -54,7 +53,6 @@ impl Closed {
         check(anonymous(&self.image), Some(&self.cold), Path::new("image")).unwrap()
     }
 
-    /// Repairs, and checks that no problem is left.
     pub fn repair(&mut self) -> RepairReport {
         let nvm = SimNvm::new(&self.image);
         let report = repair(Box::new(nvm.clone()), Box::new(self.cold.clone()), Path::new("image")).unwrap();
@@ -85,7 +83,6 @@ pub fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
     fs.create(parent, name.as_bytes(), &new(FILE)).unwrap().ino
 }
 
-/// Files in folders, with more than one block of inodes.
 pub fn many(fs: &TierFs) {
     for number in 0..4 {
         let inside = folder(fs, ROOT_INO, &format!("folder-{number}"));
@@ -153,7 +150,6 @@ fn read(fs: &TierFs, ino: u32, index: usize) -> FsResult<Vec<u8>> {
     fs.read(ino, (index * BLOCK) as u64, &mut block).map(|_| block)
 }
 
-/// A file of five blocks whose tree a repair discarded.
 fn lost_file(height: u8) -> (TierFs, u32) {
     let mut closed = Closed::crafted(|fs| {
         let ino = file(fs, ROOT_INO, "f");

@@ -17,7 +17,6 @@ const BEGIN_AND_END_SECONDS: f64 = 0.01;
 /// Maximum share of time that threads may spend elsewhere; beyond, lost time could not be detected.
 const MOST_ELSEWHERE: f64 = 0.5;
 
-/// Independent measurements of a run.
 pub struct Account<'a> {
     pub programs: &'a Programs,
     /// Counters and histograms, taken after every thread has ended.
@@ -28,7 +27,6 @@ pub struct Account<'a> {
     pub cut_seconds: f64,
     /// Time that runnable threads waited for a processor; `None` if unknown.
     pub waiting: Option<Waiting>,
-    /// User and system time of the process in the measured time.
     pub cpu_seconds: (f64, f64),
     /// Whether every thread worked until the end of the measured time.
     pub threads_stayed: bool,

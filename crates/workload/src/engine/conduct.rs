@@ -42,7 +42,6 @@ pub struct Measure {
 /// Stack of a workload thread; flowops keep their buffers elsewhere.
 const STACK_BYTES: usize = 128 << 10;
 
-/// Interval of checks for an interrupt.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Assigns a semaphore to every semblock flowop of every thread. Returns one list per thread: semaphore by flowop.
@@ -159,7 +158,6 @@ struct Run<'a, B: FileCalls> {
     records: &'a [Arc<ThreadRecord>],
     measure: &'a Measure,
     progress: &'a dyn Progress,
-    /// Threads whose stuck call was reported.
     reported: BTreeSet<usize>,
     messages: Vec<String>,
 }

@@ -22,7 +22,6 @@ impl<'a> IntervalSeries<'a> {
         self.recent.back().map_or(0.0, |(seconds, _)| *seconds)
     }
 
-    /// Closes an interval at `seconds` and returns it.
     pub fn close(&mut self, seconds: f64, sample: Sample) -> &Interval {
         let (last_seconds, last) =
             self.recent.back().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));

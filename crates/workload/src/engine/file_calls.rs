@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 pub trait FileCalls: Send + Sync + 'static {
     type Handle: Send + Copy;
 
-    /// Whether asynchronous writes are actually issued.
     const ASYNCHRONOUS: bool;
     /// Whether operations are executed or only counted.
     const EXECUTES: bool;
@@ -19,10 +18,8 @@ pub trait FileCalls: Send + Sync + 'static {
     /// Opens or creates a file; `size` is its size in the file set.
     fn open(&self, root: BorrowedFd<'_>, path: &CStr, flags: OFlags, size: u64) -> Result<Self::Handle, Errno>;
     fn close(&self, handle: Self::Handle) -> Result<(), Errno>;
-    /// Reads at the file's position.
     fn read(&self, handle: &mut Self::Handle, buffer: &mut [u8]) -> Result<usize, Errno>;
     fn read_at(&self, handle: &mut Self::Handle, buffer: &mut [u8], offset: u64) -> Result<usize, Errno>;
-    /// Writes at the file's position.
     fn write(&self, handle: &mut Self::Handle, buffer: &[u8]) -> Result<usize, Errno>;
     fn write_at(&self, handle: &mut Self::Handle, buffer: &[u8], offset: u64) -> Result<usize, Errno>;
     fn seek_start(&self, handle: &mut Self::Handle) -> Result<(), Errno>;

@@ -14,7 +14,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
 
-/// Buffer size for reading directories.
 const DIRECTORY_BUFFER: usize = 32 << 10;
 
 /// Each directory is created or removed once; then the work is done.

@@ -54,7 +54,6 @@ impl Latencies {
         ((processor as usize & (self.copies - 1)) * self.flowops + flowop) * CELLS + cell(nanoseconds)
     }
 
-    /// Prefetches a cell.
     #[inline]
     fn fetch(&self, place: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -101,7 +100,6 @@ impl Recorder {
         }
     }
 
-    /// Adds the pending latency.
     #[inline]
     pub fn settle(&self, latencies: &Latencies) {
         if let Some(place) = self.pending.take() {
@@ -117,7 +115,6 @@ fn zeroed(length: usize) -> Box<[AtomicU64]> {
     unsafe { Box::from_raw(Box::into_raw(plain) as *mut [AtomicU64]) }
 }
 
-/// Histograms at one time, or their growth between two.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     counts: Vec<u64>,
@@ -134,7 +131,6 @@ impl Snapshot {
         Distribution { parts: vec![&self.counts[flowop * CELLS..(flowop + 1) * CELLS]] }
     }
 
-    /// The merged histogram of several flowops.
     pub fn merged(&self, flowops: impl IntoIterator<Item = usize>) -> Distribution<'_> {
         let parts = flowops.into_iter().map(|flowop| &self.counts[flowop * CELLS..(flowop + 1) * CELLS]).collect();
         Distribution { parts }

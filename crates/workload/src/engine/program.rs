@@ -4,15 +4,16 @@ use crate::model::{FlowNode, FlowopKind, FlowopSpec, Value, Workload};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 
-/// One step of a thread's loop.
 #[derive(Debug, Clone)]
 pub enum Operation {
     /// A flowop, executed `iters` times.
     Flowop(Box<Flowop>),
     /// Start of `iters` passes over the operations up to the matching end.
-    Begin { iters: Value, end: usize },
+    Begin {
+        iters: Value,
+        end: usize,
+    },
     End {
-        /// Position of the matching start.
         begin: usize,
     },
 }
@@ -21,7 +22,6 @@ pub enum Operation {
 #[derive(Debug, Clone)]
 pub struct Flowop {
     pub spec: FlowopSpec,
-    /// Position in its thread's counters.
     pub local: usize,
     /// Position among all flowops by name.
     pub global: usize,
@@ -31,7 +31,6 @@ pub struct Flowop {
     pub counted: bool,
 }
 
-/// Resolved target of a flowop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     None,
@@ -52,7 +51,6 @@ pub struct Program {
     pub io_priority: Option<u8>,
     pub operations: Vec<Operation>,
     pub flowops: usize,
-    /// Whether it has asynchronous writes.
     pub asynchronous: bool,
 }
 

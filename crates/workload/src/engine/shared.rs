@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A file set in use.
 pub struct ActiveFileset {
     pub name: String,
     pub path: PathBuf,
@@ -31,7 +30,6 @@ pub struct ActiveFileset {
 }
 
 impl ActiveFileset {
-    /// A populated file set.
     pub fn new(layout: &Layout, path: PathBuf, root: OwnedFd) -> Self {
         let strings =
             |paths: Vec<String>| paths.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect();
@@ -65,7 +63,6 @@ pub struct Totals {
     pub charged_bytes: AtomicU64,
 }
 
-/// Reason for an early end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// Requested by the workload (finishoncount, firstdone ...).
@@ -85,7 +82,6 @@ pub struct ThreadRecord {
     pub instance: u64,
     /// Tick of its first execution after the start; `u64::MAX` before.
     pub began: AtomicU64,
-    /// Ticks of measured time in uncounted operations.
     pub cut: AtomicU64,
     /// Nanoseconds of waiting for a processor while runnable; `u64::MAX`: unknown.
     pub waiting: AtomicU64,

@@ -73,7 +73,6 @@ impl Waits {
         }
     }
 
-    /// Sleeps until `end` or the end of the run.
     pub fn sleep_until(&self, end: Instant) {
         let mut guard = lock(&self.sleepers);
         loop {
@@ -85,7 +84,6 @@ impl Waits {
         }
     }
 
-    /// Waits for the next wakeup of a block flowop.
     pub fn block(&self, index: usize) {
         let block = &self.blocks[index];
         let mut generation = lock(&block.generation);

@@ -22,7 +22,6 @@ pub enum Stop {
     NoFile(String),
     /// The thread has created or removed the last directory of a file set.
     Exhausted(String),
-    /// The workload requested the end of the run.
     Finished(String),
     Failed(String),
 }
@@ -52,7 +51,6 @@ pub struct Worker<'a, B: FileCalls> {
     /// This thread's rotors, one per file set (`opennext`).
     pub rotors: Vec<AtomicU32>,
     pub memory: Memory,
-    /// For offsets, sizes and choices.
     pub generator: Pcg64,
     pub variables: Vec<Pcg64>,
     pub semaphores: Vec<usize>,
@@ -245,7 +243,6 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         self.latencies.record(&shared.latencies, flowop.global, nanoseconds);
     }
 
-    /// Adds the time of an uncounted operation.
     #[cold]
     fn cut(&self, start: u64, end: u64) {
         self.record.cut.fetch_add(end.saturating_sub(start), Ordering::Relaxed);
@@ -276,7 +273,6 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         Stop::Failed(format!("{}: {call}{place}: {message}", self.who(flowop)))
     }
 
-    /// Message about a run-time error of the workload.
     pub fn mistake(&self, flowop: &Flowop, what: &str) -> Stop {
         Stop::Failed(format!("{}: {what}", self.who(flowop)))
     }
@@ -306,7 +302,6 @@ impl<'a, B: FileCalls> Worker<'a, B> {
         }
     }
 
-    /// Adds a message for the user.
     pub fn say(&self, text: String) {
         let mut messages = self.shared.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if messages.len() < 1000 {

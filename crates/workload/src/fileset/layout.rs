@@ -29,14 +29,12 @@ pub struct File {
     pub size: u64,
 }
 
-/// A file set as drawn.
 #[derive(Debug, Clone)]
 pub struct Layout {
     pub spec: FilesetSpec,
     /// The first is the root of the file set.
     pub directories: Vec<Directory>,
     pub files: Vec<File>,
-    /// Empty directories for makedir and removedir.
     pub leaf_directories: Vec<Directory>,
     /// Total size of all files, including those that do not exist at the start.
     pub bytes: u64,

@@ -133,7 +133,6 @@ impl EntryTable {
         self.states.of(index).store(0, Ordering::Release);
     }
 
-    /// Number of open descriptors of an entry.
     pub fn open_count(&self, index: u32) -> u32 {
         self.states.of(index).load(Ordering::Relaxed) & OPEN_COUNT
     }

@@ -143,9 +143,7 @@ pub struct SizeResult {
     pub max_us: f64,
 }
 
-/// Observer of the measurement, called outside of the timed part.
 pub trait Watch {
-    /// The file is complete, and nothing was timed yet.
     fn prepared(&mut self, _file: &Path) {}
     /// A call including its sync took this number of nanoseconds.
     fn called(&mut self, _nanoseconds: u64) {}
@@ -200,7 +198,6 @@ pub fn measure_calls_watched(
     Ok(CallResult { mode: options.mode, sync: options.sync, sizes, lost })
 }
 
-/// A folder that is removed on drop.
 struct RemovedAtEnd<'a>(&'a Path);
 
 impl RemovedAtEnd<'_> {

@@ -62,7 +62,6 @@ const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXE
 struct Walk<'a> {
     buffer: Vec<u8>,
     found: ColdRead,
-    /// Files with several hard links that were read.
     linked: HashSet<(u64, u64)>,
     /// File systems mounted below the root are skipped.
     mounts: HashSet<PathBuf>,

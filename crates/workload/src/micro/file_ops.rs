@@ -26,7 +26,6 @@ pub struct FileOpsOptions {
     pub instances: u64,
     /// Also measure the macro loads: mail, unpacking and removing a source tree.
     pub macros: bool,
-    /// Seed of the macro loads.
     pub seed: senesce_core::Seed,
 }
 
@@ -85,7 +84,6 @@ pub struct OperationResult {
     pub overhead_percent: f64,
 }
 
-/// Working directory of the benchmark, removed at the end.
 const FOLDER: &str = "senesce-file-ops";
 /// Maximum instances of a batch; all are in one directory.
 const MOST_INSTANCES: u64 = 256;

@@ -7,7 +7,6 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Directory of one batch of instances, with names created in advance.
 pub struct BatchDirectory<'a> {
     pub directory: BorrowedFd<'a>,
     /// First name of each instance (`a0`, `a1` ...).
@@ -173,7 +172,6 @@ pub fn all() -> impl Iterator<Item = &'static Operation> + Clone {
     OPERATIONS.iter().chain(FURTHER)
 }
 
-/// Name and value of the attribute that is set and read.
 const ATTRIBUTE: &str = "user.senesce";
 const ATTRIBUTE_VALUE: [u8; 64] = [0x5a; 64];
 
@@ -322,7 +320,6 @@ impl Operation {
         if sync { rustix::fs::fsync(directory) } else { Ok(()) }
     }
 
-    /// Whether it changes anything, so that a sync is meaningful.
     pub fn changes(&self) -> bool {
         !matches!(self.act, Act::Empty | Act::Read | Act::ReadDirectory | Act::Extents | Act::GetAttribute)
     }

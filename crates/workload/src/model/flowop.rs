@@ -55,9 +55,7 @@ pub struct FlowopEntry {
     pub kind: FlowopKind,
     /// Whether it counts in operations per second.
     pub counted: bool,
-    /// Read, write or neither.
     pub direction: Direction,
-    /// Whether it requires a file set.
     pub needs_fileset: bool,
 }
 

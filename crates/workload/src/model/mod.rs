@@ -42,11 +42,9 @@ pub struct FilesetSpec {
     pub dirdepth: Option<usize>,
     /// Shape of the gamma distribution of directory depth and width, times 1000; 0: all equal.
     pub dirgamma: u64,
-    /// Number of leaf directories for makedir and removedir.
     pub leafdirs: Value,
     /// Percentage of files that exist at the start.
     pub prealloc_percent: u64,
-    /// Whether the directory tree exists at the start.
     pub prealloc: bool,
     /// Whether to use an existing tree again.
     pub reuse: bool,
@@ -78,7 +76,6 @@ pub struct FlowopSpec {
     pub directio: bool,
     /// Opens with `POSIX_FADV_RANDOM`.
     pub noreadahead: bool,
-    /// Rotates through descriptors.
     pub opennext: bool,
     pub indexed: Option<Value>,
     /// Number of executions before the next.
@@ -91,13 +88,10 @@ pub struct FlowopSpec {
     pub value: Value,
     /// Text of `print`.
     pub text: String,
-    /// A semaphore post waits for space.
     pub blocking: bool,
-    /// Initial space of a semaphore's queue.
     pub highwater: u64,
 }
 
-/// A flowop or a composite flowop in a thread's loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FlowNode {
     Single(Box<FlowopSpec>),
@@ -134,14 +128,12 @@ pub struct ProcessSpec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Echo(String),
-    /// Run a shell command.
     System(String),
     /// Wait, in seconds.
     Sleep(u64),
     CreateFiles,
 }
 
-/// Run length in the workload file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunLength {
     /// `None`: without a run command, or without a time.
@@ -158,7 +150,6 @@ pub const MOST_THREADS: u64 = 500_000;
 /// A workload, ready to be prepared on a directory.
 #[derive(Debug, Clone)]
 pub struct Workload {
-    /// File name or name of the built-in personality.
     pub name: String,
     /// In order of definition.
     pub filesets: Vec<FilesetSpec>,

@@ -126,12 +126,7 @@ pub enum Distribution {
         scale: f64,
     },
     /// `cvar-triangular`.
-    Triangular {
-        lower: f64,
-        upper: f64,
-        /// Most frequent value.
-        mode: f64,
-    },
+    Triangular { lower: f64, upper: f64, mode: f64 },
     /// `cvar-weibull`.
     Weibull { shape: f64, scale: f64 },
 }
@@ -159,7 +154,6 @@ pub struct RandomVariable {
     pub max: f64,
     /// Values are rounded to multiples; 0: not rounded.
     pub round: f64,
-    /// Source of uniform numbers during population.
     pub source: NumberSource,
 }
 

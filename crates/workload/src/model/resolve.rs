@@ -266,7 +266,6 @@ impl Resolver<'_> {
 }
 
 pub struct AttributeReader<'a> {
-    /// Scope for looking up variables.
     pub scope: &'a Scope<'a>,
     pub attributes: &'a Attributes,
 }
@@ -299,7 +298,6 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// A count or size, fixed or random.
     pub fn value(&self, name: &str, default: u64) -> Resolved<Value> {
         match self.bound(name)? {
             None => Ok(Value::Constant(default)),
@@ -313,7 +311,6 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// A count or size that cannot be random.
     pub fn constant(&self, name: &str, default: u64) -> Resolved<u64> {
         match self.value(name, default)? {
             Value::Constant(number) => Ok(number),
@@ -321,7 +318,6 @@ impl AttributeReader<'_> {
         }
     }
 
-    /// A number of either sign.
     pub fn integer(&self, name: &str, default: i64) -> Resolved<i64> {
         match self.bound(name)? {
             None => Ok(default),

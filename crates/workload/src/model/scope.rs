@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
     Integer(i64),
-    /// A number with a decimal point.
     Real(f64),
     Boolean(bool),
     Text(String),
@@ -30,13 +29,11 @@ impl Bound {
     }
 }
 
-/// Global variables, and local ones within composite flowops.
 #[derive(Debug, Clone)]
 pub struct Scope<'a> {
     /// The text that errors refer to.
     pub source: &'a Source,
     pub globals: BTreeMap<String, Bound>,
-    /// Local variables of the enclosing composite flowops.
     pub locals: BTreeMap<String, Bound>,
 }
 
@@ -89,7 +86,6 @@ impl Scope<'_> {
         Ok(Bound::Text(text))
     }
 
-    /// A quoted text with its variables replaced.
     pub fn text(&self, parts: &[TextPart], span: Span) -> Result<String, Diagnostic> {
         let mut text = String::new();
         for part in parts {

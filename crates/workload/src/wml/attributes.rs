@@ -4,7 +4,6 @@ use senesce_core::parameter::suggest;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Entity {
-    /// Name in errors.
     pub name: &'static str,
     pub attributes: &'static [&'static str],
 }

@@ -18,7 +18,6 @@ impl Span {
     }
 }
 
-/// A value with its location in the source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spanned<T> {
     pub value: T,
@@ -27,7 +26,6 @@ pub struct Spanned<T> {
 
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// File name as the user wrote it, or the name of a built-in personality.
     pub name: Arc<str>,
     pub text: Arc<str>,
 }
@@ -74,11 +72,9 @@ fn floor_boundary(text: &str, index: usize) -> usize {
     index
 }
 
-/// Whether the file is wrong or the construct unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiagnosticKind {
     Mistake,
-    /// Part of the language, but unsupported.
     Unsupported,
 }
 
@@ -92,7 +88,6 @@ pub struct Diagnostic {
     /// Width of the marked text in characters.
     pub width: usize,
     pub line_text: String,
-    /// Problem and remedy.
     pub message: String,
 }
 

@@ -4,15 +4,12 @@ use super::diagnostic::{Diagnostic, Source, Span, Spanned};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
-    /// A keyword, name, path or cvar parameter list.
     Word(String),
     /// A whole number, with the suffixes `k`, `m`, `g` applied (binary).
     Integer(i64),
-    /// A number with a decimal point.
     Real(f64),
     /// `$name`, `${internal}` or `$(ENVIRONMENT)`, without the dollar sign.
     Variable(String),
-    /// A quoted text, split at its variables.
     Text(Vec<TextPart>),
     Punctuation(char),
     End,
@@ -25,7 +22,6 @@ pub enum TextPart {
 }
 
 impl Token {
-    /// Name of the token in error messages.
     pub fn describe(&self) -> String {
         match self {
             Self::Word(word) => format!("'{word}'"),

@@ -6,7 +6,6 @@ use super::lexer::TextPart;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
     Integer(i64),
-    /// A number with a decimal point.
     Real(f64),
     /// `true` or `false`.
     Boolean(bool),
@@ -26,7 +25,6 @@ pub struct Attribute {
 pub struct Attributes {
     /// In source order; the last of equal names counts.
     pub list: Vec<Attribute>,
-    /// The entity's keyword, for errors about missing attributes.
     pub owner: Span,
 }
 
@@ -46,7 +44,6 @@ pub struct LocalVariable {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flowop {
-    /// Built-in or composite flowop.
     pub kind: Spanned<String>,
     pub attributes: Attributes,
     /// Local variables passed to a composite flowop.
@@ -60,7 +57,6 @@ pub struct Thread {
     pub flowops: Vec<Flowop>,
 }
 
-/// One line of a table of a tabular random variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableEntry {
     pub percent: Spanned<Expression>,
@@ -95,7 +91,6 @@ pub enum QuitMode {
 pub enum StatsAction {
     /// Restart counting.
     Clear,
-    /// End of the measured time.
     Snap,
 }
 

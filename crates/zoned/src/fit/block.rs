@@ -27,7 +27,6 @@ pub struct Block {
     pub probes: Vec<Probe>,
 }
 
-/// Value of a measurement with its spread over repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observed {
     pub mean: f64,
@@ -67,7 +66,6 @@ pub struct FittedConstant {
     pub value: f64,
     /// Relative standard deviation; `None`: no value depends on the constant, and it was not changed.
     pub deviation: Option<f64>,
-    /// Correlations with later constants of the block.
     pub correlations: BTreeMap<String, f64>,
 }
 

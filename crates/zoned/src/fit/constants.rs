@@ -5,7 +5,6 @@ use crate::error::ZonedError;
 use crate::sim::model::Model;
 use toml::Value;
 
-/// A model as a tree in which single constants can be changed.
 #[derive(Debug, Clone)]
 pub struct Constants(Value);
 

@@ -8,15 +8,12 @@ use crate::sim::model::Model;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Seed, Silent};
 
-/// Measured and modelled value.
 #[derive(Debug, Clone)]
 pub struct Compared {
-    /// Index of the actor in the point's job.
     pub actor: usize,
     pub metric: Metric,
     pub measured: f64,
     pub modelled: f64,
-    /// Whether the model marks this value as outside its domain.
     pub is_marked: bool,
 }
 
@@ -27,7 +24,6 @@ impl Compared {
     }
 }
 
-/// The job of a point, long enough for stable numbers.
 pub fn timed(job: &Job) -> Job {
     let mut job = job.clone();
     let (ramp, time) = duration(&job);

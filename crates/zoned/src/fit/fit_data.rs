@@ -17,7 +17,6 @@ const MOST: usize = 36;
 
 #[derive(Debug)]
 pub struct FitData {
-    /// Constants with the points that show them, and held-out points.
     pub design: Design,
     pub observations: Observations,
 }
@@ -93,7 +92,6 @@ fn probe(point: &Point) -> Probe {
     Probe::new(&*point.key, Work::Job(Box::new(timed(&point.job))), &names.join(" "))
 }
 
-/// A kind of points and the constants it shows.
 struct PointKind {
     name: &'static str,
     takes: fn(&Job) -> bool,

@@ -33,7 +33,6 @@ pub struct Solution {
     pub covariance: Vec<Vec<f64>>,
     pub residuals: Vec<f64>,
     pub columns: Vec<Vec<f64>>,
-    /// Whether the search converged.
     pub settled: bool,
 }
 
@@ -71,7 +70,6 @@ pub fn solve<P: Problem>(problem: &mut P, start: &[f64], steps: usize) -> Option
     Some(Solution { x, covariance, residuals: at, columns, settled })
 }
 
-/// Uncertain quantities outside of the block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Open {
     pub columns: Vec<Vec<f64>>,
@@ -178,7 +176,6 @@ fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> 
     matrix
 }
 
-/// The linearised least-squares step, and the expected reduction.
 pub fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<(Vec<f64>, f64)> {
     let scale = scale(residuals);
     let inverse = inverse(normal(columns, residuals, scale))?;

@@ -13,7 +13,6 @@ pub struct Observation<'a> {
     pub seed: usize,
 }
 
-/// A linear form with standard errors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// Mean over seeds at the centre, with its standard error.
@@ -107,7 +106,6 @@ impl Seeds {
         self.means.len()
     }
 
-    /// A run minus the mean of its seed.
     fn without(&self, one: &Observation<'_>) -> (Vec<f64>, f64) {
         let (_, by, value) = &self.means[self.index[&one.seed]];
         (one.by.iter().zip(by).map(|(part, mean)| part - mean).collect(), one.value - value)

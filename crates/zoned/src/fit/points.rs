@@ -26,7 +26,6 @@ pub struct Value {
 pub struct Point {
     /// Identifies the point: all its settings.
     pub key: String,
-    /// Category in error tables.
     pub group: String,
     /// The job, without ramp and time.
     pub job: Job,

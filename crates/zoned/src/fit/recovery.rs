@@ -18,13 +18,11 @@ const ALTERED: f64 = 0.25;
 const SWEEPS: u32 = 2;
 const REPETITIONS: u32 = 3;
 
-/// True constant and fitted value.
 #[derive(Debug, Clone)]
 pub struct Recovered {
     pub block: String,
     pub truth: f64,
     pub found: FittedConstant,
-    /// Whether the search of its block converged.
     pub settled: bool,
 }
 

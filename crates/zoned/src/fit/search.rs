@@ -16,7 +16,6 @@ const LEAST: (f64, f64) = (2e-4, 1e-3);
 /// Number of seeds that estimate the scatter of the model's values.
 const SCATTERED: u64 = 6;
 
-/// The measured values of a probe.
 pub(super) fn seen<'a>(probe: &'a Probe, observations: &Observations) -> Vec<&'a str> {
     let is_there = |name: &&String| observations.contains_key(&(probe.key.clone(), (*name).clone()));
     probe.kept.iter().filter(is_there).map(String::as_str).collect()
@@ -51,7 +50,6 @@ impl Datum<'_> {
 pub(super) struct SearchPoint<'a> {
     pub probe: &'a Probe,
     pub values: Vec<Datum<'a>>,
-    /// Whether the error is dominated by the seed.
     scatters: bool,
 }
 
@@ -67,7 +65,6 @@ impl SearchPoint<'_> {
     }
 }
 
-/// Constants of a block and their measurements.
 pub(super) struct Search<'a> {
     keys: Vec<&'a str>,
     pub places: Vec<SearchPoint<'a>>,
@@ -160,7 +157,6 @@ impl<'a> Search<'a> {
         Some(self.flat(&residuals))
     }
 
-    /// Probes whose error is dominated by the seed.
     pub fn scattering(&self) -> BTreeSet<usize> {
         (0..self.places.len()).filter(|index| self.places[*index].scatters).collect()
     }
@@ -169,7 +165,6 @@ impl<'a> Search<'a> {
         (0..self.places.len()).collect()
     }
 
-    /// Constants that affect nothing.
     pub fn silent(&self) -> Vec<bool> {
         let known = self.known.as_ref();
         (0..self.keys.len()).map(|index| known.is_some_and(|moved| moved[index].is_empty())).collect()

@@ -43,7 +43,6 @@ pub(super) struct Sample {
 /// Residuals of each sample by probe; `None` if a sample cannot run.
 pub(super) type Runs = BTreeMap<usize, Vec<Option<Vec<f64>>>>;
 
-/// Dependence of one value on the constants around a centre.
 struct Surface {
     at: f64,
     uncertain: f64,
@@ -133,7 +132,6 @@ impl Search<'_> {
         found
     }
 
-    /// Solves on one surface.
     fn on_surface(
         &mut self,
         from: &[f64],
@@ -280,7 +278,6 @@ impl Datum<'_> {
     }
 }
 
-/// Distances upwards and downwards.
 fn both_ways(by: &[f64]) -> Vec<f64> {
     let ways = [1.0, -1.0].map(|way| by.iter().map(move |part| if part * way > 0.0 { *part } else { 0.0 }));
     ways.into_iter().flatten().collect()

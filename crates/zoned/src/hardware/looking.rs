@@ -33,7 +33,6 @@ fn reader(block: Option<PathBuf>, block_bytes: u32) -> impl FnMut(u64) -> io::Re
     }
 }
 
-/// Reads a logical block into aligned memory.
 fn read_block(file: &File, number: u64, block_bytes: usize) -> io::Result<Vec<u8>> {
     let mut memory = vec![0; 2 * block_bytes];
     let skip = memory.as_ptr().align_offset(block_bytes);

@@ -30,7 +30,6 @@ use crate::run::{RunOptions, check_on};
 use crate::sim::HostPath;
 use std::path::Path;
 
-/// Regions of a conventional drive in place of zones.
 fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
     let region = |zone| ZoneInfo {
         zone,
@@ -48,7 +47,6 @@ pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDev
     open_claimed_by(path, way, RingOptions::default(), erase)
 }
 
-/// Claims a drive and opens it for single commands by the named path.
 pub fn open_claimed_by(
     path: &Path,
     way: HostPath,
@@ -85,7 +83,6 @@ pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
     Ok(())
 }
 
-/// Prepares a claimed drive and runs a job.
 pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;

@@ -55,7 +55,6 @@ pub fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geomet
 }
 
 impl NvmeDevice {
-    /// Takes an open /dev/ngXnY.
     pub fn new(file: File, path: &str, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let identity = Identity::read(&file, path)?;
         let capacity = match &identity.zoned {

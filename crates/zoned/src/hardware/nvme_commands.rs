@@ -10,7 +10,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
-/// Operation code and dwords of a command.
 pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32) -> Passthrough {
     let (opcode, action) = match command.operation {
         Operation::Write => (0x01, 0),
@@ -56,7 +55,6 @@ fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
     ZonedError::Io(IoFailure::new(operation, path, source).with_remedy("passthrough needs root and an NVMe namespace"))
 }
 
-/// Identify data of a namespace and its controller.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub namespace: u32,
@@ -114,7 +112,6 @@ fn text_at(data: &[u8], at: usize, length: usize) -> String {
 }
 
 impl Identity {
-    /// Identifies the namespace of an open device file.
     pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
         let namespace = nvme::namespace(file.as_fd()).map_err(|errno| {
             ZonedError::Io(

@@ -23,7 +23,6 @@ pub(super) fn passthrough_path(path: &Path) -> Option<PathBuf> {
     is_character_device(&found).then_some(found)
 }
 
-/// Whether commands can bypass the block layer.
 pub fn has_passthrough(path: &Path) -> bool {
     passthrough_path(path).is_some()
 }
@@ -38,7 +37,6 @@ pub(super) fn block_path(path: &Path) -> Option<PathBuf> {
     BlockDevice::number_of(&found).is_some().then_some(found)
 }
 
-/// Name of the block device of a character device.
 fn block_name(real: &Path) -> Option<String> {
     Some(format!("nvme{}", real.file_name()?.to_str()?.strip_prefix("ng")?))
 }
@@ -49,7 +47,6 @@ fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
     class.join(&name).exists().then_some(name)
 }
 
-/// Whether the drive has a block device.
 pub fn has_block_device(path: &Path) -> bool {
     block_path(path).is_some()
 }

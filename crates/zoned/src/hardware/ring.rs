@@ -18,11 +18,9 @@ pub enum Submission {
     Ioctl,
 }
 
-/// How the kernel handles submissions and completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingOptions {
     pub submission: Submission,
-    /// A kernel thread polls for submissions.
     pub poll_submission: bool,
     /// Poll for completions instead of interrupts; the driver needs poll queues.
     pub poll_completion: bool,

@@ -44,7 +44,6 @@ pub struct CheckedJob {
     pub job: Job,
     pub steps: Vec<CheckedStep>,
     pub actors: Vec<CheckedActor>,
-    /// For the user, for example possible reordering or too few processors.
     pub warnings: Vec<String>,
 }
 

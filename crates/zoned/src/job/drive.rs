@@ -123,7 +123,6 @@ impl Loop {
         self.wake_all(device, workers)
     }
 
-    /// Lets one worker submit as much as it can.
     #[inline]
     fn issue<D: ZonedDevice + ?Sized>(
         &mut self,
@@ -160,7 +159,6 @@ impl Loop {
         Ok(())
     }
 
-    /// Wakes the workers whose timers have expired.
     fn wake<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {
         if self.stopped {
             return self.stop(device, workers);

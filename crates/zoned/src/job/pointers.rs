@@ -39,7 +39,6 @@ impl Pointers {
         }
     }
 
-    /// Updates with the zones that a worker wrote.
     pub fn follow(&mut self, written: &[(u32, Option<u64>)]) {
         for (zone, blocks) in written {
             if let Some(place) = self.0.get_mut(*zone as usize) {
@@ -48,7 +47,6 @@ impl Pointers {
         }
     }
 
-    /// Compares the derived pointers with the drive's report.
     pub fn check(&self, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
         let differs = |(info, ours): (&ZoneInfo, &Option<u64>)| Some((info.zone, (*ours)?, reported(info)?));
         let others: Vec<_> =

@@ -95,7 +95,6 @@ impl Activity {
         matches!(self, Self::Write | Self::Append)
     }
 
-    /// Whether it runs zone commands one at a time.
     pub fn manages(self) -> bool {
         matches!(self, Self::Reset | Self::Finish | Self::OpenClose)
     }
@@ -344,7 +343,6 @@ impl Job {
         }
     }
 
-    /// Reads a job file.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         toml::from_str(text).map_err(|error| ZonedError::Usage(format!("job: {error}")))
     }

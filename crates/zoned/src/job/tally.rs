@@ -67,7 +67,6 @@ impl Latency {
 pub struct Tally {
     latency: [Option<Box<Latency>>; Operation::ALL.len()],
     pub from_intended: Option<Latency>,
-    /// Counted commands of the actor's own operation.
     pub commands: u64,
     /// The same, with partly measured commands counted by their share.
     pub shares: f64,
@@ -78,7 +77,6 @@ pub struct Tally {
     pub per_second: Vec<u64>,
     pub errors: BTreeMap<String, u64>,
     faults: BTreeSet<ZoneFault>,
-    /// Dropped zones and their faults.
     pub lost: Vec<(u32, ZoneFault)>,
     /// Measured time, nanoseconds.
     pub counted_ns: u64,

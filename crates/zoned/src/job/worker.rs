@@ -37,7 +37,6 @@ struct InFlight {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Streams requests, or begins a round.
     Flow,
     /// Waits for commands in flight, then resets the zone that it will write again.
     Wrap,
@@ -46,9 +45,7 @@ enum Phase {
     FillOpen,
     /// Fills the zone; the number is the blocks written.
     Fill(u64),
-    /// Issues this step of a round of zone commands.
     Round(u8),
-    /// Zones or retries are used up, or the count is reached.
     Ended,
 }
 
@@ -93,7 +90,6 @@ pub struct Worker {
     doubtful: Option<u32>,
     preset_refused: bool,
     stop_on_lost_zone: bool,
-    /// Whether a lost zone ended it as the job requested.
     pub stopped: bool,
     last_counted_ns: u64,
     first_counted_ns: u64,
@@ -183,7 +179,6 @@ impl Worker {
         self.free.len() < self.in_flight.len()
     }
 
-    /// Submits nothing more.
     pub fn end(&mut self) {
         self.phase = Phase::Ended;
     }

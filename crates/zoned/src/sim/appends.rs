@@ -14,7 +14,6 @@ impl Appends {
 }
 
 impl SimDevice {
-    /// Starts an append, or queues it.
     pub(super) fn take_up_append(&mut self, zone: u32, slot: u32) {
         let limit = self.appends_per_zone;
         let Some(appends) = self.appends.get_mut(zone as usize).filter(|_| limit > 0) else {

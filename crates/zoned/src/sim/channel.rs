@@ -7,12 +7,10 @@ pub struct Channel {
     read_free: u64,
     /// When the data of all programs have crossed, if no more reads come.
     load_end: u64,
-    /// Total delay of program data by reads.
     delayed: u64,
     page: u64,
 }
 
-/// The data of a program on the channel.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Load {
     ends: u64,

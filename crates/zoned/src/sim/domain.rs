@@ -15,7 +15,6 @@ const LARGEST_WRITE_BESIDE_READS: u64 = 128 << 10;
 /// Up to this number of workers with depth 1, the rate was limited by the measuring host.
 const FEW_WRITERS: u32 = 2;
 
-/// Values of an actor outside of the domain, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
     pub all: Option<String>,

@@ -87,7 +87,6 @@ impl EventQueue {
         self.others.push(Reverse(packed(time, kind, index, stamp)));
     }
 
-    /// Adds the end of a segment of a die's program.
     #[inline]
     pub fn push_program(&mut self, time: u64, die: u32, stamp: u32) {
         let key = packed(time, EventKind::Programmed, die, stamp);

@@ -32,7 +32,6 @@ pub struct PageRead {
     pub slot: u32,
     /// Size class of channel and link times: KiB.
     pub kib: u32,
-    /// Whether sensing takes the longer time.
     pub slow: bool,
 }
 
@@ -48,9 +47,7 @@ struct Die {
     busy: Busy,
     reading: PageRead,
     reads: VecDeque<PageRead>,
-    /// The current or next program.
     program: Option<Program>,
-    /// The program's data that still cross the channel.
     load: Option<Load>,
     /// Remaining work of the program; 0: not started.
     work_left: u64,
@@ -108,7 +105,6 @@ pub struct Flash {
     noise: Noise,
 }
 
-/// Time of a page on the slower link.
 fn link(links: &[(f64, f64); 2], kib: u32) -> u64 {
     let [drive, way] = links.map(|(command, per_kib)| command + per_kib * f64::from(kib));
     drive.max(way) as u64
@@ -261,7 +257,6 @@ impl Flash {
         after.or_else(|| self.dies[..next].iter().position(free)).map(|die| die as u32)
     }
 
-    /// Whether [`Self::padded`] has a result.
     #[inline]
     pub fn has_padded(&self) -> bool {
         !self.padding.done.is_empty()
@@ -344,7 +339,6 @@ impl Flash {
         (slot, self.link_free)
     }
 
-    /// The die reaches the end of a segment or of its program.
     pub fn programmed(&mut self, now: u64, die: u32, stamp: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
         if target.busy != Busy::Programming || target.stamp != stamp {

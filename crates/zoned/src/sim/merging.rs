@@ -5,7 +5,6 @@ use super::{NO_SLOT, SimDevice};
 /// Page size: the NVMe driver does not accept requests with a gap within a page.
 const PAGE: u32 = 4096;
 
-/// Write lock of one zone, with the writes that wait for it.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteLock {
     held: bool,

@@ -61,10 +61,8 @@ struct Slot {
     bytes: u32,
     /// Size of the original writes, used by the engine for small blocks.
     part_bytes: u32,
-    /// Remaining pages of a read.
     pages: u16,
     stamp: u16,
-    /// Whether it is served by the read-ahead.
     streamed: bool,
     submitted_ns: u64,
     /// Delay between the last queue and the completion.
@@ -109,7 +107,6 @@ pub struct SimDevice {
     locked: u32,
     done: VecDeque<Completion>,
     completed: u64,
-    /// Data commands in flight.
     moving: u32,
     /// Logarithm of the block size to base 2.
     block_shift: u32,
@@ -214,7 +211,6 @@ impl SimDevice {
         self.events.push(time, EventKind::Complete, slot, u32::from(self.slots[slot as usize].stamp));
     }
 
-    /// A submitted command reaches the drive, or the scheduler's lock.
     fn arrive(&mut self, slot: u32) {
         let Slot { operation, zone, .. } = self.slots[slot as usize];
         if operation == Operation::Read {

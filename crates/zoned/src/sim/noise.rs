@@ -6,7 +6,6 @@ use senesce_core::Seed;
 
 const STEPS: usize = 1024;
 
-/// Exponential delays and coin tosses.
 #[derive(Debug)]
 pub struct Noise {
     generator: Pcg64,

@@ -15,7 +15,6 @@ pub struct Padding {
 }
 
 impl Padding {
-    /// Starts the padding of a finish with this number of programs.
     pub fn begin(&mut self, slot: u32, programs: u64) {
         self.active.push_back((slot, programs.max(1)));
     }

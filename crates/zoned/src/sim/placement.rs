@@ -145,7 +145,6 @@ impl Placement {
         }
     }
 
-    /// Keeps the collector's programs in flight.
     #[inline]
     pub fn collect(&mut self, now: u64, flash: &mut Flash, events: &mut EventQueue) {
         let Some(garbage) = &mut self.garbage else { return };

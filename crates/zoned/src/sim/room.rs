@@ -5,7 +5,6 @@ use super::SimDevice;
 use super::model::Model;
 use std::collections::VecDeque;
 
-/// Commands whose data wait for the buffer.
 #[derive(Debug)]
 pub struct Room {
     buffer: u64,
@@ -65,14 +64,12 @@ impl Room {
 }
 
 impl SimDevice {
-    /// Queues a write's data.
     pub(super) fn wait_for_room(&mut self, slot: u32) {
         let bytes = self.slots[slot as usize].bytes;
         self.window.wait(bytes);
         self.room.wait(slot, bytes);
     }
 
-    /// Admits waiting data while there is space.
     fn admit_waiting(&mut self) {
         while let Some(slot) = self.room.next(self.flash.buffered) {
             self.window.admit(self.slots[slot as usize].bytes);
@@ -93,14 +90,12 @@ impl SimDevice {
         self.room.is_wanted() || self.flash.has_padded()
     }
 
-    /// Releases buffer space.
     pub(super) fn release(&mut self, time: u64) {
         self.now = time;
         self.flash.release();
         self.go_on();
     }
 
-    /// Resumes commands that waited for the current event.
     pub(super) fn go_on(&mut self) {
         self.admit_waiting();
         while let Some(slot) = self.flash.padded() {

@@ -7,7 +7,6 @@ use super::timing::SizeTable;
 /// Maximum distinguished depth.
 const DEPTHS: usize = 513;
 
-/// The stream that is read ahead, with its serial server.
 #[derive(Debug)]
 pub struct Stream {
     zone: u32,

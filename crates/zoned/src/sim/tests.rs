@@ -69,7 +69,6 @@ fn model() -> impl Strategy<Value = Model> {
 const NEVER: u64 = u64::MAX / 2;
 
 thread_local! {
-    /// Number of commands, and at how many of them others waited.
     static SEEN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 

@@ -13,13 +13,13 @@ pub enum HostPath {
     Passthrough,
     /// Block layer without scheduler.
     None,
+    /// Block layer with mq-deadline.
     MqDeadline,
 }
 
 impl HostPath {
     pub const ALL: [Self; 4] = [Self::Direct, Self::Passthrough, Self::None, Self::MqDeadline];
 
-    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -72,7 +72,6 @@ impl SizeTable {
 
 #[derive(Debug)]
 pub struct WriteTiming {
-    /// Work in the command processor.
     pub controller: SizeTable,
     /// Latency besides queueing, without jitter.
     pub fixed: SizeTable,
@@ -84,7 +83,6 @@ pub struct WriteTiming {
     pub opening: u64,
 }
 
-/// When the engine for small blocks is slow.
 #[derive(Debug)]
 pub struct Phases {
     period: u64,
@@ -103,7 +101,6 @@ impl Phases {
         Self { period, slow_until, slow: (slow * 1000.0) as u64, fast: (fast * 1000.0) as u64 }
     }
 
-    /// The engine's time at `now` for work with mean `time`.
     #[inline]
     pub fn engine(&self, now: u64, time: u64) -> u64 {
         if self.period == 0 {
@@ -123,9 +120,7 @@ pub struct Timing {
     pub transfer_ps_per_byte: u64,
     /// Transfer of one piece, after which reads are served.
     pub transfer_piece: u64,
-    /// Slow and fast times of the engine for small blocks.
     pub phases: Phases,
-    /// How long a group of small blocks stays open.
     pub group: u64,
     pub reopening: u64,
     pub refusal: u64,

@@ -7,7 +7,6 @@ use senesce_zoned::ZonedError;
 use senesce_zoned::run::{check_on, open_sim};
 use senesce_zoned::sim::model::Model;
 
-/// A drive with few resources, shared by preparation and workers.
 fn with_limits(max_open: u32, max_active: u32, text: &str) -> Result<(), ZonedError> {
     let mut model = Model::load("zn540").unwrap();
     (model.geometry.max_open, model.geometry.max_active) = (max_open, max_active);

@@ -70,7 +70,6 @@ fn writes_beside_resets() {
     assert!(found.median < 0.03 && found.p90 < 0.06, "{found:?}");
 }
 
-/// A condition in two tables is one point, and the split is stable.
 #[test]
 fn points_count_once_and_stay_where_they_are() {
     let once = all().len();

@@ -36,7 +36,6 @@ pub enum Workload {
     FileserverSmall,
 }
 
-/// How the file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Contiguous,
@@ -107,7 +106,6 @@ pub fn rates(workload: Workload, offset: u32) -> Result<Rates, ModelError> {
     })
 }
 
-/// The drive of the study.
 pub fn drive_of_the_study() -> Result<Flash, ModelError> {
     match DeviceModel::builtin("ssd:fast24")?.parameters {
         Parameters::FlashSsd(flash) => Ok(flash),
@@ -118,7 +116,6 @@ pub fn drive_of_the_study() -> Result<Flash, ModelError> {
     }
 }
 
-/// A file system on a drive that allocates new blocks sequentially.
 #[derive(Debug, Clone)]
 pub(crate) struct Volume {
     pub drive: Drive,
@@ -126,7 +123,6 @@ pub(crate) struct Volume {
     placed: bool,
 }
 
-/// Runs of pages of the drive.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File {
     pages: Vec<u32>,

@@ -10,7 +10,6 @@ pub struct Image {
 }
 
 impl Image {
-    /// Creates and mounts a file system.
     pub fn new(mkfs: &str, mib: u64) -> Self {
         let in_memory = Path::new("/dev/shm");
         let directory = match in_memory.is_dir() {

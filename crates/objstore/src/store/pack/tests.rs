@@ -36,7 +36,6 @@ fn the_format_is_fixed() {
     assert_eq!(blake3::hash(&bytes).to_hex()[..16], *"d0873e4e43ca91ed");
 }
 
-/// A pack of one object of zeros, which are holes.
 fn sparse_pack(path: &Path, length: u32) {
     let file = File::create(path).unwrap();
     let id = HashAlgorithm::Sha1.name(&vec![0; (length as usize).min(2 * LONGEST_STORED)]);

@@ -102,7 +102,6 @@ impl Maker {
     }
 }
 
-/// Program times, the buffer, and the window of accepted commands.
 pub fn flash(maker: &Maker) -> Block {
     let mut probes = vec![maker.together("write 128 KiB in 4 zones", vec![maker.writers(4)], 2.0, "0.iops")];
     probes.extend([10, 12, 14, 16, 20, 24].map(|mib| maker.bursts(mib)));
@@ -148,7 +147,6 @@ pub fn reads_beside_writes(maker: &Maker) -> Block {
     Block { name: "reads next to writes".into(), constants, probes }
 }
 
-/// Effect of resets on reads and programs.
 pub fn resets(maker: &Maker) -> Block {
     let reads = |qd| ActorSpec { qd, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
     let mut probes = vec![

@@ -170,7 +170,6 @@ pub fn streams(maker: &Maker, path: HostPath) -> Block {
     Block { name: format!("sequential reads, {}", path.name()), constants, probes }
 }
 
-/// Writes and appends of less than a page, alone and with pauses.
 pub fn small_blocks(maker: &Maker) -> Block {
     let mut probes = Vec::new();
     for (op, depth) in [(Activity::Write, 1), (Activity::Append, 2)] {
@@ -194,7 +193,6 @@ pub fn small_blocks(maker: &Maker) -> Block {
     Block { name: "blocks of 512 B, writes and appends".into(), constants, probes }
 }
 
-/// One sequential stream of reads of less than a page.
 pub fn small_streams(maker: &Maker) -> Block {
     let probes = [512, 1024, 2048].map(|bytes| maker.stream(bytes, 1, HostPath::Direct, "0.mean"));
     let probes = probes.map(|probe| maker.in_small_blocks(probe)).into();

@@ -130,7 +130,6 @@ pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, 
     model.checked()
 }
 
-/// Creates probes for one drive.
 struct Maker {
     first: u32,
     /// Number of zones that are written concurrently; the same number is read.
@@ -214,7 +213,6 @@ impl Maker {
         Probe::new(format!("{name}, {}", path.name()), Work::Job(Box::new(self.job(path, vec![actor]))), kept)
     }
 
-    /// A probe of several actors that run for a fixed time.
     fn together(&self, name: &str, mut actors: Vec<ActorSpec>, seconds: f64, kept: &str) -> Probe {
         for actor in actors.iter_mut().filter(|actor| actor.count.is_none()) {
             actor.time = Some(Span::seconds(seconds));

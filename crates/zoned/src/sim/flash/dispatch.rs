@@ -3,7 +3,6 @@
 use super::*;
 
 impl Flash {
-    /// Suspends the running program at the end of its current segment.
     pub(super) fn interrupt(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
         let beyond_first = (now - target.segment_start).saturating_sub(target.first);

@@ -74,7 +74,6 @@ impl Flash {
         self.releases.next()
     }
 
-    /// Releases the next data.
     #[inline]
     pub fn release(&mut self) {
         self.releases.pop();

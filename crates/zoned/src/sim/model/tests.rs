@@ -4,7 +4,6 @@ use crate::device::ZonedDevice;
 use crate::sim::{SimDevice, SimOptions};
 use senesce_core::Seed;
 
-/// Runs a few writes and reads.
 fn use_a_little(model: &Model) {
     let Ok(mut drive) = SimDevice::new(model, SimOptions::default(), Seed(1)) else { return };
     drive.reserve(32, 4096).unwrap();
