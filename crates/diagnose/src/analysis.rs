@@ -1,14 +1,14 @@
-//! A prognosis as tables and figures.
+//! Tables and figures of a prognosis.
 
 use crate::estimate::Prognosis;
 use crate::headroom::Creatable;
 use senesce_core::{Analysis, Bytes, Table};
 use serde_json::json;
 
-/// Rows of tables that could be long.
+/// Maximum rows of a table.
 const ROWS: usize = 20;
 
-/// Everything but the sentence in tables.
+/// Tables for everything except the sentence.
 pub fn analysis(found: &Prognosis) -> Analysis {
     let mut tables = vec![reading(found)];
     if !found.models.is_empty() {
@@ -38,10 +38,10 @@ fn caveats(found: &Prognosis) -> Vec<String> {
         notes.push(format!("the drive is not known: {}", found.drive.reason));
     }
     if found.unseen_share > 0.0 {
-        notes.push(format!("{:.1} % could not be seen", found.unseen_share * 100.0));
+        notes.push(format!("{:.1} % was not accessible", found.unseen_share * 100.0));
     }
     if found.twin.is_none() && !found.creatable.is_empty() {
-        notes.push("files that can be created are told by rules; --try lets the kernel create them on a twin".into());
+        notes.push("rules predict the files that can be created; --try lets the kernel create them on a twin".into());
     }
     let advice = &found.defragmenter;
     notes.extend(
@@ -49,8 +49,8 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     );
     let breaks = &found.breaks;
     let counts = [
-        (breaks.shared_files, "files share extents (reflinks, snapshots): what is moved of them takes new space"),
-        (breaks.encoded_files, "files are compressed or encrypted: a cure may write them otherwise"),
+        (breaks.shared_files, "files share extents (reflinks, snapshots): moved extents take new space"),
+        (breaks.encoded_files, "files are compressed or encrypted: a cure may write them in another form"),
         (breaks.extra_links, "hard links would become files of their own in a copy"),
     ];
     notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")));
@@ -71,7 +71,7 @@ fn reading(found: &Prognosis) -> Table {
     );
     let mut table = Table::new("reading", &title, &["state", "seconds"]);
     table.row(vec![json!("as they lie"), json!(found.now_seconds)]);
-    table.row(vec![json!("after an ideal defragmentation of files (no tool betters it)"), json!(found.ideal_seconds)]);
+    table.row(vec![json!("after an ideal defragmentation of files (no tool beats it)"), json!(found.ideal_seconds)]);
     table.row(vec![json!("copied out and back in this order"), json!(found.rewritten_seconds)]);
     table
 }
@@ -150,7 +150,7 @@ fn directories(found: &Prognosis) -> Table {
 
 fn worst(found: &Prognosis) -> Table {
     let columns = ["file", "size", "pieces", "now (s)", "in one piece (s)"];
-    let mut table = Table::new("worst", "The files that cost most by lying in pieces", &columns);
+    let mut table = Table::new("worst", "The files that cost most because of their fragments", &columns);
     for one in found.worst.iter().take(ROWS) {
         let (now, ideal) = (json!(one.now_seconds), json!(one.ideal_seconds));
         table.row(vec![json!(one.path), json!(Bytes(one.bytes).to_string()), json!(one.pieces), now, ideal]);
@@ -161,7 +161,7 @@ fn worst(found: &Prognosis) -> Table {
 fn plan(found: &Prognosis) -> Table {
     let (steps, title) = match &found.twin {
         Some(twin) if !twin.plan.is_empty() => {
-            (&twin.plan, "The fewest files worth moving, by what the tool did on the twin")
+            (&twin.plan, "The fewest files worth moving, by the tool's result on the twin")
         }
         _ => (&found.plan, "The fewest files worth moving, at best"),
     };

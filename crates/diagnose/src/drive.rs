@@ -1,4 +1,4 @@
-//! Which drive the time is modelled on.
+//! Chooses the drive model.
 
 use crate::error::PrognosisError;
 use senesce_devmodel::{DeviceModel, model::Parameters};
@@ -6,30 +6,27 @@ use senesce_volume::BlockDevice;
 use serde::Serialize;
 use std::path::Path;
 
-/// The models over which an unknown drive is given a range: those of local drives that need no history of writes.
+/// The models that give the range for an unknown drive: those of local drives that need no history of writes.
 pub const RANGE: [&str; 4] = ["st500dm002", "hdd:st500dm002", "850-evo", "970-evo-plus"];
 
-/// A model, and how it was chosen.
+/// A model with the reason of its choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drive {
     /// Name on the command line.
     pub name: String,
     /// Its full name.
     pub model: String,
-    /// Whether the drive is known: named by the user, or seen. Otherwise the first of [`RANGE`] stands for it.
+    /// Whether the drive is known: named by the user, or detected. Otherwise the first of [`RANGE`] is used.
     pub known: bool,
-    /// How it was chosen, in words.
+    /// The reason of its choice.
     pub reason: String,
     #[serde(skip)]
     parameters: Option<DeviceModel>,
 }
 
 impl Drive {
-    /// By `--model`: `auto`, a built-in name or a device file. `place` is a device, or a
-    /// directory on it.
-    ///
-    /// # Errors
-    /// There is no such model, or its time depends on the order in which the blocks were written.
+    /// By `--model`: `auto`, a built-in name or a device file. `place` is a device, or a directory on it. Refuses a
+    /// model whose time depends on the order of writes.
     pub fn choose(wanted: &str, place: &Path) -> Result<Self, PrognosisError> {
         let (name, known, reason) = match wanted {
             "auto" => by_device(BlockDevice::open(place).ok().or_else(|| BlockDevice::below(place)).as_ref()),
@@ -42,18 +39,15 @@ impl Drive {
         Ok(Self { name, model: model.name.clone(), known, reason, parameters: Some(model) })
     }
 
-    /// The same where only an image of the drive's content is at hand: the drive that holds the image is another one.
+    /// The same for an image, which may lie on another drive than its file system will.
     pub fn of_image(self) -> Self {
-        let reason = "an image does not say on which drive it is to lie; name it with --model".to_string();
+        let reason = "an image does not name its future drive; name it with --model".to_string();
         let parameters = DeviceModel::builtin(RANGE[0]).ok();
         let model = parameters.as_ref().map_or(String::new(), |model| model.name.clone());
         Self { name: RANGE[0].into(), model, known: false, reason, parameters }
     }
 
-    /// The model's parameters.
-    ///
-    /// # Errors
-    /// [`PrognosisError::Model`] when there is no such built-in model, or the file of that name is none.
+    /// [`PrognosisError::Model`] for an unknown built-in model, or a file that is not a model.
     pub fn parameters(&self) -> Result<DeviceModel, PrognosisError> {
         match &self.parameters {
             Some(model) => Ok(model.clone()),
@@ -61,7 +55,7 @@ impl Drive {
         }
     }
 
-    /// Whether writing wears it out.
+    /// Whether it wears out by writes.
     pub fn is_flash(&self) -> bool {
         self.parameters
             .as_ref()
@@ -69,14 +63,14 @@ impl Drive {
     }
 }
 
-/// A drive says whether it rotates; what is virtual says nothing that could be believed.
+/// Drives report whether they rotate; virtual drives report nothing reliable.
 fn by_device(device: Option<&BlockDevice>) -> (String, bool, String) {
     let unknown = |what: &str| {
         let reason = format!("{what}; name the drive with --model, or measure it with `senesce device measure`");
         (RANGE[0].to_string(), false, reason)
     };
     let Some(device) = device.map(BlockDevice::disk) else {
-        return unknown("it is not known which drive the files lie on");
+        return unknown("the drive of the files is unknown");
     };
     let name = device.name().to_string();
     let virtual_drive =
@@ -88,7 +82,7 @@ fn by_device(device: Option<&BlockDevice>) -> (String, bool, String) {
         Some("1") => ("st500dm002".into(), true, format!("{name} rotates: the reference disk")),
         Some("0") if name.starts_with("nvme") => ("970-evo-plus".into(), true, format!("{name} is an NVMe drive")),
         Some("0") => ("850-evo".into(), true, format!("{name} does not rotate: the reference solid-state drive")),
-        _ => unknown(&format!("{name} does not say whether it rotates")),
+        _ => unknown(&format!("{name} does not report whether it rotates")),
     }
 }
 
@@ -97,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_that_needs_the_history_of_writes_is_refused_and_not_taken_for_empty() {
+    fn model_that_needs_the_write_history_is_refused() {
         let refused = Drive::choose("ssd:fast24", Path::new("/")).unwrap_err();
         assert!(matches!(refused, PrognosisError::NeedsHistory { .. }), "{refused}");
         assert!(Drive::choose("850-evo", Path::new("/")).unwrap().known);

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of a prognosis.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
@@ -17,20 +17,20 @@ pub enum PrognosisError {
     Target(#[from] TargetError),
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// What a model needs cannot be told from a tree.
+    /// The model needs data that a tree of files does not have.
     #[error(
-        "{name} reads as its blocks were written, and in which order that was no file system tells; name a model that goes by \
-         addresses (850-evo, 970-evo-plus, st500dm002), or time a trace with `senesce trace --model {name}`"
+        "the speed of reads on {name} depends on the order of earlier writes, which file systems do not record; name \
+         a model without that dependency (850-evo, 970-evo-plus, st500dm002), or time a trace with `senesce trace \
+         --model {name}`"
     )]
     NeedsHistory { name: String },
-    /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
     #[error(transparent)]
     Output(#[from] OutputError),
     #[error("no twin can be made of {target}: {reason}")]
     NoTwin { target: String, reason: String },
-    /// A twin was made and is not sound.
+    /// The twin fails its check.
     #[error("the twin of {target} fails its check ({command}): {output}; the original was not touched")]
     Unsound { target: String, command: String, output: String },
     /// A command on a twin failed.
@@ -41,7 +41,7 @@ pub enum PrognosisError {
 }
 
 impl PrognosisError {
-    /// For `map_err`: `operation` on `path` failed.
+    /// For `map_err`.
     pub fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
         move |source| IoFailure::new(operation, path, source).into()
@@ -56,7 +56,7 @@ impl Classify for PrognosisError {
             Self::Model(error) => error.exit_code(),
             Self::Output(error) => error.exit_code(),
             Self::Io(failure) if failure.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
-            // What is there already is never replaced.
+            // An existing file is never replaced.
             Self::Io(failure) if failure.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
             Self::Io(failure) => failure.exit_code(),
             Self::Unsound { .. } | Self::Ended { .. } => ExitCode::RunFailed,

@@ -1,4 +1,4 @@
-//! The prognosis of a target, by reading it alone.
+//! Makes the prognosis of a target by reading it.
 
 mod advice;
 mod parts;
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Files that are listed as the most expensive ones.
+/// Number of files in the list of the most expensive ones.
 pub const WORST: usize = 100;
 const EXAMPLES: usize = 5;
 
@@ -32,7 +32,7 @@ pub struct Options {
     /// The drive: `auto`, a built-in model or a device file.
     pub model: String,
     pub order: Order,
-    /// Threads; 0: as many as there are processors.
+    /// Threads; 0: one per CPU.
     pub threads: usize,
     /// Bytes of the names of files that could be created.
     pub name_length: u64,
@@ -44,7 +44,7 @@ impl Default for Options {
     }
 }
 
-/// What a model of a drive says.
+/// The result on one drive model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Modelled {
     /// Its name.
@@ -84,25 +84,25 @@ pub struct Worst {
     pub pieces: u64,
     /// Seconds as it lies.
     pub now_seconds: f64,
-    /// In one piece behind the file before it.
+    /// In one piece after the previous file.
     pub ideal_seconds: f64,
 }
 
-/// A cure, and what it brings at best: without a twin nobody knows what the tool will do.
+/// A cure with its effect; without a twin it is an upper bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cure {
     /// The command; it is printed and never run on the original.
     pub command: String,
-    /// Which pass of it.
+    /// Number of its pass.
     pub pass: u32,
     /// Seconds of a full read after it.
     pub seconds_after: f64,
     /// Bytes that it writes.
     pub bytes_written: u64,
-    /// Whether the seconds are a bound (a real tool does not better) and not what a twin showed.
+    /// Whether the seconds are a bound (no real tool does better) and not a result on a twin.
     pub bound: bool,
-    /// How many full reads must follow until it has paid: seconds of writing and reading over seconds saved; none where nothing
-    /// is saved.
+    /// Number of full reads after which it has paid: seconds of writing and reading over seconds saved; none if it
+    /// saves nothing.
     pub pays_after_reads: Option<f64>,
     /// In words.
     pub verdict: String,
@@ -111,7 +111,7 @@ pub struct Cure {
 /// Files that a cure would change in another way.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Breaks {
-    /// Files of which some extents are shared (reflinks, snapshots): moving them takes new space.
+    /// Files with some shared extents (reflinks, snapshots): moving them takes new space.
     pub shared_files: u64,
     /// Some of them.
     pub shared_examples: Vec<String>,
@@ -119,18 +119,18 @@ pub struct Breaks {
     pub encoded_files: u64,
     /// Some of them.
     pub encoded_examples: Vec<String>,
-    /// Hard links beyond the first of each file: a copy makes files of them.
+    /// Hard links beyond the first of each file: a copy makes separate files of them.
     pub extra_links: u64,
 }
 
-/// All of it.
+/// A complete prognosis.
 #[derive(Debug, Clone, Serialize)]
 pub struct Prognosis {
-    /// What was looked at.
+    /// The examined target.
     pub target: String,
     /// Its file system.
     pub file_system: String,
-    /// How it was seen.
+    /// How it was read.
     pub view: String,
     /// Its journal and damage.
     #[serde(flatten)]
@@ -153,11 +153,11 @@ pub struct Prognosis {
     pub unwritten: Tally,
     /// Seconds of one full read as the files lie.
     pub now_seconds: f64,
-    /// After an ideal defragmentation of files: a bound that no tool betters.
+    /// After an ideal defragmentation of files: a bound that no tool beats.
     pub ideal_seconds: f64,
     /// After copying everything out and back in the order of reading.
     pub rewritten_seconds: f64,
-    /// The same on every model of the range, where the drive is unknown.
+    /// The same on every model of the range, if the drive is unknown.
     pub models: Vec<Modelled>,
     /// By entry of the target, the most expensive first.
     pub directories: Vec<Directory>,
@@ -165,7 +165,7 @@ pub struct Prognosis {
     pub worst: Vec<Worst>,
     /// The tool that defragments, and whether it is advised.
     pub defragmenter: Advice,
-    /// What can be done.
+    /// Possible cures.
     pub cures: Vec<Cure>,
     /// The fewest files worth moving.
     pub plan: Vec<Step>,
@@ -173,26 +173,26 @@ pub struct Prognosis {
     pub plan_files: Vec<String>,
     /// Bytes of the names of files that could be created.
     pub name_length: u64,
-    /// How many files can be created.
+    /// Numbers of files that can be created.
     pub creatable: Vec<Creatable>,
     /// The longest free extents together.
     pub longest_free: Vec<LongestFree>,
-    /// What the file system offers.
+    /// The space of the file system.
     #[serde(rename = "room")]
     pub space: FileSystemSpace,
-    /// What a cure would break.
+    /// Side effects of a cure.
     pub breaks: Breaks,
-    /// Share of what there is that could not be seen, 0 to 1.
+    /// Share of the contents that was not accessible, 0 to 1.
     pub unseen_share: f64,
     /// Share of the used blocks by which the file system changed meanwhile.
     pub changed_share: f64,
-    /// What must be known beside.
+    /// Caveats.
     pub notes: Vec<String>,
     /// Seconds that the examination took.
     pub elapsed_seconds: f64,
     /// Most memory that the process used, bytes.
     pub peak_rss_bytes: u64,
-    /// What the twin showed, if one was made.
+    /// The result on the twin, if one was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twin: Option<crate::twin::Tried>,
 }
@@ -202,12 +202,12 @@ pub struct CostedLayout {
     pub summary: LayoutSummary,
     pub files: FileRuns,
     pub order: Vec<u32>,
-    /// What reading takes: as they lie, mended, in order.
+    /// Costs of reading: as they lie, defragmented, in order.
     pub costs: [Cost; 3],
 }
 
 impl CostedLayout {
-    /// Looks at a mounted directory.
+    /// Examines a mounted directory.
     pub fn of(directory: &Path, model: &DeviceModel, options: &Options) -> Result<Self, PrognosisError> {
         let look = senesce_layout::Options {
             threads: options.threads,
@@ -222,7 +222,7 @@ impl CostedLayout {
         Ok(Self { summary: layout.summary, files, order, costs })
     }
 
-    /// The files in pieces that may be moved and that an ideal defragmentation would speed up, best first.
+    /// The fragmented files that may be moved and that an ideal defragmentation would speed up, best first.
     fn ideal_moves(&self, may_move: impl Fn(usize) -> bool) -> Vec<Move> {
         let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1 && may_move(*file));
         let one =
@@ -230,7 +230,7 @@ impl CostedLayout {
         plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
     }
 
-    /// What a file's reading takes less by another cost, ns.
+    /// The time that another cost saves for a file, ns.
     pub(crate) fn gain_ns(&self, after: &Cost, file: usize) -> i64 {
         self.costs[0].file_ns[file] as i64 - after.file_ns[file] as i64
     }
@@ -239,7 +239,7 @@ impl CostedLayout {
         self.files.of(file).iter().map(|run| run.length).sum()
     }
 
-    /// The first byte behind all data, as they lie or all in one sequence.
+    /// The first byte after all data, as they lie or all in one sequence.
     pub fn reach(&self) -> u64 {
         reading::lowest(&self.files).saturating_add(self.all_bytes()).max(reading::highest(&self.files))
     }
@@ -249,7 +249,7 @@ impl CostedLayout {
     }
 }
 
-/// Looks at a target.
+/// Examines a target.
 pub fn prognosis(target: &Path, options: &Options) -> Result<Prognosis, PrognosisError> {
     let begun = Instant::now();
     let place = ShownDirectory::of(target)?;
@@ -312,7 +312,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         twin: None,
         space,
     };
-    // Where nothing can write, the kernel has found damage and counts less as free.
+    // A read-only file system after an error counts less space as free.
     if !found.space.read_only && summary.is_sound() {
         found.changed_share = changed_share(&found.space, space::free_blocks(directory)?);
     }
@@ -321,7 +321,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
     }
     if let ShownDirectory::Part { root, .. } = place {
-        found.notes.push(format!("only {root} of the file system is mounted, and nothing else of it was seen"));
+        found.notes.push(format!("only {root} of the file system is mounted, and nothing else of it was examined"));
     }
     let reach = seen.reach();
     found.notes.extend(beyond(reach, &found.drive.name, model.capacity_bytes()));
@@ -334,7 +334,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
 }
 
 impl Prognosis {
-    /// Takes what the twin showed, which overrides what rules expected of the tool.
+    /// Adds the result on the twin, which overrides the rules' expectation of the tool.
     pub fn take_trial(&mut self, tried: crate::twin::Tried) {
         if let (Some(shown), Some(advice)) = (&tried.defragmenter, self.advised_cure()) {
             advice.verdict = shown.verdict.clone();
@@ -367,12 +367,13 @@ pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }
 
-/// Full reads until a cure that takes `cost` seconds has paid.
+/// Number of full reads until a cure that takes `cost` seconds has paid.
 pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }
 
-/// Where the tools work, as a word of a shell: they take a mounted directory, which an image or a device has to be made first.
+/// The directory for the tools, quoted for a shell. They need a mount, which the user must make for an image or a
+/// device.
 pub(crate) fn place_of_commands(target: &str) -> String {
     match Path::new(target).is_dir() {
         true => shell_word(target),
@@ -380,7 +381,7 @@ pub(crate) fn place_of_commands(target: &str) -> String {
     }
 }
 
-/// Bytes per second of a long sequential read, as the model has it.
+/// Bytes per second of a long sequential read on the model.
 pub fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
     let bytes = 64u64 << 20;
     let requests = (0..bytes / reading::READ_AHEAD)

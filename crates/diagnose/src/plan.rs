@@ -1,7 +1,8 @@
-//! The fewest files worth moving.
+//! Finds the fewest files worth moving.
 //!
-//! Reading is a sum over files, and moving one changes little for the others, so the files are taken in the order of seconds gained per
-//! byte moved (the greedy order of the fractional knapsack). How far to go down that order a twin decides ([`crate::twin`]).
+//! The cost of reading is a sum over files, and moving one changes little for the others. So files are sorted by
+//! seconds gained per byte moved (the greedy order of the fractional knapsack). A twin decides the length of that list
+//! ([`crate::twin`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ pub const SHARES: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
 pub struct Move {
     pub file: u32,
     pub bytes: u64,
-    /// Nanoseconds of one full read that it saves; below 0 if it costs some.
+    /// Nanoseconds of one full read that it saves; negative if it costs some.
     pub gain_ns: i64,
 }
 
@@ -28,7 +29,7 @@ pub struct Step {
     pub seconds: f64,
 }
 
-/// Orders moves by gain per byte, best first; equal ones stay in their order.
+/// Sorts moves by gain per byte, best first; stable.
 pub fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
     // In whole numbers, so that no rounding decides.
     let density = |one: &Move| (i128::from(one.gain_ns) << 63) / i128::from(one.bytes.max(1));
@@ -36,7 +37,7 @@ pub fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
     moves
 }
 
-/// How many of the first moves save this share of what those that save anything save together.
+/// Number of first moves that reach this share of the total gain.
 pub fn enough(moves: &[Move], share: f64) -> usize {
     let whole: i64 = moves.iter().map(|one| one.gain_ns.max(0)).sum();
     let mut sum = 0;
@@ -47,7 +48,7 @@ pub fn enough(moves: &[Move], share: f64) -> usize {
     moves.iter().position(reached).map_or(moves.len(), |last| last + 1)
 }
 
-/// The steps of moves that are ordered best first.
+/// `moves` must be sorted best first.
 pub fn steps(moves: &[Move]) -> Vec<Step> {
     if moves.first().is_none_or(|best| best.gain_ns <= 0) {
         return Vec::new();
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_most_per_byte_comes_first_and_what_costs_last() {
+    fn moves_are_sorted_by_gain_per_byte() {
         let moves = best_first(vec![one(0, 100, 100), one(1, 10, -5), one(2, 10, 50), one(3, 10, 50)]);
         assert_eq!(moves.iter().map(|one| one.file).collect::<Vec<_>>(), [2, 3, 0, 1]);
         assert_eq!([0.2, 0.25, 0.5, 0.51, 1.0].map(|share| enough(&moves, share)), [1, 1, 2, 3, 3]);

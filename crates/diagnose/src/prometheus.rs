@@ -11,9 +11,9 @@ pub fn text(found: &Prognosis) -> String {
         states.iter().map(|(state, value)| (format!("{target},state={}", quoted(state)), *value)).collect();
     metric(&mut text, "read_seconds", "Modelled seconds of one full read.", &seconds);
     let one = |value: f64| vec![(target.clone(), value)];
-    metric(&mut text, "files", "Files that were seen.", &one(found.files as f64));
+    metric(&mut text, "files", "Examined files.", &one(found.files as f64));
     metric(&mut text, "pieces", "Contiguous pieces of files.", &one(found.pieces as f64));
-    metric(&mut text, "unseen_share", "Share that could not be seen.", &one(found.unseen_share));
+    metric(&mut text, "unseen_share", "Share that was not accessible.", &one(found.unseen_share));
     let free = (found.space.free_blocks * found.space.block_size) as f64;
     metric(&mut text, "free_bytes", "Free bytes, the reserve of root included.", &one(free));
     let creatable = |number: fn(&crate::headroom::Creatable) -> u64| {
@@ -24,6 +24,6 @@ pub fn text(found: &Prognosis) -> String {
         found.creatable.iter().map(sample).collect::<Vec<_>>()
     };
     metric(&mut text, "creatable_files", "Files that can still be created.", &creatable(|one| one.files));
-    metric(&mut text, "creatable_files_at_least", "The least of them that the rule allows.", &creatable(|one| one.low));
+    metric(&mut text, "creatable_files_at_least", "Lower bound of the rule.", &creatable(|one| one.low));
     text
 }

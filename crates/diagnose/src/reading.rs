@@ -1,16 +1,16 @@
-//! What it takes to read every file of a tree, one after the other, on a modelled drive.
+//! The time to read every file of a tree, one after the other, on a modelled drive.
 //!
-//! A reader reads each file from its first byte to its last and then the next one, as `tar` or `grep -r` does. The kernel's
-//! read-ahead turns that into requests of at most 128 KiB (`read_ahead_kb`, Documentation/ABI/stable/sysfs-block) of which two
-//! are open: the one that is waited for and the one ahead. Nothing is open over the border of two files. Metadata are not read:
-//! they are the same whatever happens to the data.
+//! A reader reads each file from its first byte to its last and then the next one, as `tar` or `grep -r` does. The
+//! kernel's read-ahead turns that into requests of at most 128 KiB (`read_ahead_kb`,
+//! Documentation/ABI/stable/sysfs-block). Two of them are in flight: the awaited one and the one ahead, but never
+//! across the border of two files. Metadata are not read: they are the same whatever happens to the data.
 
 use rayon::prelude::*;
 use senesce_devmodel::{Device, DeviceModel, Request};
 use senesce_layout::{FileRuns, Run};
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one request.
+/// Maximum bytes of one request.
 pub const READ_AHEAD: u64 = 128 << 10;
 
 /// The order in which files are read.
@@ -43,11 +43,11 @@ impl Order {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cost {
     pub seconds: f64,
-    /// Nanoseconds by index of file: from the end of the file before to its own end.
+    /// Nanoseconds by index of file: from the end of the previous file to its own end.
     pub file_ns: Vec<u64>,
 }
 
-/// The seconds that three placements take.
+/// Seconds for three placements.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seconds {
     /// As the files lie.
@@ -60,7 +60,7 @@ pub struct Seconds {
 
 struct Reader {
     device: Box<dyn Device>,
-    /// When the next request may be issued, the one before it is complete, and that before is, ns.
+    /// In ns: when the next request may be issued, and the completions of the previous one and of the one before it.
     now: u64,
     last: u64,
     before: u64,
@@ -83,7 +83,7 @@ impl Reader {
         }
     }
 
-    /// Waits for all that is open; gives the time.
+    /// Waits for all requests in flight and returns the time.
     fn end_of_file(&mut self) -> u64 {
         self.now = self.last;
         self.before = self.last;
@@ -91,7 +91,7 @@ impl Reader {
     }
 }
 
-/// What reading the files in this order takes, when those that are `moved` lie in one piece behind the file read before them.
+/// The cost of reading the files in this order, if the `moved` ones lie in one piece after the file read before them.
 pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn(usize) -> bool) -> Cost {
     let mut reader = Reader::new(model);
     let mut file_ns = vec![0; files.len()];
@@ -118,7 +118,7 @@ pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], moved: impl Fn
     Cost { seconds: ended as f64 * 1e-9, file_ns }
 }
 
-/// The same of files that lie in the runs given for each: of `files` files those in `order` are read.
+/// The same for files with the given runs: of `files` files those in `order` are read.
 pub fn cost_where<'a>(model: &DeviceModel, files: usize, order: &[u32], runs: impl Fn(usize) -> &'a [Run]) -> Cost {
     let mut reader = Reader::new(model);
     let mut file_ns = vec![0; files];
@@ -141,14 +141,15 @@ pub(crate) fn lowest(files: &FileRuns) -> u64 {
         .unwrap_or(0)
 }
 
-/// The first byte behind all data.
+/// The first byte after all data.
 pub(crate) fn highest(files: &FileRuns) -> u64 {
     let ends = |file| files.of(file).iter().map(Run::end).max();
     (0..files.len()).into_par_iter().filter_map(ends).max().unwrap_or(0)
 }
 
-/// As they lie; with every file that is in pieces in one piece directly behind the file read before it, the others where they are,
-/// which no defragmentation of files betters; all in one sequence in the order of reading, from the lowest address that holds data.
+/// Three costs: as the files lie; after an ideal defragmentation, with each fragmented file in one piece directly after
+/// the file read before it and the others unchanged; and all in one sequence in the order of reading, from the lowest
+/// address with data.
 pub fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
     let now = || cost(model, files, order, |_| false);
     let ideal = || cost(model, files, order, |file| files.of(file).len() > 1);
@@ -156,7 +157,6 @@ pub fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] 
     [now, ideal, rewritten]
 }
 
-/// Only their seconds.
 pub fn seconds(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> Seconds {
     let [now, ideal, rewritten] = costs(model, files, order).map(|cost| cost.seconds);
     Seconds { now, ideal, rewritten }

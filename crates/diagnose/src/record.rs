@@ -1,4 +1,4 @@
-//! Keeping prognoses, and what several of them say together.
+//! Stores prognoses and computes their trend.
 
 use crate::error::PrognosisError;
 use crate::estimate::Prognosis;
@@ -17,23 +17,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const FILE: &str = "prognoses.jsonl";
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
-/// Dates further away than this are not told, days.
+/// Days; later dates are not reported.
 const HORIZON: f64 = 3650.0;
 
-/// What is kept of a prognosis.
+/// The stored part of a prognosis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// When, seconds since 1970.
+    /// Seconds since 1970.
     pub time: f64,
-    /// Of what.
+    /// The target.
     pub target: String,
-    /// The same by whatever name it was called. Empty in lines that do not tell.
+    /// The identity of the target, whatever its name. Empty in old lines.
     #[serde(default)]
     pub place: String,
-    /// In which order the files were read. None in lines that do not tell.
+    /// The order of reading. None in old lines.
     #[serde(default)]
     pub order: Option<Order>,
-    /// The drive that the seconds are of.
+    /// The drive of the seconds.
     pub drive: String,
     /// Seconds of one full read.
     pub now_seconds: f64,
@@ -49,14 +49,14 @@ pub struct Kept {
     pub pieces: u64,
     /// Free bytes.
     pub free_bytes: u64,
-    /// Free extents: how many have at least 2^k and less than 2^(k+1) blocks.
+    /// Number of free extents with at least 2^k and less than 2^(k+1) blocks.
     pub free_extents: Vec<u64>,
     /// Bytes of their names.
     #[serde(default = "default_name_length")]
     pub name_length: u64,
     /// Files that could be created.
     pub creatable: Vec<Creatable>,
-    /// A journal was not replayed, or metadata are damaged: it is no point of a trend.
+    /// A journal was not replayed, or metadata are damaged: the prognosis is not used for a trend.
     #[serde(default)]
     pub incomplete: bool,
 }
@@ -65,29 +65,28 @@ fn default_name_length() -> u64 {
     NAME_BYTES
 }
 
-/// A value over time, by a line of least squares.
+/// A value over time, by a least-squares line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trend {
-    /// What.
+    /// Name of the value.
     pub value: String,
     /// Its change per day.
     pub per_day: f64,
     /// Days until it reaches its threshold; none if it does not within ten years.
     pub days_left: Option<f64>,
-    /// What the threshold is, in words.
+    /// The threshold in words.
     pub threshold: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
-    /// Those of one place, drive, order of reading and length of names, oldest first.
+    /// Those with the same target, drive, order of reading and length of names, oldest first.
     pub kept: Vec<Kept>,
-    /// Lines that cannot be read.
+    /// Number of lines that cannot be read.
     pub unreadable: usize,
 }
 
 impl History {
-    /// What must be known beside.
     pub fn note(&self) -> Option<String> {
         let lines = if self.unreadable == 1 { "line" } else { "lines" };
         (self.unreadable > 0)
@@ -95,10 +94,7 @@ impl History {
     }
 }
 
-/// Adds a prognosis to the directory and gives all that are kept there of the same place, drive and order of reading.
-///
-/// # Errors
-/// The directory cannot be made, or its file not be read or written.
+/// Adds a prognosis to the directory and returns all comparable ones.
 pub fn keep(directory: &Path, found: &Prognosis) -> Result<History, PrognosisError> {
     output::directory(directory)?;
     append(&directory.join(FILE), Kept::of(found))
@@ -116,7 +112,7 @@ fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
     let mut before = Vec::new();
     file.read_to_end(&mut before).map_err(PrognosisError::io("read", path))?;
     let line = serde_json::to_string(&kept).map_err(|error| PrognosisError::io("write", path)(error.into()))?;
-    // A crash may have torn the last line: what follows it begins a new one.
+    // A crash may have truncated the last line: start a new one.
     let begin = if before.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
     file.write_all(format!("{begin}{line}\n").as_bytes()).map_err(PrognosisError::io("write", path))?;
     let lines = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -127,8 +123,8 @@ fn append(path: &Path, kept: Kept) -> Result<History, PrognosisError> {
     Ok(History { kept: all, unreadable: unreadable.len() })
 }
 
-/// What a target is, by whatever name it was called: its path without links; of a device the UUID of its file system where
-/// udev tells it, for names of devices change; of a directory both.
+/// The identity of a target, whatever its name: its path without links; for a device the UUID of its file system if
+/// udev lists it, because names of devices change; for a directory both.
 fn place_of(target: &Path) -> String {
     let path = target.canonicalize().unwrap_or_else(|_| target.into());
     let device = BlockDevice::open(&path).ok();
@@ -141,7 +137,7 @@ fn place_of(target: &Path) -> String {
     }
 }
 
-/// The UUID of the file system on a device, from the links that udev keeps.
+/// The UUID of the file system on a device, from udev's links.
 fn uuid(device: &Path) -> Option<String> {
     let device = device.canonicalize().ok()?;
     let mut links = std::fs::read_dir("/dev/disk/by-uuid").ok()?.flatten();
@@ -150,7 +146,7 @@ fn uuid(device: &Path) -> Option<String> {
 }
 
 impl Kept {
-    /// Whether both tell of one thing, so that a line may be drawn through them.
+    /// Whether both may be points of one trend.
     fn is_comparable(&self, other: &Self) -> bool {
         let of = |kept: &Self| (kept.order, kept.name_length);
         (&self.place, &self.drive, of(self)) == (&other.place, &other.drive, of(other))
@@ -186,7 +182,7 @@ impl Kept {
     }
 }
 
-/// What changes, from three prognoses on, and when it will be too much, once they span a day.
+/// Changes from three prognoses on, with the time of reaching the threshold if they span a day.
 pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     if kept.len() < 3 {
         return Vec::new();
@@ -197,7 +193,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     let mut one = |value: &str, threshold: f64, text: &str, of: &dyn Fn(&Kept) -> Option<f64>| {
         let points: Vec<(f64, f64)> = kept.iter().filter_map(|one| Some((one.time / DAY, of(one)?))).collect();
         if let (Some(slope), [first, .., last]) = (slope(&points), points.as_slice()) {
-            // From what there is: the line itself may have passed what has not come yet.
+            // From the last value: the line itself may have passed a threshold that is not reached yet.
             let left = threshold - last.1;
             let is_reached = left == 0.0 && last.1 != first.1 || left * (threshold - first.1) < 0.0;
             let days = left / slope;
@@ -210,7 +206,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
         }
     };
     let first = kept.iter().map(|one| one.now_seconds).next().unwrap_or(0.0);
-    one("seconds of a full read", 2.0 * first, "twice what it was at first", &|one| Some(one.now_seconds));
+    one("seconds of a full read", 2.0 * first, "twice the first value", &|one| Some(one.now_seconds));
     one("free bytes", 0.0, "none is left", &|one| Some(one.free_bytes as f64));
     let creatable = |one: &Kept| {
         let of = |found: &&Creatable| found.size == 4096 && found.user == User::User;
@@ -220,7 +216,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
     found
 }
 
-/// Slope of the line of least squares; none where all points have one time.
+/// `None` if all points have the same time.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / count, sum.1 + point.1 / count));
@@ -258,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_without_its_journal_is_no_point_of_a_trend() {
+    fn prognosis_without_journal_replay_is_not_in_a_trend() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         append(&path, Kept { incomplete: true, ..kept(1.0, 10, 1.0) }).unwrap();
@@ -277,18 +273,18 @@ mod tests {
             "{found:?}"
         );
         assert!((found[0].days_left.unwrap() - 7.0).abs() < 1e-6, "{found:?}");
-        assert!(trends(&all[..2]).is_empty(), "two points say nothing of their error");
+        assert!(trends(&all[..2]).is_empty(), "two points give no error estimate");
     }
 
     #[test]
-    fn a_threshold_that_is_passed_has_no_days_left() {
+    fn passed_threshold_has_zero_days_left() {
         let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0 + 5.0 * f64::from(day))).collect();
         assert_eq!(trends(&all)[0].days_left, Some(0.0));
     }
 
-    /// Much was written on the first day and little since: the line is below zero when there is still free space.
+    /// Much was written on the first day and little since: the line is below zero while space is still free.
     #[test]
-    fn what_is_free_is_not_called_used_up() {
+    fn free_space_is_not_reported_as_used_up() {
         let free = [1000u64, 100, 90, 80];
         let all: Vec<Kept> = free.iter().zip(0..).map(|(free, day)| kept(f64::from(day), *free, 10.0)).collect();
         let found = &trends(&all)[1];
@@ -298,20 +294,20 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_has_no_date() {
+    fn constant_value_has_no_date() {
         let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0)).collect();
         assert!(trends(&all).iter().all(|trend| trend.days_left.is_none()));
     }
 
     #[test]
-    fn hours_do_not_tell_days() {
+    fn hours_of_data_give_no_date() {
         let all: Vec<Kept> = (0..4).map(|hour| kept(f64::from(hour) / 24.0, 1000 - 100 * hour as u64, 10.0)).collect();
         let found = trends(&all);
         assert!((found[1].per_day + 2400.0).abs() < 1e-6 && found[1].days_left.is_none(), "{found:?}");
     }
 
     #[test]
-    fn only_the_same_place_order_and_name_length_are_compared() {
+    fn trend_needs_equal_target_order_and_name_length() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         let by_path = Kept { order: Some(Order::Path), ..kept(1.0, 10, 1.0) };
@@ -327,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_the_place_that_it_leads_to() {
+    fn link_has_the_identity_of_its_target() {
         let directory = tempfile::tempdir().unwrap();
         let (link, own) = (directory.path().join("link"), directory.path().join("own"));
         std::fs::create_dir(&own).unwrap();
@@ -336,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_lines_take_no_others_with_them() {
+    fn damaged_lines_lose_no_other_lines() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE);
         append(&path, kept(1.0, 10, 1.0)).unwrap();

@@ -4,7 +4,7 @@ use crate::estimate::Prognosis;
 use crate::headroom::{self, Creatable, EndsBy, User};
 use senesce_core::Bytes;
 
-/// A cure that saves less than this share of the time of a read is not worth it.
+/// Minimum share of the read time that a worthwhile cure saves.
 pub const WORTH: f64 = 0.1;
 
 pub fn seconds(value: f64) -> String {
@@ -17,7 +17,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// What a cure that leaves `after` of `now` is, in words.
+/// The verdict on a cure that reduces `now` to `after`.
 pub fn verdict(now: f64, after: f64) -> &'static str {
     match 1.0 - after / now {
         gain if !gain.is_finite() || gain < WORTH => "not worth it",
@@ -26,7 +26,7 @@ pub fn verdict(now: f64, after: f64) -> &'static str {
     }
 }
 
-/// One or two sentences: what reading costs and what would help; how many files can be created and what ends it.
+/// One or two sentences: the cost of reading and possible help; the number of files that can be created and the limit.
 pub fn of(prognosis: &Prognosis) -> String {
     let mut text = reading(prognosis);
     if let Some(space) = space(prognosis) {
@@ -43,7 +43,7 @@ fn reading(prognosis: &Prognosis) -> String {
         bytes => format!(" {} are preallocated and not written: reading them costs no device I/O.", Bytes(bytes)),
     };
     if prognosis.bytes == 0 {
-        return format!("There is nothing to read.{unwritten}");
+        return format!("Nothing to read.{unwritten}");
     }
     let drive = match prognosis.drive.known {
         true => String::new(),
@@ -66,7 +66,7 @@ fn reading(prognosis: &Prognosis) -> String {
     format!("{all}; {defragment}; {rewrite}.{unwritten}")
 }
 
-/// What the tool did on the twin; without a trial what it may bring, or why it is not advised.
+/// The tool's result on the twin; without a trial its possible gain, or why it is not advised.
 fn defragmentation(prognosis: &Prognosis) -> String {
     let advice = &prognosis.defragmenter;
     if let Some(shown) = prognosis.twin.as_ref().and_then(|twin| twin.defragmenter.as_ref()) {
@@ -88,7 +88,7 @@ fn defragmentation(prognosis: &Prognosis) -> String {
 fn space(prognosis: &Prognosis) -> Option<String> {
     let user = |one: &&Creatable| one.user == User::User;
     let all = prognosis.creatable.iter().filter(user);
-    // The size at which df is furthest from the truth; 4 KiB where it is right everywhere.
+    // The size at which df is most wrong; 4 KiB if it is right for all.
     let share = |one: &Creatable| {
         let said = prognosis.suggested_by_df(one.size, one.user)?;
         (said > 0).then(|| one.files as f64 / said as f64)
@@ -116,7 +116,7 @@ fn space(prognosis: &Prognosis) -> Option<String> {
     })
 }
 
-/// Bytes that are free when the last file is made, without what inodes and directories take.
+/// Free bytes when the last file is made, without inodes and directories.
 fn left(prognosis: &Prognosis, one: &Creatable) -> Bytes {
     let space = &prognosis.space;
     let free = space.free_blocks.saturating_sub(headroom::not_set_aside(space)) * space.block_size;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gain_of_less_than_a_tenth_is_not_worth_it() {
+    fn gain_below_ten_percent_is_not_worth_it() {
         assert_eq!(verdict(34.0, 33.9), "not worth it");
         assert_eq!(verdict(34.0, 6.0), "worth it");
         assert_eq!(verdict(34.0, 20.0), "worth it if you read it all often");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_for_people() {
+    fn seconds_are_printed_in_readable_units() {
         assert_eq!(seconds(0.0012), "1.2 ms");
         assert_eq!(seconds(6.04), "6.04 s");
         assert_eq!(seconds(34.2), "34 s");

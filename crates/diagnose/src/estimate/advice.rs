@@ -1,7 +1,7 @@
-//! Whether the tool that defragments a file system can work on this one, and which files the kernel lets it move.
+//! Checks whether the file system's defragmentation tool works here, and which files the kernel lets it move.
 //!
-//! ext4: fs/ext4/move_extent.c, mext_check_validity, and fs/ext4/ioctl.c. XFS: xfsprogs, fsr/xfs_fsr.c, packfile. btrfs:
-//! fs/btrfs/defrag.c, defrag_collect_targets, which leaves compressed extents of full length.
+//! ext4: fs/ext4/move_extent.c, mext_check_validity, and fs/ext4/ioctl.c. XFS: xfsprogs, fsr/xfs_fsr.c, packfile.
+//! btrfs: fs/btrfs/defrag.c, defrag_collect_targets, which leaves compressed extents of full length.
 
 use super::{CostedLayout, headroom};
 use rayon::prelude::*;
@@ -14,20 +14,20 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Files in pieces whose attributes are read, most costly first.
+/// Number of fragmented files whose attributes are read, most costly first.
 const ASKED: usize = 10_000;
 /// Attributes of files on ext4 (include/uapi/linux/fs.h) that are not in [`IFlags`].
 const VERITY: u32 = 0x10_0000;
 const EXTENTS: u32 = 0x8_0000;
 
-/// The tool that defragments, and why it is not advised.
+/// The tool that defragments, with the reason if it is not advised.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Advice {
     /// The tool; none: no tool is known for this file system.
     pub tool: Option<String>,
     /// Why it is not advised; none: it is.
     pub refused: Option<String>,
-    /// Files in pieces that it cannot move, by reason.
+    /// Fragmented files that it cannot move, by reason.
     pub immovable: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     defragmenter: Option<Defragmenter>,
@@ -83,7 +83,7 @@ impl Advice {
         }
     }
 
-    /// Nothing is left that it could move, or nowhere to move it to.
+    /// No file can be moved, or no space is left for it.
     fn by_files(&self, seen: &CostedLayout, space: &FileSystemSpace) -> Option<String> {
         let moves = seen.ideal_moves(|file| self.moves(file));
         if moves.is_empty() && !self.immovable.is_empty() {
@@ -135,7 +135,7 @@ fn reason(known: FileSystem, encoded: bool, attributes: impl FnOnce() -> Option<
     .map(|(_, reason)| reason)
 }
 
-/// `FS_IOC_GETFLAGS`; none where it cannot be asked.
+/// `FS_IOC_GETFLAGS`; `None` if it fails.
 fn attributes(path: &Path) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;

@@ -1,4 +1,4 @@
-//! The parts of an estimate: its directories, its worst files, what breaks reads, and cures.
+//! The parts of a prognosis: directories, worst files, caveats and cures.
 
 use super::*;
 use senesce_layout::names::shown;
@@ -9,7 +9,7 @@ pub(super) fn directories(seen: &CostedLayout) -> Vec<Directory> {
     let mut places: HashMap<&Path, usize> = HashMap::new();
     let mut last = None;
     for file in (0..seen.files.len()).filter(|file| seen.files.is_known(*file)) {
-        // Files come directory by directory.
+        // Files are sorted by directory.
         let top = seen.files.top_directory(file);
         let place = match last {
             Some((before, place)) if before == top => place,
@@ -44,7 +44,7 @@ fn empty(top: &Path) -> Directory {
     }
 }
 
-/// The files that cost most by lying in pieces, most first.
+/// The files that cost most because of their fragments, most first.
 pub(crate) fn worst(seen: &CostedLayout) -> Vec<Worst> {
     let [now, ideal, _] = &seen.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
@@ -84,8 +84,8 @@ pub(super) fn breaks(seen: &CostedLayout) -> Breaks {
     found
 }
 
-/// Of a whole file system: the used bytes that no file seen accounts for. Of a directory of it: the share of directories and files
-/// that may not be opened.
+/// For a whole file system the used bytes outside of the examined files; for a directory of it the share of directories
+/// and files that may not be opened.
 pub(super) fn unseen_share(place: &ShownDirectory, seen: &CostedLayout, space: &FileSystemSpace) -> f64 {
     let summary = &seen.summary;
     if summary.denied == 0 {
@@ -119,7 +119,7 @@ pub(super) fn changed_share(before: &FileSystemSpace, free_after: u64) -> f64 {
 
 pub(super) fn notes(summary: &LayoutSummary, space: &FileSystemSpace) -> Vec<String> {
     let counts = [
-        (summary.denied, "directories and files may not be opened and were not seen; root sees all"),
+        (summary.denied, "directories and files may not be opened and were left out; root can read all"),
         (summary.vanished, "files or directories were deleted during the examination"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
     ];
@@ -150,12 +150,12 @@ fn limits(space: &FileSystemSpace) -> Option<&'static str> {
     }
 }
 
-/// A modelled drive on which not all data would fit: it takes addresses behind its end for others.
+/// A caveat if the data does not fit on the modelled drive, which maps addresses beyond its end to others.
 pub(super) fn beyond(reach: u64, drive: &str, capacity: u64) -> Option<String> {
     (reach > capacity).then(|| {
         format!(
-            "the files reach to byte {reach} of the file system and the modelled drive {drive} has {capacity}: its seconds, and \
-             what they say of cures, are those of a smaller drive; name one that is large enough with --model"
+            "the files reach to byte {reach} of the file system and the modelled drive {drive} has {capacity}: its \
+             seconds, and the value of cures, are those of a smaller drive; name one that is large enough with --model"
         )
     })
 }
@@ -203,9 +203,9 @@ mod tests {
         assert_eq!(place_of_commands(&format!("{text}.img")), "MOUNTPOINT");
     }
 
-    /// Files of ext2 and ext3 are moved by no tool.
+    /// No tool moves files of ext2 and ext3.
     #[test]
-    fn what_ext_without_extents_cannot_do_is_told() {
+    fn ext_without_extents_gives_caveats() {
         let with = |extents| {
             let kind = Particulars::Ext(senesce_layout::space::Ext {
                 extents,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn data_behind_the_end_of_the_modelled_drive_are_told() {
+    fn data_beyond_the_modelled_drive_gives_a_caveat() {
         let capacity = DeviceModel::builtin(RANGE[0]).unwrap().capacity_bytes();
         assert_eq!(beyond(capacity, RANGE[0], capacity), None);
         let note = beyond(capacity + 1, RANGE[0], capacity).unwrap();

@@ -1,8 +1,9 @@
-//! btrfs: data and metadata live in chunks of their own, and what belongs to no chunk goes to whichever asks first.
+//! btrfs: data and metadata live in separate chunks, and the first of them that needs another chunk gets unallocated
+//! space.
 //!
-//! Which asks first depends on what the kernel has promised at that moment to data that are not written back, and nobody knows it.
-//! The number is that of the usual course. At least so many fit where metadata take a chunk more, sooner or later, and at most so many
-//! where each use gets what it wants when it wants it.
+//! Which is first depends on the space that the kernel has reserved for data that is not yet written back, which is
+//! unknown. The number is the usual case. The lower bound assumes that metadata take one chunk more at any time, the
+//! upper bound that each use gets a chunk when it needs it.
 
 mod chunks;
 mod devices;
@@ -12,7 +13,7 @@ use chunks::{FillState, Growing, Turn};
 use devices::{Devices, STRIPE};
 use senesce_layout::space::Btrfs;
 
-/// A leaf's item (struct btrfs_item) and what the items of a new file hold (linux/btrfs_tree.h): inode, back reference, two
+/// A leaf's item (struct btrfs_item) and the items of a new file (linux/btrfs_tree.h): inode, back reference, two
 /// directory entries.
 const ITEM: u64 = 25;
 const INODE: u64 = 160;
@@ -21,24 +22,25 @@ const DIRECTORY_ITEM: u64 = 30;
 /// A file's extent, its record in the extent tree with one reference, and a checksum per sector.
 const FILE_EXTENT: u64 = 53;
 const EXTENT_RECORD: u64 = 24 + 29;
-/// Files up to this size lie in the leaves (what the mount option `max_inline` is by default).
+/// Files up to this size lie in the leaves (default of the mount option `max_inline`).
 const MAX_INLINE: u64 = 2048;
-/// How full the leaves are where items grow at one end, and where names are hashed (measured over fills with empty files).
+/// Fill of the leaves whose items grow at one end, and of those with hashed names (measured over fills with empty
+/// files).
 const FILL: f64 = 0.98;
 const HASHED_FILL: f64 = 0.70;
-/// Tree blocks that the kernel has promised to operations under way when the first one fails: fifteen items for each of which eight
-/// levels may be split (btrfs_calc_insert_metadata_size; the number is measured over the same fills).
+/// Tree blocks that the kernel has reserved for running operations when the first one fails: fifteen items for each of
+/// which eight levels may be split (btrfs_calc_insert_metadata_size; the number is measured over the same fills).
 const UNDER_WAY_NODES: u64 = 15 * ITEM_NODES;
 const ITEM_NODES: u64 = 16;
-/// Those promised before, as a rule, and room of which promises to data not written back have been seen to take all, and another chunk
-/// (both measured over fills of metadata chunks of 8 and 32 MiB).
+/// The usual reservation before, and the space below which reservations for unwritten data can take the rest and
+/// another chunk. Both measured over fills of metadata chunks of 8 and 32 MiB.
 const UNDER_WAY_BEFORE_NODES: u64 = 10 * ITEM_NODES;
 const LITTLE_ROOM_NODES: u64 = 1024;
-/// Tree blocks that the global reserve holds at least; a mount for reading does not show it (5.5 MiB with blocks of 16 KiB).
+/// Minimum tree blocks of the global reserve; a read-only mount does not show it (5.5 MiB with blocks of 16 KiB).
 const LEAST_RESERVE_NODES: u64 = 352;
-/// Bytes of one extent at most (BTRFS_MAX_EXTENT_SIZE).
+/// Maximum bytes of one extent (BTRFS_MAX_EXTENT_SIZE).
 const MAX_EXTENT: u64 = 128 << 20;
-/// Share of all devices that a chunk takes at most, and most bytes of chunks and stripes (fs/btrfs/volumes.c,
+/// Maximum share of all devices in a chunk, and maximum bytes of chunks and stripes (fs/btrfs/volumes.c,
 /// init_alloc_chunk_ctl_policy_regular).
 const CHUNK_SHARE: u64 = 10;
 const DATA_CHUNK: u64 = 10 << 30;
@@ -47,15 +49,15 @@ const STRIPE_MOST: u64 = 1 << 30;
 const METADATA_CHUNK: u64 = 256 << 20;
 const LARGE_DEVICE: u64 = 50 << 30;
 const LARGE_METADATA_CHUNK: u64 = 1 << 30;
-/// Where the second and third copy of the superblock lie. What surrounds each, a stripe, is counted as free in a chunk and never given
-/// to anybody (fs/btrfs/block-group.c, exclude_super_stripes).
+/// Positions of the second and third copy of the superblock. The stripe around each counts as free in a chunk and is
+/// never allocated (fs/btrfs/block-group.c, exclude_super_stripes).
 const SUPERBLOCKS: [u64; 2] = [64 << 20, 256 << 30];
-/// What the metadata of a file may take more or less than the rule has it: of empty files, and of others.
+/// Uncertainty of the metadata of a file: of empty files, and of others.
 const EMPTY_FILES_SHARE: f64 = 0.08;
 const FILES_SHARE: f64 = 0.15;
-/// So many chunks of data are tried as the one before which metadata take theirs, and the last two.
+/// Number of data chunks that are tried as the one before which metadata take theirs, in addition to the last two.
 const MOST_TURNS: u64 = 12;
-/// What data may take more or less.
+/// Uncertainty of the data of a file.
 const DATA_SHARE: f64 = 0.005;
 
 fn metadata_bytes(NewFiles { size, name_bytes }: NewFiles, sector: u64, checksum: u64) -> f64 {
@@ -72,7 +74,7 @@ fn metadata_bytes(NewFiles { size, name_bytes }: NewFiles, sector: u64, checksum
     (ordered + data) as f64 / FILL + name as f64 / HASHED_FILL
 }
 
-/// Whether the rule knows the geometry.
+/// Whether the rule supports the geometry.
 pub(super) fn is_known(found: &Btrfs) -> bool {
     !found.mixed && found.holes.len() as u64 == found.devices
 }

@@ -1,9 +1,9 @@
-//! Files laid into free extents, largest extent first.
+//! Lays files into free extents, largest extent first.
 
 use senesce_layout::FileSystemSpace;
 use std::collections::BTreeMap;
 
-/// What so many files take.
+/// The space that files take.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Consumed {
     pub files: f64,
@@ -12,18 +12,18 @@ pub(super) struct Consumed {
 
 pub(super) struct Appetite<F: Fn(f64) -> f64> {
     pub data: u64,
-    /// Blocks that it takes elsewhere (directory, inodes).
+    /// Other blocks per file (directory, inodes).
     pub beside: f64,
     /// Blocks that map it, by its number of extents.
     pub map: F,
 }
 
-/// How many free extents there are of each length, in blocks.
+/// Number of free extents by length in blocks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Pool(BTreeMap<u64, u64>);
 
 impl Pool {
-    /// Those of a file system; one extent if the list is not known.
+    /// The free extents of a file system; one extent if the list is not known.
     pub(super) fn of(space: &FileSystemSpace) -> Self {
         match &space.free {
             Some(free) => free.iter().map(|extent| extent.blocks).collect(),
@@ -40,8 +40,8 @@ impl FromIterator<u64> for Pool {
     }
 }
 
-/// Fills free extents until `limit` blocks are taken. Where an extent holds whole files each is in one piece; what is left of it, and
-/// shorter extents, are joined to files in pieces.
+/// Fills free extents until `limit` blocks are taken. Files lie in one piece in extents that hold whole files; the
+/// rests and shorter extents are joined to fragmented files.
 pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &Appetite<F>) -> Consumed {
     let Pool(mut pool) = pool.clone();
     let mut taken = Consumed::default();
@@ -58,7 +58,7 @@ pub(super) fn consume<F: Fn(f64) -> f64>(pool: &Pool, limit: f64, appetite: &App
             (data as f64 / length as f64, length * count)
         };
         let each = data as f64 + appetite.beside + (appetite.map)(pieces);
-        // What maps the files is taken from the same blocks, so that fewer are left for data.
+        // The maps of the files are taken from the same blocks, so that fewer are left for data.
         let files = (blocks as f64 / data as f64).min(left / each);
         taken.files += files;
         taken.blocks += files * each;

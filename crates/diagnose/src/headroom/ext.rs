@@ -1,4 +1,5 @@
-//! ext4: inodes are made by mkfs; blocks are few, or the reserve of root, or the index of the directory is full.
+//! ext4: mkfs makes the inodes; files end when blocks, or all except root's reserve, or the index of the directory are
+//! full.
 
 mod index;
 
@@ -13,23 +14,23 @@ use senesce_layout::space::Ext;
 /// filesystems/ext4/: "Extent Tree").
 const IN_INODE: f64 = 4.0;
 const ENTRY_BYTES: u64 = 12;
-/// How far the number of names at which an index is full lies from those that were drawn, at most (measured over fills).
+/// Maximum deviation of the number of names of a full index from the simulation (measured over fills).
 const INDEX_SHARE: f64 = 0.05;
-/// Drawings of an index that may become full; of a very large one fewer, from which the number is uncertain.
+/// Simulations of an index that may become full; fewer for a very large one, whose number is then uncertain.
 const DRAWINGS: u64 = 8;
 const FEW_DRAWINGS: u64 = 2;
 const LARGE_INDEX_NAMES: f64 = 4e6;
 const LARGE_INDEX_SHARE: f64 = 0.15;
-/// The same share with a third level, which is not drawn, and with hashes that are not uniform (`legacy`).
+/// The same share with a third level, which is not simulated, and with hashes that are not uniform (`legacy`).
 const THIRD_LEVEL_SHARE: f64 = 0.5;
 const UNEVEN_HASH_SHARE: f64 = 0.75;
-/// What the blocks of a directory may be more or less than drawn, with uniform hashes and with others.
+/// Deviation of the blocks of a directory from the simulation, with uniform hashes and with others.
 const DIRECTORY_SHARE: f64 = 0.04;
 const UNEVEN_DIRECTORY_SHARE: f64 = 0.5;
-/// Rounds in which files and the blocks of their directory, which depend on each other, are computed.
+/// Iterations for files and the blocks of their directory, which depend on each other.
 const ROUNDS: u32 = 8;
 
-/// Blocks of the extent tree of a file in so many pieces.
+/// Blocks of the extent tree of a file in this number of pieces.
 fn tree_blocks(block_size: u64, pieces: f64) -> f64 {
     if pieces <= IN_INODE {
         return 0.0;
@@ -39,7 +40,7 @@ fn tree_blocks(block_size: u64, pieces: f64) -> f64 {
 }
 
 enum Directory {
-    /// Without an index: blocks are full one after the other, each with so many names.
+    /// Without an index: blocks fill one after the other, each with this number of names.
     Listed(f64),
     Indexed(Vec<Growth>),
 }
@@ -55,7 +56,7 @@ impl Directory {
         let more = match first.full {
             Some(names) if names < LARGE_INDEX_NAMES => DRAWINGS,
             Some(_) => FEW_DRAWINGS,
-            // Full perhaps, with some more luck.
+            // The index may become full with random variation.
             None if shape.levels == 2 && most > 0.4 * shape.fullest() && most < LARGE_INDEX_NAMES => DRAWINGS,
             None => 1,
         };
@@ -69,7 +70,7 @@ impl Directory {
         }
     }
 
-    /// Names that so many blocks hold; more than `most` are not counted one by one.
+    /// Names in this number of blocks; more than `most` are not counted one by one.
     fn names_in(&self, blocks: f64, most: f64) -> f64 {
         let needed = self.blocks(most);
         if needed <= blocks {
@@ -104,7 +105,7 @@ pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, new: NewFiles, user: 
     };
     let by_inodes = space.free_inodes.saturating_sub(1) as f64;
     let unit = space.block_size * ext.cluster_blocks;
-    // 60 bytes of i_block and what inodes of 256 bytes have left hold the smallest files.
+    // 60 bytes of i_block and the rest of inodes of 256 bytes hold the smallest files.
     let inline = ext.inline_data && size <= 60;
     let data = if inline { 0 } else { size.div_ceil(unit) * ext.cluster_blocks };
     let most = if data == 0 { by_inodes } else { by_inodes.min(blocks as f64 / data as f64 + 1.0) };
@@ -130,7 +131,7 @@ fn by_blocks(
     (directory, most): (&Directory, f64),
 ) -> (f64, f64) {
     let block_size = space.block_size;
-    // A directory is mapped like a file; as it grows between files its extents are short.
+    // A directory is mapped like a file; because it grows between files, its extents are short.
     let mapped = 1.0 + if ext.extents { 1.5 * ENTRY_BYTES as f64 } else { 4.0 } / block_size as f64;
     let limit = blocks.saturating_sub(1) as f64;
     if data == 0 {

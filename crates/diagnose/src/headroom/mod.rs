@@ -1,7 +1,7 @@
-//! How many files can still be created, by closed rules.
+//! Predicts by closed rules how many files can still be created.
 //!
-//! The probe that the numbers are about: one thread makes one new directory and in it files with names of one length, writes each with
-//! one call, closes it, and continues until the first call fails with ENOSPC. Nothing is synchronised in between.
+//! The numbers describe this probe: one thread makes a new directory and creates files in it, with names of one length.
+//! It writes each with one call and closes it, until the first call fails with ENOSPC. Nothing is synced in between.
 
 mod btrfs;
 mod consume;
@@ -12,10 +12,10 @@ use senesce_layout::FileSystemSpace;
 use senesce_layout::space::Particulars;
 use serde::{Deserialize, Serialize};
 
-/// The sizes asked about, bytes.
+/// The examined sizes in bytes.
 pub const SIZES: [u64; 4] = [0, 4 << 10, 64 << 10, 1 << 20];
 
-/// Bytes of a name if nothing else is given.
+/// Default bytes of a name.
 pub const NAME_BYTES: u64 = 8;
 pub const NAME_BYTES_ALLOWED: std::ops::RangeInclusive<u64> = 8..=255;
 
@@ -33,13 +33,13 @@ impl NewFiles {
     }
 }
 
-/// What ends the creation of files.
+/// The limit that ends the creation of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndsBy {
     /// No block is free.
     Bytes,
-    /// What is free is held back for root.
+    /// The rest is reserved for root.
     RootReserve,
     /// No inode is free.
     Inodes,
@@ -64,7 +64,7 @@ impl EndsBy {
     }
 }
 
-/// Who creates them.
+/// The creating user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum User {
@@ -74,23 +74,23 @@ pub enum User {
     Root,
 }
 
-/// How many files of one size can be created.
+/// Number of files of one size that can be created.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Creatable {
     /// Bytes of each.
     pub size: u64,
     /// Files until the first failure.
     pub files: u64,
-    /// At least so many.
+    /// Lower bound.
     pub low: u64,
-    /// At most so many.
+    /// Upper bound.
     pub high: u64,
-    /// What ends it, at the first failure.
+    /// The limit at the first failure.
     pub ends_by: EndsBy,
-    /// What ends it once everything has been written back and it was tried again, where that is something else.
+    /// The limit after everything has been written back and creation was tried again, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_by_after_sync: Option<EndsBy>,
-    /// Who creates them.
+    /// The creating user.
     #[serde(rename = "as")]
     pub user: User,
 }
@@ -104,7 +104,7 @@ impl Creatable {
     }
 }
 
-/// A number with what the rule may be wrong by.
+/// A number with the uncertainty of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     files: f64,
@@ -128,7 +128,7 @@ impl Estimate {
     }
 }
 
-/// All sizes, for users and for root, with names of so many bytes. Empty if there is no rule for the file system.
+/// All sizes, for users and for root, with names of this length. Empty without a rule for the file system.
 pub fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
     let all = SIZES.map(|size| NewFiles { size, name_bytes });
     let of = |user: User| in_order(all.into_iter().filter_map(|new| one(space, new, user)).collect());
@@ -136,7 +136,7 @@ pub fn creatable(space: &FileSystemSpace, name_bytes: u64) -> Vec<Creatable> {
     users.into_iter().zip(roots).flat_map(|(user, root)| [user, root]).collect()
 }
 
-/// Of larger files there are never more: what the intervals of neighbours say of one another, from small to large.
+/// Applies the constraint that larger files are never more, from small to large.
 fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
     for large in (1..all.len()).rev() {
         let low = all[large].low;
@@ -175,7 +175,8 @@ pub fn not_set_aside(space: &FileSystemSpace) -> u64 {
     }
 }
 
-/// What df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the free inodes.
+/// The number that df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the
+/// free inodes.
 pub fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option<u64> {
     let blocks = if user == User::Root { space.free_blocks } else { space.user_blocks };
     let blocks = blocks.saturating_sub(not_set_aside(space));
@@ -194,11 +195,11 @@ pub fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option
 pub struct LongestFree {
     /// Free extents.
     pub extents: u64,
-    /// Their bytes, without those that no call which allocates gets.
+    /// Their bytes, without those that no allocation gets.
     pub bytes: u64,
 }
 
-/// Free blocks that no call which allocates gets: what the kernel keeps, will keep, or wants for the call itself.
+/// Free blocks that no allocation gets: reserved by the kernel, now or later, or needed for the call itself.
 fn held_back(space: &FileSystemSpace) -> u64 {
     match &space.kind {
         Particulars::Ext(ext) => ext.held_back_blocks + ext.cluster_blocks,
@@ -207,14 +208,15 @@ fn held_back(space: &FileSystemSpace) -> u64 {
     }
 }
 
-/// Whether files can be preallocated (fallocate). Those of ext2 and ext3, which are mapped block by block, cannot.
+/// Whether files can be preallocated (fallocate). Not possible for files of ext2 and ext3, which are mapped block by
+/// block.
 pub fn can_preallocate(space: &FileSystemSpace) -> bool {
     !matches!(&space.kind, Particulars::Ext(ext) if !ext.extents)
 }
 
-/// The sum of the 1, 4, 16 and 64 longest free extents, without what the kernel holds back: root can preallocate one file of so many
-/// bytes. It may have more extents, for the kernel need not choose those. Empty if free extents are not known or no file can be
-/// preallocated.
+/// The sum of the 1, 4, 16 and 64 longest free extents, without the kernel's reserve: root can preallocate one file of
+/// that size. It may have more extents, because the kernel need not choose these. Empty if free extents are not known
+/// or no file can be preallocated.
 pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
     let Some(free) = space.free.as_ref().filter(|_| can_preallocate(space)) else { return Vec::new() };
     let mut lengths: Vec<u64> = free.iter().map(|extent| extent.blocks).collect();
@@ -224,7 +226,7 @@ pub fn longest_free(space: &FileSystemSpace) -> Vec<LongestFree> {
     [1, 4, 16, 64].map(|extents| LongestFree { extents, bytes: sum(extents) }).to_vec()
 }
 
-/// Why there is no rule for a file system of a known kind.
+/// Why a known kind of file system has no rule.
 pub fn without_rule(space: &FileSystemSpace) -> Option<&'static str> {
     match &space.kind {
         Particulars::Xfs(found) if !xfs::is_known(found) => {

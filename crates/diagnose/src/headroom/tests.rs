@@ -66,9 +66,10 @@ fn btrfs(data: (u64, u64), metadata: (u64, u64, u64), holes: &[u64], device: u64
     FileSystemSpace { file_system: "btrfs".into(), kind, ..ext4(Vec::new(), 0, 0, 0) }
 }
 
-/// A fill of ext4 of 600 MiB: 26,132 files of 4 KiB and 1,641 of 64 KiB with 29,350 free blocks of which 3,072 are held back.
+/// A fill of ext4 of 600 MiB: 26,132 files of 4 KiB and 1,641 of 64 KiB with 29,350 free blocks of which 3,072 are held
+/// back.
 #[test]
-fn ext4_is_as_a_measured_fill() {
+fn ext4_rule_matches_measured_fill() {
     let space = ext4(pieces(29_350, 29_350, 1), 34_201, 3072, 7680);
     for (size, measured) in [(4096, 26_132.0), (65_536, 1641.0), (1 << 20, 102.0)] {
         let found = one(&space, NewFiles::of(size), User::Root).unwrap();
@@ -83,7 +84,7 @@ fn ext4_is_as_a_measured_fill() {
 
 /// Blocks of 1 KiB: 124 * 126 leaves of 44 names, and a level more with large_dir.
 #[test]
-fn the_index_of_ext4_is_full_as_its_features_have_it() {
+fn index_limit_of_ext4_follows_its_features() {
     let space = |dir_index, large_dir| {
         let mut space = FileSystemSpace { block_size: 1024, ..ext4(pieces(1 << 24, 1 << 24, 1), 4_000_000, 0, 0) };
         let Particulars::Ext(ext) = &mut space.kind else { panic!("ext4") };
@@ -100,15 +101,15 @@ fn the_index_of_ext4_is_full_as_its_features_have_it() {
 
 /// 3 of 8 blocks punched out: 64 KiB need six pieces and so a block of the tree (measured: 3,192 with 57,046 free blocks).
 #[test]
-fn ext4_in_pieces_is_as_a_measured_fill() {
+fn fragmented_ext4_matches_measured_fill() {
     let space = ext4(pieces(3, 8, 57_046 / 3), 38_388, 3072, 7680);
     let found = one(&space, NewFiles::of(65_536), User::Root).unwrap();
     assert!((found.files as f64 - 3192.0).abs() < 32.0, "{found:?}");
 }
 
-/// Free extents of three blocks that no chunk fits into: only inodes that have been made are left.
+/// Free extents of three blocks that no chunk fits into: only existing inodes are left.
 #[test]
-fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
+fn xfs_without_sites_ends_at_existing_inodes() {
     let space = xfs(pieces(3, 8, 20_000), true);
     let found = one(&space, NewFiles::of(4096), User::Root).unwrap();
     assert_eq!(found.ends_by, EndsBy::InodeChunks);
@@ -117,10 +118,10 @@ fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
     assert_eq!(one(&space, NewFiles::of(4096), User::Root).unwrap().ends_by, EndsBy::Bytes);
 }
 
-/// Punched images of 600 MiB: extents of six blocks hold no chunk wherever it has to begin, those of seven only as long as their
+/// Punched images of 600 MiB: extents of six blocks never hold an aligned chunk, those of seven only while their
 /// group's list is full.
 #[test]
-fn xfs_in_pieces_is_as_measured_fills() {
+fn fragmented_xfs_matches_measured_fills() {
     let space = |length, every| {
         let mut free = pieces(length, every, 16_046);
         free.extend([120, 186, 249, 7984].map(|blocks| FreeExtent { start: 1 << 30, blocks }));
@@ -144,11 +145,11 @@ fn xfs_in_pieces_is_as_measured_fills() {
     }
 }
 
-/// Fills of btrfs of 600 MiB: fresh, half and four fifths full, and with all data chunks full. In the half full one the last chunk of
-/// data takes the range behind all others and leaves one for metadata before them, which ends it.
+/// Fills of btrfs of 600 MiB: fresh, half and four fifths full, and with all data chunks full. In the half full one the
+/// last chunk of data takes the range after all others and leaves one for metadata before them, which ends it.
 #[test]
-fn btrfs_is_as_measured_fills() {
-    /// Where mkfs gives its first chunks back.
+fn btrfs_rule_matches_measured_fills() {
+    /// The start of the space that mkfs frees from its first chunks.
     const FRONT: u64 = 12_582_912;
     let space = |data: (u64, u64), metadata_used: u64, holes: &[u64]| {
         btrfs(data, (33_554_432, metadata_used, 2), holes, 629_145_600, 16_384)
@@ -182,11 +183,11 @@ fn btrfs_is_as_measured_fills() {
     }
 }
 
-/// Fills with files of 4 KiB, 64 KiB and 1 MiB. Metadata that are kept once begin with a chunk of 8 MiB, of which promises to data under
-/// way soon take more than there is: another one is made of what data would have taken. With tree blocks of 64 KiB they do in 32 MiB.
-/// Of full data chunks the surroundings of a superblock cannot be used.
+/// Fills with files of 4 KiB, 64 KiB and 1 MiB. Single metadata begin with a chunk of 8 MiB, which reservations for
+/// unwritten data soon exceed: another chunk is made of space that data would have taken. With tree blocks of 64 KiB
+/// this happens with 32 MiB. The area around a superblock in a full data chunk cannot be used.
 #[test]
-fn bounds_of_btrfs_hold_what_metadata_take_before_their_time() {
+fn bounds_of_btrfs_include_early_metadata_chunks() {
     const MIB: u64 = 1 << 20;
     let single = |used: u64| (8 * MIB, used, 1);
     let measured = [
@@ -206,14 +207,15 @@ fn bounds_of_btrfs_hold_what_metadata_take_before_their_time() {
         for (size, files) in SIZES[1..].iter().zip(files) {
             let found = one(&space, NewFiles::of(*size), User::Root).unwrap();
             assert!(found.low <= files && files <= found.high, "{size}: {files}, {found:?}");
-            assert!(found.high <= 3 * found.low.max(9), "the bounds say something: {found:?}");
+            assert!(found.high <= 3 * found.low.max(9), "the bounds are not trivial: {found:?}");
         }
     }
 }
 
-/// On ext3 every file of 64 KiB has a block of its map, and one of 1 MiB has one with blocks of 4 KiB and five with those of 1 KiB.
+/// On ext3 every file of 64 KiB has a block of its map, and one of 1 MiB has one with blocks of 4 KiB and five with
+/// those of 1 KiB.
 #[test]
-fn files_without_extents_take_the_blocks_of_their_map_and_cannot_be_preallocated() {
+fn files_without_extents_need_map_blocks_and_cannot_be_preallocated() {
     let space = |block_size, blocks| {
         let mut space = FileSystemSpace { block_size, ..ext4(pieces(blocks, blocks, 1), 1 << 20, 0, 0) };
         let Particulars::Ext(ext) = &mut space.kind else { panic!("ext4") };
@@ -230,8 +232,8 @@ fn files_without_extents_take_the_blocks_of_their_map_and_cannot_be_preallocated
     }
 }
 
-/// XFS of 512 MiB filled with files that were preallocated to nine blocks and truncated: no group has an extent of seven blocks that its
-/// list of free blocks does not want. The kernel creates nothing, not even a directory.
+/// XFS of 512 MiB filled with files that were preallocated to nine blocks and truncated: no group has an extent of
+/// seven blocks that its list of free blocks does not need. The kernel creates nothing, not even a directory.
 #[test]
 fn xfs_without_an_extent_for_a_chunk_creates_nothing() {
     let mut space = xfs(pieces(7, 9, 8000), true);
@@ -243,7 +245,7 @@ fn xfs_without_an_extent_for_a_chunk_creates_nothing() {
     }
     let shorter = FileSystemSpace { free: Some(pieces(6, 9, 8000)), ..xfs(pieces(6, 9, 8000), true) };
     let found = one(&shorter, NewFiles::of(0), User::Root).unwrap();
-    assert!(found.low <= 60 && found.high <= 60, "only inodes that were made: {found:?}");
+    assert!(found.low <= 60 && found.high <= 60, "only existing inodes: {found:?}");
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn longest_free_is_the_sum_of_extents() {
     assert_eq!(
         held_back[0],
         LongestFree { extents: 1, bytes: 79 * 4096 },
-        "what the kernel keeps and a block of the map"
+        "the kernel's reserve and a block of the map"
     );
 }
 

@@ -1,5 +1,5 @@
-//! xfs: inodes are made in chunks of 64, which need free extents of their length, aligned; with sparse inodes half a chunk does
-//! (xfs_ialloc_ag_alloc in fs/xfs/libxfs/xfs_ialloc.c).
+//! xfs: inodes are made in chunks of 64, which need free extents of their length, aligned; with sparse inodes half a
+//! chunk suffices (xfs_ialloc_ag_alloc in fs/xfs/libxfs/xfs_ialloc.c).
 
 mod directory;
 mod sites;
@@ -11,13 +11,14 @@ use senesce_layout::FileSystemSpace;
 use senesce_layout::space::Xfs;
 use sites::{CHUNK, Chunk, Sites, sites};
 
-/// Levels of a directory's tree that a new name may split, and of the map of its blocks (XFS_DAENTER_DBS, XFS_BM_MAXLEVELS less 1).
+/// Levels of a directory's tree that a new name may split, and of the map of its blocks (XFS_DAENTER_DBS,
+/// XFS_BM_MAXLEVELS less 1).
 const DIRECTORY_LEVELS: u64 = 7;
 const MAP_LEVELS: u64 = 4;
 /// Blocks of the trees of inodes that a new chunk may split.
 const INODE_TREES: u64 = 3;
-/// Bytes that an inode has for other things than the extents of its file, bytes of an extent, and extents that a block of the tree
-/// holds after splits, per byte.
+/// Bytes of an inode without the extents of its file, bytes of an extent, and extents per byte in a block of the tree
+/// after splits.
 const INODE_CORE: u64 = 176;
 const SECURITY_LABEL: u64 = 32;
 const EXTENT: u64 = 16;
@@ -31,8 +32,8 @@ pub(super) fn transaction(space: &FileSystemSpace, xfs: &Xfs) -> u64 {
     directory + Chunk::of(space.block_size, xfs).whole + INODE_TREES
 }
 
-/// Whether the rule knows the geometry. Free blocks of a realtime device cannot hold inodes or directories, and whether files go there
-/// is an attribute of each directory.
+/// Whether the rule supports the geometry. A realtime device cannot hold inodes or directories, and an attribute of
+/// each directory decides whether files use it.
 pub(super) fn is_known(xfs: &Xfs) -> bool {
     !xfs.realtime
 }
@@ -51,15 +52,15 @@ pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, new: NewFiles) -> Opt
     Some(by_chunks(&counted, &needs, blocks))
 }
 
-/// What is set aside for reverse maps on a mount for reading, which counts no block of them as taken; 0 without them. The other trees get
-/// less than a hundredth.
+/// The reserve for reverse maps on a read-only mount, which counts none of it as taken; 0 without them. The other trees
+/// get less than a hundredth.
 fn reverse_maps(xfs: &Xfs) -> f64 {
     let blocks = xfs.groups * xfs.group_blocks;
     let trees = xfs.to_set_aside.saturating_sub((blocks / 20).min(8192));
     if trees > blocks / 100 { trees as f64 } else { 0.0 }
 }
 
-/// The limit of `imaxpct`, which is compared with a counter of which every processor keeps a part for itself
+/// The limit of `imaxpct`, which is compared with a counter of which every CPU keeps a part for itself
 /// (XFS_ICOUNT_BATCH, xfs_dialloc).
 fn by_limit(space: &FileSystemSpace) -> Estimate {
     const KEPT: f64 = 128.0;
@@ -75,12 +76,12 @@ fn by_limit(space: &FileSystemSpace) -> Estimate {
 }
 
 struct Needs {
-    /// Inodes that have been made and are free.
+    /// Existing free inodes.
     made: f64,
     /// Blocks that are free for files, inodes and the directory, and those that the last transactions leave.
     free: f64,
     left: f64,
-    /// Blocks that trees of reverse maps have taken already of what is set aside for them, at most.
+    /// Maximum blocks of the reserve that trees of reverse maps have taken already.
     taken: f64,
     data: u64,
     chunk: Chunk,
@@ -111,7 +112,7 @@ impl Needs {
         self.chunk.whole as f64 / CHUNK as f64
     }
 
-    /// Files until no block is free, if each name takes so much.
+    /// Files until no block is free, with this use per name.
     fn files(&self, per_name: f64, free: f64) -> f64 {
         let (made, share) = (self.made, self.inode_share());
         let free = free.max(0.0);
@@ -121,7 +122,7 @@ impl Needs {
         }
         let map = |pieces: f64| if pieces > self.in_inode { (pieces / self.in_block).ceil() } else { 0.0 };
         let appetite = Appetite { data: self.data, beside: share + per_name, map };
-        // Inodes that have been made already take no blocks.
+        // Existing inodes take no blocks.
         let taken = consume(&self.pool, free, &appetite).files;
         taken + made.min(taken) * share / (self.data as f64 + share + per_name)
     }
@@ -155,7 +156,7 @@ impl Needs {
         self.data as f64 + self.name.usual
     }
 
-    /// Inodes that have been made and those that the sites hold, where data take sites only for want of others.
+    /// Existing inodes and those that the sites hold, if data take sites last.
     fn at_best(&self, sites: Sites) -> f64 {
         let elsewhere = (self.free - sites.blocks(self.chunk)).max(0.0);
         let alone = self.made + sites.inodes(self.chunk);
@@ -165,26 +166,26 @@ impl Needs {
         }
     }
 
-    /// The same where data take the sites first. The directory of the files takes an inode too.
+    /// The same if data take the sites first. The directory of the files takes an inode too.
     fn at_worst(&self, sites: Sites) -> f64 {
         let by_data = self.free / self.blocks_per_file();
         self.shared(sites, 0.0).max((self.made - 2.0).max(0.0).min(by_data))
     }
 
-    /// So many files take inodes and data from the sites and from blocks elsewhere.
+    /// This number of files takes inodes and data from the sites and from blocks elsewhere.
     fn shared(&self, sites: Sites, elsewhere: f64) -> f64 {
         let (blocks, inodes) = (sites.blocks(self.chunk), sites.inodes(self.chunk));
         let per_inode = if inodes > 0.0 { blocks / inodes } else { 0.0 };
         (blocks + elsewhere + self.made * per_inode) / (per_inode + self.blocks_per_file())
     }
 
-    /// Whether data, so many files of them, soon take these sites. A few chunks are made before.
+    /// Whether the data of this number of files soon take these sites. A few chunks are made before.
     fn soon_taken(&self, sites: Sites, files: f64) -> bool {
         sites.blocks(self.chunk) < FEW_SITES * self.free && files - self.made > FEW_CHUNKS * CHUNK as f64
     }
 }
 
-/// Data take free blocks too. At best they take none that a chunk could have, at worst those first.
+/// Data take free blocks too: at best none that a chunk could have, at worst those first.
 fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estimate {
     let sites::Counted { usable, lasting, safe, ready } = *counted;
     let made_only = (needs.made - 1.0).max(0.0);
@@ -214,19 +215,19 @@ fn by_chunks(counted: &sites::Counted, needs: &Needs, blocks: Estimate) -> Estim
     if best < blocks.low || worst < blocks.low && needs.soon_taken(lasting, blocks.files) {
         return middle;
     }
-    // Where extents just hold a chunk, none is made while a list is to be refilled, which the next data to be written do. Data of one
-    // block take from the end of an extent and leave the lists as they are (measured).
+    // An extent that just holds a chunk is not used while a list must be refilled, which the next data to be written
+    // require. Data of one block take from the end of an extent and leave the lists as they are (measured).
     if needs.data > 1 && worst < blocks.low && needs.soon_taken(safe, blocks.files) {
         return Estimate { high: middle.high.max(blocks.high), after_sync: Some(blocks.ends_by), ..middle };
     }
-    // Data may still take the last places before the next chunk is wanted.
+    // Data may still take the last sites before the next chunk is needed.
     let few = lasting.blocks(needs.chunk) < FEW_SITES * needs.free;
     let low = if few { worst.min(least) } else { worst };
     Estimate { low: low.min(blocks.low), ..blocks }
 }
 
-/// Share of the free blocks that lies in places for chunks, above which data leave enough of them (measured: at 8 to 27 % chunks
+/// Share of the free blocks in sites for chunks above which data leave enough of them (measured: at 8 to 27 % chunks
 /// end it, at 61 % bytes).
 const FEW_SITES: f64 = 0.45;
-/// So few chunks are made before their places are taken.
+/// Number of chunks that are made before their sites are taken.
 const FEW_CHUNKS: f64 = 8.0;

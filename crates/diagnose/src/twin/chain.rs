@@ -1,10 +1,10 @@
-//! Which files to move when what moving one brings depends on the file that is read before it.
+//! Chooses the files to move if the gain of a file depends on the previous one.
 //!
-//! Between two files the head travels from the end of the one to the beginning of the other, so a moved file saves more where the
-//! file before it is moved too and lies beside it. What reading takes is then a sum over links of neighbours, and for a price per
-//! byte the set of files that costs least in all is found exactly (the algorithm of Viterbi over two states). A falling price gives
-//! sets that gain ever more, each the one of fewest bytes for its gain (Everett, Generalized Lagrange multiplier method, 1963); between two
-//! of them files are left out one by one.
+//! Between two files the head moves from the end of one to the beginning of the next. So a moved file saves more if the
+//! previous file was moved next to it. The cost of reading is a sum over pairs of neighbours. For a given price per
+//! byte the cheapest set of files is found exactly (the algorithm of Viterbi over two states). A falling price gives
+//! sets with rising gain, each with the fewest bytes for its gain (Everett, Generalized Lagrange multiplier method,
+//! 1963). Between two such sets files are left out one by one.
 
 use super::cure::moved_bytes_of;
 use crate::estimate::CostedLayout;
@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 
 const HALVINGS: u32 = 50;
 
-/// A file that is read, between the one before it and the one behind it.
+/// A file in the order of reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Link {
     pub file: u32,
-    /// Bytes that the tool moves of it; 0 where it leaves it.
+    /// Bytes that the tool moves of it; 0 if it leaves it.
     pub bytes: u64,
-    /// Nanoseconds to read it, by whether the file before it and itself have been moved.
+    /// Nanoseconds to read it, by whether the previous file and itself have been moved.
     pub ns: [[u64; 2]; 2],
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Chain {
 pub(super) struct Chosen {
     pub files: Vec<u32>,
     pub bytes: u64,
-    /// Nanoseconds of a full read that they are expected to save.
+    /// Expected savings of a full read in nanoseconds.
     pub gain_ns: i64,
 }
 
@@ -44,7 +44,7 @@ impl Chain {
         Self { links }
     }
 
-    /// What the tool did to files and to what lies between them.
+    /// From the tool's effect on files and on the gaps between them.
     pub(super) fn of(model: &DeviceModel, before: &CostedLayout, after: &CostedLayout) -> Self {
         let order: Vec<u32> = before
             .order
@@ -54,7 +54,7 @@ impl Chain {
             .collect();
         let mut is_odd = vec![false; before.files.len()];
         order.iter().skip(1).step_by(2).for_each(|file| is_odd[*file as usize] = true);
-        // With every other file moved each file is seen moved behind one that is not, and the other way round.
+        // With every other file moved, each moved file follows an unmoved one, and vice versa.
         let every_other = |odd: bool| {
             let runs = |file: usize| if is_odd[file] == odd { after.files.of(file) } else { before.files.of(file) };
             reading::cost_where(model, before.files.len(), &order, runs).file_ns
@@ -80,7 +80,7 @@ impl Chain {
         self.chosen(self.links.iter().map(|link| link.bytes > 0))
     }
 
-    /// Few bytes that are expected to save this share of what moving everything saves; at most all that save anything.
+    /// A small set that is expected to save this share of the total gain; at most all files that save anything.
     pub(super) fn reaching(&self, share: f64) -> Chosen {
         let wanted = share * self.whole().gain_ns as f64;
         let enough = |moved: &[bool]| self.chosen(moved.iter().copied()).gain_ns as f64 >= wanted;
@@ -94,7 +94,7 @@ impl Chain {
         self.chosen(moved.into_iter())
     }
 
-    /// What is expected to save most of at most so many bytes, also when the last of them save nothing any more.
+    /// The set with the largest expected gain within `bytes`, including files without a gain.
     pub(super) fn within(&self, bytes: u64) -> Chosen {
         let enough = |moved: &[bool]| self.chosen(moved.iter().copied()).bytes >= bytes;
         let moved = self.at_highest_price(-self.dearest(), enough);
@@ -107,7 +107,7 @@ impl Chain {
         self.chosen(moved.into_iter())
     }
 
-    /// The set of the highest price from `low` on that is enough.
+    /// The sufficient set with the highest price from `low` on.
     fn at_highest_price(&self, mut low: f64, is_enough: impl Fn(&[bool]) -> bool) -> Vec<bool> {
         let mut high = self.dearest();
         let mut best = self.at_price(low);
@@ -123,8 +123,8 @@ impl Chain {
         best
     }
 
-    /// Between two prices there may be much that is worth it only together. Files that save least per byte (loss in ns, bytes) among
-    /// those that are moved are left where they lie, where that is allowed.
+    /// Between two prices there may be files that are worth it only together. Leaves out the moved files that save
+    /// least per byte (loss in ns, bytes), if allowed.
     fn without(&self, mut moved: Vec<bool>, mut may_leave: impl FnMut(f64, u64) -> bool) -> Vec<bool> {
         let key = |moved: &[bool], index: usize| (self.density(moved, index), index);
         let mut queue: BTreeSet<(i64, usize)> =
@@ -141,7 +141,7 @@ impl Chain {
         moved
     }
 
-    /// Nanoseconds that a full read takes more when this moved file is left where it lies.
+    /// Additional nanoseconds of a full read if this moved file stays at its old position.
     fn loss_ns(&self, moved: &[bool], index: usize) -> i64 {
         let before = usize::from(index > 0 && moved[index - 1]);
         let own = self.links[index].ns[before];
@@ -152,7 +152,7 @@ impl Chain {
         own[0] as i64 - own[1] as i64 + next
     }
 
-    /// That per byte, in units that keep their order as whole numbers.
+    /// The loss per byte, as a whole number that keeps the order.
     fn density(&self, moved: &[bool], index: usize) -> i64 {
         (self.loss_ns(moved, index) as f64 / self.links[index].bytes as f64 * 1e6) as i64
     }
@@ -169,20 +169,20 @@ impl Chain {
         SHARES.map(step).to_vec()
     }
 
-    /// A price, ns per byte, at which nothing is worth moving.
+    /// A price, ns per byte, at which no move is worthwhile.
     fn dearest(&self) -> f64 {
         let most = |link: &Link| link.ns.as_flattened().iter().max().copied().unwrap_or(0) as f64;
-        // What a file saves it saves of its own time and of that of the file behind it.
+        // A file saves its own time and that of the next file.
         let pairs = self.links.windows(2).map(|pair| (pair[0].bytes, most(&pair[0]) + most(&pair[1])));
         let last = self.links.last().map(|link| (link.bytes, most(link)));
         let moved = pairs.chain(last).filter(|(bytes, _)| *bytes > 0);
         moved.map(|(bytes, saved)| saved / bytes as f64).fold(0.0, f64::max) * 2.0
     }
 
-    /// The files that cost least where a byte costs this many ns beside the reading.
+    /// The cheapest set if a byte costs `price` ns in addition to the reading.
     fn at_price(&self, price: f64) -> Vec<bool> {
         let mut least = [0.0, f64::INFINITY];
-        // For each file and state the better state of the file before it.
+        // For each file and state the better state of the previous file.
         let mut came_from = Vec::with_capacity(self.links.len());
         for link in &self.links {
             let moving = if link.bytes > 0 { price * link.bytes as f64 } else { f64::INFINITY };
@@ -228,7 +228,7 @@ mod tests {
         Link { file, bytes, ns }
     }
 
-    /// A file alone saves little, both together save the way between them.
+    /// One file saves little, both together save the distance between them.
     #[test]
     fn neighbours_that_save_together_are_moved_together() {
         let pair = |first| [link(first, 100, [[50, 48], [50, 48]]), link(first + 1, 100, [[50, 48], [50, 10]])];
@@ -240,9 +240,9 @@ mod tests {
         assert_eq!((chain.whole().bytes, chain.whole().gain_ns), (500, 99));
     }
 
-    /// Ten files in a row, of which each saves much behind one that is moved: for no price it is worth it to move some of them.
+    /// Ten files in a row, each of which saves much after a moved file: at no price a part of them is worthwhile.
     #[test]
-    fn a_part_is_moved_of_what_is_worth_it_only_together() {
+    fn part_of_a_group_is_chosen_for_a_byte_limit() {
         let row = (0..10).map(|file| link(file, 10, [[50, 50], [50, 20]])).collect();
         let chain = Chain::new(row);
         assert_eq!(chain.whole().gain_ns, 270);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tool_leaves_stays_and_what_saves_nothing_is_not_moved() {
+    fn unmovable_and_useless_files_stay() {
         let links = vec![
             link(7, 10, [[90, 20], [90, 20]]),
             link(5, 0, [[50, 50], [60, 60]]),
@@ -259,7 +259,7 @@ mod tests {
         ];
         let chain = Chain::new(links);
         let best = chain.reaching(1.0);
-        assert_eq!((best.files, best.gain_ns), (vec![7], 60), "the way to the file behind it grows by 10");
+        assert_eq!((best.files, best.gain_ns), (vec![7], 60), "the distance to the next file grows by 10");
         assert_eq!((chain.whole().gain_ns, chain.steps()[5].bytes), (55, 10));
         assert_eq!([19, 20].map(|bytes| chain.within(bytes).files.len()), [1, 2]);
         assert!(Chain::new(vec![link(0, 10, [[5, 9], [5, 9]])]).steps().is_empty());

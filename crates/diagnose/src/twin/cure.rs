@@ -1,4 +1,4 @@
-//! Cures on a twin: the real tools, pass by pass, and what each did to the layout.
+//! Cures on a twin: the real tools, pass by pass, with their effect on the layout.
 
 use super::fewest::{self, Whole};
 use super::trial::Trial;
@@ -14,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A pass that gains less than this share of the time is the last.
+/// The last pass is the one that gains less than this share of the time.
 const STILL_PAYS: f64 = 0.01;
 const BATCH: usize = 256;
 
@@ -84,7 +84,7 @@ pub(super) fn try_tool(
     }
 }
 
-/// Finds out by trial how few of the files that the whole tool moved bring most of what it gained.
+/// Finds by trial the fewest files whose move brings most of the tool's gain.
 fn carry_out(
     setup: &TrialSetup<'_>,
     before: &CostedLayout,
@@ -99,14 +99,14 @@ fn carry_out(
         setup.progress.position(done, "");
         Ok((after.costs[0].seconds, moved_bytes(&before.files, &after.files)))
     })?;
-    // As they are read: each finds its new place behind the one before it, where the reader wants it.
+    // In the order of reading: each file gets a new position after the previous one, as the reader needs it.
     let path = |file: &u32| shown(&before.files.path(*file as usize));
     tried.plan_files = files.iter().map(path).collect();
     tried.executed = Some(found);
     Ok(())
 }
 
-/// Runs the tool on these files alone.
+/// Runs the tool on these files only.
 fn move_files(setup: &TrialSetup<'_>, before: &CostedLayout, files: &[u32]) -> Result<CostedLayout, PrognosisError> {
     let mut trial = setup.begin()?;
     ready_for_data(setup, &mut trial)?;
@@ -148,7 +148,7 @@ pub(super) fn try_command(
     trial.end()?;
     let bytes = match after.files.len() == before.files.len() {
         true => moved_bytes(&before.files, &after.files),
-        // Files came or went: all that lies there now counts.
+        // Files appeared or disappeared: all current data counts.
         false => after.all_bytes(),
     };
     let rate = sequential_rate(setup.model)?;
@@ -169,8 +169,8 @@ fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64
     }
 }
 
-/// Gives what the tool complains of, if anything: by their status tools also tell of single files that they leave out, and whether
-/// they did their work is seen in the layout. One that was killed did not.
+/// Returns the tool's error messages. Its exit status also reports files that it skipped, so the layout shows its
+/// success. A killed tool has failed.
 fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Option<String>, PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new(arguments[0]);
@@ -200,7 +200,7 @@ fn look(setup: &TrialSetup<'_>, directory: &Path) -> Result<CostedLayout, Progno
     CostedLayout::of(directory, setup.model, setup.options)
 }
 
-/// Data of a twin read as zeros, which are not what the checksums of btrfs say: they are made anew.
+/// Data of a twin read as zeros, so the checksums of btrfs must be recomputed.
 fn ready_for_data(setup: &TrialSetup<'_>, trial: &mut Trial) -> Result<(), PrognosisError> {
     if setup.file_system.entry().twin != Some(TwinBy::Chunks) {
         return Ok(());
@@ -208,7 +208,7 @@ fn ready_for_data(setup: &TrialSetup<'_>, trial: &mut Trial) -> Result<(), Progn
     trial.forget_checksums()
 }
 
-/// Bytes of data that lie elsewhere than before. Files are the same, in the same order.
+/// Bytes of data at other positions than before. The files must be the same, in the same order.
 fn moved_bytes(before: &FileRuns, after: &FileRuns) -> u64 {
     (0..after.len().min(before.len())).map(|file| moved_bytes_of(before, after, file)).sum()
 }
@@ -239,7 +239,7 @@ mod tests {
     use senesce_layout::Run;
 
     #[test]
-    fn moved_is_what_lies_elsewhere() {
+    fn moved_bytes_are_those_at_new_positions() {
         let run = |start, length| Run { start, length };
         assert_eq!(not_in(&[run(0, 10)], &[run(0, 4), run(20, 6)]), 6);
         assert_eq!(not_in(&[run(0, 10)], &[run(0, 10)]), 0);

@@ -1,7 +1,7 @@
-//! How few files bring most of what the whole tool gains, found by trial.
+//! Finds by trial the fewest files that bring most of the tool's gain.
 //!
-//! What one file gains when all are moved it does not always gain with some: free space differs. So what the chain of files
-//! ([`super::chain`]) expects only says where to look; what counts is what came of moving them.
+//! The gain of a file may differ if only some files are moved, because free space differs. So the expectation of the
+//! chain of files ([`super::chain`]) only guides the search; measured results decide.
 
 use super::Executed;
 use super::chain::{Chain, Chosen};
@@ -10,17 +10,17 @@ use crate::estimate::CostedLayout;
 use crate::plan::Step;
 use senesce_devmodel::DeviceModel;
 
-/// The share of the tool's gain that is enough.
+/// The required share of the tool's gain.
 const ENOUGH: f64 = 0.87;
-/// What the tool brings differs a little between runs, so more than enough is taken where it is cheap: up to this share of the gain
-/// for at most this share of the bytes.
+/// The tool's gain varies a little between runs, so more is taken if it is cheap: up to this share of the gain for at
+/// most `CHEAP` of the bytes.
 const AMPLE: f64 = 0.95;
 const CHEAP: f64 = 0.5;
 /// Halvings of the interval between the two.
 const HALVINGS: u32 = 5;
-/// Trials at most, but for the last resort.
+/// Maximum number of trials, without the last resort.
 pub(super) const TRIALS: u32 = 6;
-/// Bounds this near to one another, as a share of the bytes of the whole, are not halved further.
+/// Bounds this close to each other, as a share of the bytes of the whole, are not halved further.
 const NEAR: f64 = 0.01;
 
 /// One pass of the tool over everything.
@@ -29,11 +29,11 @@ pub(super) struct Whole {
     after_seconds: f64,
     chain: Chain,
     all: Chosen,
-    /// The share of the gain that is looked for.
+    /// The required share of the gain.
     enough: f64,
 }
 
-/// Some files: their bytes, and the share of the gain that they brought.
+/// A set of files: their bytes, and their measured share of the gain.
 #[derive(Clone, Copy)]
 struct Bound {
     bytes: u64,
@@ -65,8 +65,8 @@ impl Whole {
         self.chain.steps()
     }
 
-    /// Tries more and fewer files. `execute` moves them, in this order, on a new trial and gives the seconds of a full read then and
-    /// the bytes that were written.
+    /// Tries more and fewer files. `execute` moves them, in this order, on a new trial and returns the seconds of a
+    /// full read then and the bytes that were written.
     pub(super) fn fewest(
         &self,
         mut execute: impl FnMut(&[u32]) -> Result<(f64, u64), PrognosisError>,
@@ -92,7 +92,7 @@ impl Whole {
         }
     }
 
-    /// At first what is expected to bring enough, then what lies on a line between the bounds.
+    /// First by the expected gain, then by interpolation between the bounds.
     fn between(&self, few: Bound, many: Bound) -> Option<Chosen> {
         let width = many.bytes.saturating_sub(few.bytes) as f64;
         if width <= NEAR * self.all.bytes as f64 {
@@ -103,7 +103,7 @@ impl Whole {
             return Some(self.chain.reaching(self.enough)).filter(is_new);
         }
         let slope = ((self.enough - few.share) / (many.share - few.share).max(1e-9)).clamp(0.05, 0.95);
-        // A large file may not fit in so few bytes more.
+        // A large file may not fit into a small increment.
         let parts = [1.0, 2.0, 4.0, 8.0].map(|times| (slope * times).min(0.95));
         parts.into_iter().map(|part| self.chain.within(few.bytes + (part * width) as u64)).find(is_new)
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn it_moves_no_more_than_is_needed() {
+    fn search_moves_no_more_than_needed() {
         let mut trials = 0;
         let found = whole().fewest(|files| {
             trials += 1;
@@ -160,7 +160,7 @@ mod tests {
 
     /// The first ten of them gain nearly all.
     #[test]
-    fn more_than_enough_is_taken_where_it_is_cheap() {
+    fn cheap_additional_gain_is_taken() {
         let gain = |file: u32| if file < 10 { 9_000_000 } else { 111_111 };
         let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
         let cheap = Whole::new(10.0, 9.9, Chain::new((0..100).map(link).collect()));
@@ -174,19 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn it_moves_more_where_less_came_than_was_expected() {
+    fn search_moves_more_after_a_low_result() {
         let found = whole().fewest(|files| {
             let (gain, bytes) = sums(files);
             Ok((10.0 - gain * gain / 5.05, bytes))
         });
         let (found, _) = found.unwrap();
-        // Their sum has to be 93.3 % for that: 75 files.
+        // Their sum must be 93.3 % for that: 75 files.
         assert!((75..=76).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
     }
 
-    /// Where what is expected to gain nothing is wanted after all, it is moved too before everything is.
+    /// Files without an expected gain are moved before the last resort of moving everything.
     #[test]
-    fn it_moves_what_was_expected_to_gain_nothing() {
+    fn search_moves_files_without_expected_gain() {
         let gain = |file: u32| if file < 50 { 10_000_000 } else { 0 };
         let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
         let whole = Whole::new(10.0, 9.5, Chain::new((0..100).map(link).collect()));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_back_to_all_that_the_tool_moved_and_never_writes_more_than_it() {
+    fn search_falls_back_to_the_whole_move() {
         let some_gain_nothing = |files: &[u32]| {
             let (gain, bytes) = sums(files);
             Ok((if files.len() < 100 { 10.0 } else { 10.0 - gain }, bytes))

@@ -1,4 +1,4 @@
-//! The declared probe: files of one size in one new directory, by one thread, until none fits.
+//! The probe: creates files of one size in one new directory, by one thread, until none fits.
 
 use crate::error::PrognosisError;
 use crate::headroom::{EndsBy, NewFiles, User};
@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = ".senesce-probe";
-/// A user who is not root: `nobody`.
+/// An ordinary user: `nobody`.
 const NOBODY: u32 = 65534;
-/// Rounds of write-back after which it is given up that more fits.
+/// Maximum number of write-back rounds after which more files may fit.
 const ROUNDS: u32 = 16;
 
-/// Which call found no space.
+/// The call that returned ENOSPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
@@ -48,7 +48,7 @@ impl Probe {
         Ok(Self { directory, path, new, files: 0 })
     }
 
-    /// Creates so many files more; the call that found no space, if one did.
+    /// Creates up to `most` files; returns the call that found no space, if any.
     pub fn create(&mut self, most: u64) -> Result<Option<Ended>, PrognosisError> {
         let failed = |errno: Errno| PrognosisError::io("create files in", &self.path)(errno.into());
         let (files, ended) = create(self.directory.as_fd(), self.new, self.files, most).map_err(failed)?;
@@ -57,23 +57,23 @@ impl Probe {
     }
 }
 
-/// What was created.
+/// The result of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Filled {
     /// Bytes of each file.
     pub size: u64,
-    /// Who created them.
+    /// The creating user.
     #[serde(rename = "as")]
     pub user: User,
     /// Files until the first failure.
     pub files: u64,
-    /// Files after everything was written back and it was tried again, until nothing more fitted.
+    /// Files after everything was written back and creation was repeated, until nothing more fitted.
     pub files_after_sync: u64,
     /// The call that failed first.
     pub ended: Ended,
-    /// What ended it then.
+    /// The limit at that time.
     pub ends_by: EndsBy,
-    /// What ended it after that was written back.
+    /// The limit after write-back.
     pub ends_by_after_sync: EndsBy,
     /// Bytes that statvfs(2) called free at the first failure.
     pub free_bytes: u64,
@@ -128,7 +128,7 @@ fn filled(
     Filled { size, user, files, files_after_sync, ended, ends_by, ends_by_after_sync, free_bytes, free_inodes }
 }
 
-/// Names what ran out, from what was left.
+/// Determines the exhausted resource from the remaining ones.
 pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, user: User, ended: Ended) -> EndsBy {
     match &after.kind {
         Particulars::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
@@ -140,14 +140,14 @@ pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, use
                 _ => EndsBy::Bytes,
             }
         }
-        // The limit of `imaxpct` is met in chunks.
+        // The limit of `imaxpct` is reached in chunks.
         Particulars::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => EndsBy::Inodes,
         Particulars::Xfs(_) if ended == Ended::Write => EndsBy::Bytes,
-        // A transaction that makes a file wants some 50 blocks for the worst case, and the last file its data.
+        // A transaction that makes a file needs some 50 blocks in the worst case, and the last file its data.
         Particulars::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) => {
             EndsBy::InodeChunks
         }
-        // Making a file wants metadata alone.
+        // Making a file needs only metadata.
         Particulars::Btrfs(_) if ended != Ended::Write => EndsBy::Metadata,
         Particulars::Btrfs(found) => {
             let free = found.data.total.saturating_sub(found.data.used) + found.unallocated;
@@ -159,7 +159,7 @@ pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, use
     }
 }
 
-/// Creates from number `next` on, at most so many; gives the number after the last and the call that found no space.
+/// Creates up to `most` files from number `next` on; returns the next number and the call that found no space.
 fn create(directory: BorrowedFd<'_>, new: NewFiles, mut next: u64, most: u64) -> Result<(u64, Option<Ended>), Errno> {
     let data = vec![0u8; new.size as usize];
     let width = new.name_bytes as usize;
@@ -193,7 +193,8 @@ fn write_all(file: &OwnedFd, mut data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Runs as root or as nobody. The identity is that of a thread that ends with it: the raw call changes no other thread.
+/// Runs as root or as nobody. The identity belongs to a thread that ends afterwards: the raw call changes no other
+/// thread.
 fn as_user<T: Send>(user: User, work: impl FnOnce() -> Result<T, Errno> + Send) -> Result<T, Errno> {
     if user == User::Root || !rustix::process::geteuid().is_root() {
         return work();

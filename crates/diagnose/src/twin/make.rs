@@ -1,4 +1,4 @@
-//! Copying metadata, from a read-only loop device over the original, so that nothing that is run here can write to it.
+//! Copies metadata through a read-only loop device, so that no program run here can write to the original.
 
 use super::trial::{Trial, new_private};
 use crate::error::PrognosisError;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// How a twin was made.
+/// Facts about a twin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Made {
     /// The image.
@@ -29,15 +29,15 @@ pub struct Made {
     pub size: u64,
     /// Bytes that it takes.
     pub bytes: u64,
-    /// Mount options of the original that shape what is written; trials are mounted with them.
+    /// Mount options of the original that affect writes; trials are mounted with them.
     pub mount_options: String,
-    /// What copied the metadata.
+    /// The program that copied the metadata.
     pub copied_by: String,
-    /// Seconds that took.
+    /// Seconds of the copy.
     pub seconds: f64,
     /// Seconds for which writing to the original was stopped; none if it was not.
     pub frozen_seconds: Option<f64>,
-    /// The checker that found it sound.
+    /// The checker that verified it.
     pub checked_by: Option<String>,
 }
 
@@ -50,10 +50,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Finds what lies below a target: a mounted directory, an image or a device.
-    ///
-    /// # Errors
-    /// It is none of them, cannot be opened, or is mounted where it cannot be seen.
+    /// Finds the device below a target: a mounted directory, an image or a device.
     pub fn of(target: &Path) -> Result<Self, PrognosisError> {
         let found = target.metadata().map_err(PrognosisError::io("look at", target))?;
         let kind = found.file_type();
@@ -82,7 +79,7 @@ impl Source {
         Ok(Self { shown: target.display().to_string(), path, size, mounted, file_system })
     }
 
-    /// Mount options that shape what is written; none of what is not mounted.
+    /// Mount options that affect writes; empty if not mounted.
     fn mount_options(&self, file_system: FileSystem) -> String {
         let wanted: &[&str] = match file_system {
             FileSystem::Ext4 => &[
@@ -131,7 +128,7 @@ impl Source {
         carried.collect::<Vec<_>>().join(",")
     }
 
-    /// Opens it. The guard takes a descriptor that lasts for another user of the image.
+    /// The guard would take a lasting descriptor for another user of the image.
     fn open(&self) -> Result<File, PrognosisError> {
         File::open(&self.path).map_err(PrognosisError::io("open", &self.path))
     }
@@ -140,7 +137,6 @@ impl Source {
         self.mounted.as_ref().is_some_and(|line| line.options.split(',').any(|word| word == "rw"))
     }
 
-    /// Its file system.
     pub fn file_system(&self) -> Result<FileSystem, PrognosisError> {
         let found = self.file_system;
         match found {
@@ -150,14 +146,14 @@ impl Source {
                 reason: format!(
                     "twins are made of {}; {} was found",
                     twins().join(", "),
-                    found.map_or("no file system that is known", FileSystem::name)
+                    found.map_or("no known file system", FileSystem::name)
                 ),
             }),
         }
     }
 }
 
-/// A file system that is not written to; thawed when this is dropped, or after the end of the process.
+/// A frozen file system; thawed when dropped, or after the end of the process.
 struct Frozen {
     directory: File,
     guardian: Guardian,
@@ -172,7 +168,7 @@ impl Frozen {
         Ok(Self { directory, guardian, begun: Instant::now() })
     }
 
-    /// Lets it be written to again; gives the seconds for which it was not.
+    /// Thaws it and returns the seconds of the freeze.
     fn thaw(mut self) -> Result<f64, PrognosisError> {
         let _ = &self.directory;
         self.guardian.undo().map_err(PrognosisError::io("thaw", "the file system"))?;
@@ -180,12 +176,8 @@ impl Frozen {
     }
 }
 
-/// Makes a twin at `image`, which must not exist, and has it checked. One that is mounted for writing is frozen for the copy if
-/// that is allowed.
-///
-/// # Errors
-/// It is mounted for writing and may not be frozen, a program is missing, there is no space, or the twin is not sound; the image is
-/// then removed.
+/// Makes a twin at `image`, which must not exist, and checks it. A file system mounted for writing is frozen during the
+/// copy if allowed, else refused. After an error the image is removed.
 pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, PrognosisError> {
     if !rustix::process::geteuid().is_root() {
         return Err(
@@ -198,8 +190,8 @@ pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, Prognosis
         return Err(TargetError::refused(
             target.display(),
             "it is mounted for writing, and its metadata would change while they are copied",
-            "unmount it or mount it read-only, name a snapshot of it (LVM), or allow --freeze, which stops all writing for the \
-             time of the copy",
+            "unmount it or mount it read-only, name a snapshot of it (LVM), or allow --freeze, which stops all \
+             writing during the copy",
         )
         .into());
     }
@@ -244,14 +236,14 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     })
 }
 
-/// The names of the file systems of which a twin can be made.
+/// The names of the file systems that support twins.
 fn twins() -> Vec<&'static str> {
     FileSystem::ALL.into_iter().filter(|known| known.entry().twin.is_some()).map(FileSystem::name).collect()
 }
 
 fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String, PrognosisError> {
     if let Ok(device) = BlockDevice::open(&source.path) {
-        // What the device's own cache holds may be older than what its file system wrote past it.
+        // The device's own cache may be older than direct writes of its file system.
         let _ = device.flush_buffers();
     }
     let twin = file_system.entry().twin;
@@ -304,8 +296,8 @@ pub(super) fn program(name: &str, arguments: &[&str], file_system: FileSystem) -
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK_BYTES: u64 = 4096;
 
-/// Metadata of btrfs lie in chunks of their own. btrfs-image would turn their copies (profile DUP) into single ones, and there
-/// would be more space on the twin than on the original.
+/// Metadata of btrfs lie in chunks of their own. btrfs-image would turn their copies (profile DUP) into single ones,
+/// and there would be more space on the twin than on the original.
 fn copy_chunks(source: &Source, image: &Path) -> Result<(), PrognosisError> {
     let chunks = match &source.mounted {
         Some(line) => chunks_of(&line.mount_point)?,

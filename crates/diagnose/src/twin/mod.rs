@@ -1,9 +1,9 @@
-//! The twin: a sparse image with the metadata of a file system and none of its data. The real kernel creates files on it until none
-//! fits, and the real tools cure it, while the original is only read.
+//! The twin: a sparse image with the metadata of a file system and none of its data. The real kernel creates files on
+//! it until none fits, and the real tools cure it, while the original is only read.
 //!
-//! A twin holds names and sizes of files, so it is readable for its owner alone (mode 0600). It is mounted through a server that
-//! keeps what is written in a scratch file of its own, and blocks of zeros nowhere: data of a twin are zeros, so they take no space,
-//! and every trial begins with the same twin.
+//! A twin contains names and sizes of files, so it is readable for its owner only (mode 0600). It is mounted through a
+//! server that stores writes in a separate scratch file and drops blocks of zeros: data of a twin are zeros, so they
+//! take no space, and every trial begins with the same twin.
 
 mod chain;
 mod cure;
@@ -35,7 +35,7 @@ use std::path::Path;
 pub struct TrialRequest {
     /// Create files until none fits.
     pub create: bool,
-    /// Defragment by the tool of the file system, so many passes at most.
+    /// Defragment by the tool of the file system, with this maximum number of passes.
     pub passes: u32,
     /// A command of the user's; `{}` is the directory where the twin is mounted.
     pub command: Vec<String>,
@@ -50,7 +50,7 @@ impl Default for TrialRequest {
 /// The plan, carried out on a twin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Executed {
-    /// The share of the gain that was expected of its files before it was tried.
+    /// The share of the gain that was expected of its files before the trial.
     pub aimed_share: f64,
     /// Files that were moved.
     pub files: u64,
@@ -64,12 +64,12 @@ pub struct Executed {
     pub share_of_bytes: f64,
 }
 
-/// What the tool that defragments did.
+/// The effect of the tool that defragments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shown {
     /// The tool.
     pub tool: String,
-    /// Seconds of a full read after its last pass; none: it moved nothing or did not end by itself.
+    /// Seconds of a full read after its last pass; none: it moved nothing or was killed.
     pub seconds_after: Option<f64>,
     /// In words.
     pub verdict: String,
@@ -121,7 +121,7 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// What the twin showed.
+/// The results on the twin.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
     /// How it was made.
@@ -132,26 +132,26 @@ pub struct Tried {
     pub ideal_seconds: f64,
     /// After copying out and back.
     pub rewritten_seconds: f64,
-    /// The files that cost most by lying in pieces, most first.
+    /// The files that cost most because of their fragments, most first.
     pub worst: Vec<Worst>,
     /// Share of the directories and files on the twin that may not be opened.
     pub unseen_share: f64,
     /// The cures, pass by pass.
     pub cures: Vec<Cure>,
-    /// What the tool that defragments did; none: it was not tried.
+    /// The effect of the tool that defragments; none: it was not tried.
     pub defragmenter: Option<Shown>,
     /// The parts that have no result.
     pub failed: Vec<Failed>,
-    /// The fewest files worth moving, by what the tool's first pass did to each.
+    /// The fewest files worth moving, by the effect of the tool's first pass on each.
     pub plan: Vec<Step>,
     /// The files that were moved when it was carried out, in the order of moving.
     pub plan_files: Vec<String>,
     /// The plan carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed: Option<Executed>,
-    /// How many files could be created.
+    /// Numbers of files that could be created.
     pub creatable: Vec<Creatable>,
-    /// The same with what was left.
+    /// The same with the remaining space.
     pub fills: Vec<Filled>,
     /// Seconds that all of it took.
     pub elapsed_seconds: f64,
@@ -160,7 +160,7 @@ pub struct Tried {
 pub struct TrialSetup<'a> {
     pub twin: &'a Path,
     pub file_system: FileSystem,
-    /// Mount options of the original that shape what is written.
+    /// Mount options of the original that affect writes.
     pub mount_options: String,
     pub options: &'a Options,
     pub model: &'a DeviceModel,
@@ -169,7 +169,7 @@ pub struct TrialSetup<'a> {
 }
 
 impl Tried {
-    /// Keeps what failed and lets the other parts go on; an interrupt ends all of them.
+    /// Records a failure and lets the other parts continue; an interrupt ends all of them.
     fn note(&mut self, part: Part, done: Result<(), PrognosisError>) -> Result<(), PrognosisError> {
         match done {
             Ok(()) => Ok(()),
@@ -190,7 +190,7 @@ impl Tried {
         }
     }
 
-    /// Whether the command of the user failed, or nothing that was wanted has a result.
+    /// Whether the command of the user failed, or no requested part has a result.
     pub fn has_failed(&self) -> bool {
         let nothing = self.cures.is_empty() && self.creatable.is_empty();
         self.failed.iter().any(|failed| failed.part == Part::Command) || nothing && !self.failed.is_empty()
@@ -198,7 +198,7 @@ impl Tried {
 }
 
 impl TrialSetup<'_> {
-    /// Tries what is wanted. `target` names the original in commands. A part that fails is kept in `failed`.
+    /// Runs the requested parts. `target` names the original in commands. A failed part is recorded in `failed`.
     pub fn run(&self, target: &str, made: Made, wanted: &TrialRequest) -> Result<Tried, PrognosisError> {
         let begun = std::time::Instant::now();
         let trial = self.begin()?;
@@ -270,7 +270,7 @@ impl TrialSetup<'_> {
         Ok(())
     }
 
-    /// Mounts the twin for one trial, as the original is mounted.
+    /// Mounts the twin for one trial, with the options of the original.
     fn begin(&self) -> Result<Trial, PrognosisError> {
         Trial::begin(self.twin, self.file_system, &self.mount_options)
     }
@@ -283,12 +283,12 @@ impl TrialSetup<'_> {
     }
 }
 
-/// Creates files on a mounted file system of one's own until none fits: what the rules are checked against.
+/// Creates files on a mounted file system until none fits: the reference for the rules.
 pub fn fill(directory: &Path, new: NewFiles, user: User) -> Result<Filled, PrognosisError> {
     fill::fill(directory, new, user)
 }
 
-/// The space of a twin before anything is tried.
+/// The space of a twin before any trial.
 pub fn space(twin: &Path, file_system: FileSystem) -> Result<FileSystemSpace, PrognosisError> {
     let trial = Trial::begin(twin, file_system, "")?;
     let space = FileSystemSpace::of(trial.directory())?;

@@ -1,5 +1,5 @@
-//! A FUSE file system of one file: the twin as it was, and above it what a trial writes. Blocks of zeros are remembered and kept
-//! nowhere, so that data, which are zeros on a twin, take no space.
+//! A FUSE file system of one file: the unchanged twin below, and the writes of a trial above it. Blocks of zeros are
+//! only remembered, so that the data of a twin, which are zeros, take no space.
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
@@ -18,7 +18,7 @@ const ROOT: u64 = 1;
 const IMAGE: u64 = 2;
 const TTL: Duration = Duration::from_secs(3600);
 const BLOCK: u64 = 4096;
-/// Blocks whose states are kept together.
+/// Blocks whose states are stored together.
 const GROUP: u64 = 1024;
 const MAX_WRITE: u32 = 1 << 20;
 
@@ -26,7 +26,7 @@ const MAX_WRITE: u32 = 1 << 20;
 enum BlockIn {
     #[default]
     Below,
-    /// Nowhere: it is zero.
+    /// Not stored: it is zero.
     Zero,
     /// In the scratch file, at the same offset.
     Above,
@@ -41,7 +41,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Over an image that is only read, with an empty scratch file.
+    /// Over a read-only image, with an empty scratch file.
     pub fn new(below: File, above: File, size: u64) -> Self {
         Self { below, above, size, places: Mutex::default() }
     }
@@ -50,7 +50,7 @@ impl Store {
         places.get(&(block / GROUP)).map_or(BlockIn::Below, |group| group[(block % GROUP) as usize])
     }
 
-    /// Reads; what lies behind the end of the image reads as zeros.
+    /// Bytes after the end of the image read as zeros.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset + buffer.len() as u64;
@@ -73,11 +73,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes.
-    ///
-    /// # Errors
-    /// Those of pwrite(2) of the scratch file, above all ENOSPC; those of pread(2) of the image where a block is
-    /// written in part. Blocks before the one that failed are written.
+    /// Writes to the scratch file, which may fail with ENOSPC. Blocks before the failed one are written.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut at = offset;
@@ -124,10 +120,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes whole blocks zero; what is left at the ends is written.
-    ///
-    /// # Errors
-    /// As [`Self::write`], of the two ends; the whole blocks between them are zero then.
+    /// Zeroes whole blocks; partial blocks at the ends are written.
     pub fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         let end = offset.saturating_add(length).min(self.size);
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
@@ -300,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_take_no_space_and_the_twin_stays_as_it_was() {
+    fn zeros_take_no_space_and_twin_is_unchanged() {
         let content = vec![7; 1 << 20];
         let store = store(&content);
         store.write(0, &vec![0; 1 << 20]).unwrap();
@@ -330,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_reads_as_a_plain_file_would(changes in prop::collection::vec(change(), 0..30), at in 0usize..100, length in 1usize..200) {
+        fn sink_reads_like_a_plain_file(changes in prop::collection::vec(change(), 0..30), at in 0usize..100, length in 1usize..200) {
             let size = 96 << 10;
             let content: Vec<u8> = (0..size).map(|index| (index / 512) as u8).collect();
             let (store, mut plain) = (store(&content), content);

@@ -1,4 +1,4 @@
-//! A twin, mounted for one trial and forgotten afterwards.
+//! A twin, mounted for one trial and discarded afterwards.
 
 use super::sink::{self, Sink, Store};
 use crate::error::PrognosisError;
@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// It. The order of the fields is the order in which they are undone, whatever happens.
+/// The fields are dropped in the order of undoing.
 pub struct Trial {
     mount: Mount,
     device: LoopDevice,
@@ -20,10 +20,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Mounts a twin for reading and writing, with these options; the image itself is only read.
-    ///
-    /// # Errors
-    /// Root, /dev/fuse or a loop device is missing, or it cannot be mounted.
+    /// Mounts a twin for reading and writing, with these options; the image itself is only read. Needs root, /dev/fuse
+    /// and a loop device.
     pub fn begin(twin: &Path, file_system: FileSystem, options: &str) -> Result<Self, PrognosisError> {
         let below = File::open(twin).map_err(PrognosisError::io("open", twin))?;
         let size = below.metadata().map_err(PrognosisError::io("look at", twin))?.len();
@@ -54,7 +52,7 @@ impl Trial {
         self.device.path()
     }
 
-    /// Has the checksums of btrfs made anew from the data as they read here.
+    /// Makes btrfs recompute its checksums from the data as they read here.
     pub fn forget_checksums(&mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let device = self.device.path().to_string_lossy().into_owned();
@@ -62,7 +60,7 @@ impl Trial {
         Ok(self.mount.mount()?)
     }
 
-    /// Unmounts it and lets the file system's own checker look at it.
+    /// Unmounts it and runs the file system's own checker.
     pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
         self.mount.unmount()?;
         let report = self.mount.check(self.device.path())?;
@@ -70,7 +68,7 @@ impl Trial {
         Ok(report)
     }
 
-    /// Unmounts it and forgets what was written.
+    /// Unmounts it and discards the writes.
     pub fn end(mut self) -> Result<(), PrognosisError> {
         self.mount.unmount()?;
         let Self { mount, device, session, .. } = self;
@@ -81,10 +79,7 @@ impl Trial {
     }
 }
 
-/// A new file for its owner alone.
-///
-/// # Errors
-/// [`PrognosisError::Io`]: those of open(2), among them EEXIST for whatever has the name.
+/// A new file for its owner only; EEXIST if the name is taken.
 pub fn new_private(path: &Path) -> Result<File, PrognosisError> {
     OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! Advice that works on the original, and trials of which a part fails.
+//! Advice that works on the original, and trials with a failed part.
 
 use crate::common::{Image, run, scatter};
 use senesce_core::Silent;
@@ -103,14 +103,14 @@ fn the_twin_of_a_mount_with_journalled_data_promises_nothing() {
     assert!(tried.executed.is_none() && !found.sentence.contains("at best"), "{}", found.sentence);
 }
 
-/// What the trial shows overrides the rule: the files are advised, and the tool finds them in use.
+/// The trial overrides the rule: the files are advised, but the tool finds them in use.
 #[test]
 #[ignore = "needs loop devices, e4defrag"]
-fn a_tool_that_moved_nothing_is_not_advised() {
+fn tool_without_effect_is_not_advised() {
     let image = Image::new("ext4", 64);
     let mut image = image;
     image.mount("");
-    // One full file system: there is no space for the new place of a file.
+    // A full file system: there is no space for the new position of a file.
     scatter(&image.point(), 4, 8);
     let _ = std::process::Command::new("sh")
         .args(["-c", &format!("cat /dev/zero > {}/full 2> /dev/null; sync -f {0}", image.point().display())])
@@ -128,7 +128,7 @@ fn a_tool_that_moved_nothing_is_not_advised() {
 
 #[test]
 #[ignore = "needs loop devices, e4defrag"]
-fn a_part_that_fails_does_not_lose_the_others() {
+fn failed_part_keeps_the_others() {
     let image = scattered("ext4 with inline data", "");
     std::fs::write(image.point().join("tiny"), "inline").unwrap();
     run(&format!("sync -f {}", image.point().display()));

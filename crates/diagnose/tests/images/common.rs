@@ -1,4 +1,4 @@
-//! Loop images in memory, in states that a rule must be right about.
+//! Loop images in memory, in states that the rules must predict.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -91,7 +91,7 @@ pub fn run(command: &str) -> String {
     shell(command).unwrap_or_else(|error| panic!("{command}: {error}"))
 }
 
-/// Numbers that are the same in every run (SplitMix64; Steele et al., OOPSLA 2014).
+/// Reproducible pseudo-random numbers (SplitMix64; Steele et al., OOPSLA 2014).
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -109,7 +109,8 @@ fn used(root: &Path) -> f64 {
     1.0 - found.f_bfree as f64 / found.f_blocks as f64
 }
 
-/// Creates files of mixed sizes to this fullness, then deletes and creates at random until `turns` times the size was written.
+/// Creates files of mixed sizes to this fullness, then deletes and creates at random until `turns` times the size was
+/// written.
 pub fn grow(root: &Path, fullness: f64, turns: f64, seed: u64) {
     const SIZES: [usize; 7] = [0, 1000, 4096, 12_000, 40_000, 130_000, 600_000];
     let mut numbers = Numbers(seed);
@@ -164,7 +165,7 @@ pub fn punch(root: &Path, holes: u64, every: u64) {
     file.sync_all().unwrap();
 }
 
-/// Files that lie in pieces: written in turns, each piece made durable.
+/// Fragmented files: written in turns, each piece made durable.
 pub fn scatter(root: &Path, files: u64, pieces: u64) {
     use std::io::Write;
     std::fs::create_dir_all(root.join("scattered")).unwrap();

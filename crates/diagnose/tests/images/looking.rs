@@ -1,4 +1,4 @@
-//! Looking alone: what is said, and that nothing is altered.
+//! Examination without a trial: messages, and that nothing is changed.
 
 use crate::common::{Image, grow, mkfs, run, scatter};
 use senesce_diagnose::estimate::{Options, prognosis};
@@ -13,7 +13,7 @@ fn hdd() -> Options {
 
 #[test]
 #[ignore = "needs loop devices, XFS, Btrfs"]
-fn an_image_is_not_altered_and_its_numbers_belong_together() {
+fn image_is_unchanged_and_its_numbers_agree() {
     for (name, mib) in FILE_SYSTEMS {
         let mut image = Image::new(name, mib);
         image.mount("");
@@ -38,10 +38,10 @@ fn an_image_is_not_altered_and_its_numbers_belong_together() {
     }
 }
 
-/// Names that are no text are shown as words of which a shell makes their bytes, and what is not text is not mistaken for it.
+/// Names that are not UTF-8 are shown as words from which a shell makes their bytes.
 #[test]
 #[ignore = "needs loop devices"]
-fn names_that_are_not_utf8_are_told_without_loss() {
+fn non_utf8_names_are_printed_without_loss() {
     use std::os::unix::ffi::OsStrExt;
     let mut image = Image::new("ext4", 64);
     image.mount("");
@@ -55,10 +55,11 @@ fn names_that_are_not_utf8_are_told_without_loss() {
     assert!(found.plan_files.iter().any(|one| one == shown), "{:?}", found.plan_files);
 }
 
-/// ext3 as mke2fs fills it: of every file the block of the map lies behind the first twelve, and a reader reads it there.
+/// ext3 as mke2fs fills it: the block of the map of every file lies after the first twelve blocks, and a reader reads
+/// it there.
 #[test]
 #[ignore = "needs loop devices"]
-fn maps_between_the_data_of_ext3_part_no_file_and_no_tool_mends_any() {
+fn ext3_map_blocks_do_not_fragment_files() {
     let image = Image::new("ext3", 64);
     let content = image.directory().join("content");
     std::fs::create_dir(&content).unwrap();
@@ -71,10 +72,10 @@ fn maps_between_the_data_of_ext3_part_no_file_and_no_tool_mends_any() {
     assert!(found.sentence.contains("no tool does that here"), "{}", found.sentence);
 }
 
-/// The same files, seen while they are mounted and afterwards in the image.
+/// The same files, examined while mounted and afterwards in the image.
 #[test]
 #[ignore = "needs loop devices"]
-fn a_mounted_directory_and_its_image_say_the_same() {
+fn mounted_directory_and_image_agree() {
     let mut image = Image::new("ext4", 64);
     image.mount("");
     grow(&image.point(), 0.3, 0.0, 2);
@@ -107,9 +108,9 @@ fn an_unknown_drive_has_a_range_and_another_order_another_time() {
     assert!(same(by_path.rewritten_seconds, found.rewritten_seconds) || by_path.rewritten_seconds > 0.0);
 }
 
-/// A directory that may not be read: the rest is examined, and what is unseen is told.
+/// An unreadable directory: the rest is examined, and the unreadable share is reported.
 #[test]
-fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
+fn unreadable_share_is_counted_and_the_rest_examined() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -125,7 +126,7 @@ fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
         true => std::thread::scope(|scope| {
             // Threads that are started in it have its identity too.
             let thread = scope.spawn(|| {
-                // SAFETY: setresuid takes three numbers; the raw call changes this thread alone.
+                // SAFETY: setresuid takes three numbers; the raw call changes this thread only.
                 assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
                 // Not in the threads of all tests, which are root's.
                 rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap().install(look)

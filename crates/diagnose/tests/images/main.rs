@@ -1,4 +1,4 @@
-//! Prognoses of images with real file systems, as root, and what the real kernel then does.
+//! Prognoses of images with real file systems, as root, and the real kernel's behaviour.
 
 mod advice;
 mod common;

@@ -1,4 +1,4 @@
-//! The rules against the truth: file systems in states, filled with files until the kernel says no.
+//! The rules against reality: file systems in states, filled with files until ENOSPC.
 
 use crate::common::{Image, grow, punch};
 use senesce_diagnose::headroom::{self, EndsBy, NewFiles, SIZES, User};
@@ -57,7 +57,7 @@ const HEAD: &str = "file system,state,size,files,low,high,ends by,after sync by,
 
 #[test]
 #[ignore = "needs loop devices, XFS, Btrfs"]
-fn a_fill_is_as_the_rule_says() {
+fn fill_matches_the_rule() {
     let mut table = String::from(HEAD);
     let names = [("ext4", 48), ("ext3", 48), ("xfs", 304), ("btrfs", 128), ("btrfs with metadata once", 256)];
     for (name, mib) in names {
@@ -69,10 +69,10 @@ fn a_fill_is_as_the_rule_says() {
     }
 }
 
-/// Preallocation on a mount for writing, of as much as a look at the image has told.
+/// Preallocation on a mount for writing, of the amount that the examination reported.
 #[test]
 #[ignore = "needs loop devices, XFS"]
-fn as_much_as_is_told_can_be_preallocated() {
+fn reported_space_can_be_preallocated() {
     use std::os::fd::AsRawFd;
     for (name, mib) in [("ext4", 128), ("xfs", 304)] {
         let mut image = Image::new(name, mib);
@@ -96,7 +96,7 @@ fn as_much_as_is_told_can_be_preallocated() {
 
 #[test]
 #[ignore = "long: 3 file systems in 8 states are filled with files of 4 sizes; SENESCE_TABLE=FILE keeps the table, SENESCE_FS=NAME fills one; needs loop devices, XFS, Btrfs"]
-fn every_fill_is_as_the_rule_says() {
+fn every_fill_matches_the_rule() {
     let mut table = String::from(HEAD);
     let mut wrong = Vec::new();
     let one = std::env::var("SENESCE_FS").ok();

@@ -14,7 +14,7 @@ fn options() -> Options {
     Options { model: "st500dm002".into(), ..Options::default() }
 }
 
-/// What the kernel does on a twin it does on a copy of the original, and the original stays as it was.
+/// Compares the kernel's behaviour on a twin and on a copy of the original, which must not change.
 fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     let mut image = Image::new(name, mib);
     image.mount("");
@@ -58,7 +58,7 @@ fn files_created_on_a_twin_of_btrfs_are_those_of_the_original() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_twin_is_refused_where_it_would_not_be_one() {
+fn impossible_twin_is_refused() {
     let mut image = Image::new("ext4", 32);
     let twin = image.directory().join("twin");
     image.mount("");
@@ -107,7 +107,7 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     println!("{name}: now {} ideal {} twin {on_twin} original {real}", tried.now_seconds, tried.ideal_seconds);
     println!("{:?} {:?}", tried.plan, tried.executed);
     assert!((on_twin / real - 1.0).abs() <= tolerance, "{name}: {on_twin}, {real}");
-    assert!(on_twin >= tried.ideal_seconds * 0.99, "no tool betters the ideal: {on_twin}, {}", tried.ideal_seconds);
+    assert!(on_twin >= tried.ideal_seconds * 0.99, "no tool beats the ideal: {on_twin}, {}", tried.ideal_seconds);
     assert!(on_twin < tried.now_seconds, "{name}: the tool cures: {on_twin}, {}", tried.now_seconds);
     let executed = tried.executed.unwrap();
     assert!(executed.share_of_gain >= 0.85 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
@@ -117,18 +117,18 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
 
 #[test]
 #[ignore = "needs loop devices, e4defrag"]
-fn e4defrag_does_on_the_twin_what_it_does_on_the_original() {
+fn e4defrag_has_the_same_effect_on_twin_and_original() {
     cures_are_the_same("ext4", 128, "e4defrag", 0.01);
 }
 
 #[test]
 #[ignore = "needs loop devices, XFS, xfs_fsr"]
-fn xfs_fsr_does_on_the_twin_what_it_does_on_the_original() {
+fn xfs_fsr_has_the_same_effect_on_twin_and_original() {
     cures_are_the_same("xfs", 304, "xfs_fsr", 0.01);
 }
 
 #[test]
 #[ignore = "needs loop devices, Btrfs"]
-fn btrfs_defragments_on_the_twin_as_on_the_original() {
+fn btrfs_defragment_has_the_same_effect_on_twin_and_original() {
     cures_are_the_same("btrfs", 256, "btrfs filesystem defragment -r", 0.03);
 }

@@ -1,26 +1,27 @@
-//! Chunks of data and of metadata that grow into the ranges of devices which belong to none.
+//! Chunks of data and metadata that grow into the unallocated ranges of devices.
 
 use super::EndsBy;
 use super::devices::{Devices, Stripes};
 use senesce_layout::space::Profile;
 
-/// Another metadata chunk is made once this share of them is used, but for so many bytes. What is promised does not count while
-/// something is unallocated (fs/btrfs/block-group.c, should_alloc_chunk; fs/btrfs/space-info.c, btrfs_can_overcommit).
+/// The next metadata chunk is made when this share of them is used, except for a number of bytes. Reservations do not
+/// count while some space is unallocated (fs/btrfs/block-group.c, should_alloc_chunk; fs/btrfs/space-info.c,
+/// btrfs_can_overcommit).
 const FULL_SHARE: f64 = 0.8;
 const FULL_SLACK: f64 = 2_097_152.0;
 const LEAST_CHUNK: u64 = 1 << 20;
-/// Part of what is unallocated that may be promised before a chunk is made of it, once the next chunk of data has its place (fs/btrfs/
-/// space-info.c, calc_available_free_space).
+/// Share of the unallocated space that may be reserved before a chunk is made of it, without the next data chunk
+/// (fs/btrfs/space-info.c, calc_available_free_space).
 const OVERCOMMIT: f64 = 1.0 / 8.0;
 
 const HALVINGS: u32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Once most of theirs is used, or what is promised exceeds what may be.
+    /// Once most of theirs is used, or reservations exceed their limit.
     Due,
-    /// As when due, and another one as soon as they have little room and data want their chunk of at least this number, counted from
-    /// 1.
+    /// As when due, and another one as soon as they have little space and data need their chunk of at least this
+    /// number, counted from 1.
     Before(u64),
 }
 
@@ -31,37 +32,37 @@ pub(super) struct Growing {
     pub used: f64,
     /// Bytes that are held back.
     pub held_back: f64,
-    /// Bytes promised beside when no further file fits.
+    /// Bytes reserved in addition when no further file fits.
     pub promised: f64,
-    /// The same while others still do.
+    /// The same while further files fit.
     pub promised_before: f64,
-    /// With less room another chunk may be made at any time.
+    /// With less free space another chunk may be made at any time.
     pub little_room: f64,
     /// Bytes of a file.
     pub each: f64,
     pub profile: Profile,
-    /// Bytes of a chunk at most, and of a stripe of it.
+    /// Maximum bytes of a chunk, and of a stripe of it.
     pub chunk: u64,
     pub stripe: u64,
 }
 
 impl Growing {
-    /// The same where a file takes so many times the bytes.
+    /// The same with this multiple of bytes per file.
     pub(super) fn scaled(&self, times: f64) -> Self {
         Self { each: self.each * times, ..self.clone() }
     }
 
-    /// The same where so many bytes more are promised.
+    /// The same with these bytes reserved in addition.
     pub(super) fn promising(&self, bytes: f64) -> Self {
         Self { promised: self.promised + bytes, ..self.clone() }
     }
 
-    /// Bytes that so many files want beyond the chunks there are.
+    /// Bytes that this number of files needs beyond the existing chunks.
     fn wanted(&self, files: f64) -> f64 {
         (self.used + self.held_back + self.promised + files * self.each - self.total).max(0.0)
     }
 
-    /// Files until so many bytes are used.
+    /// Files until this number of bytes is used.
     fn files_until(&self, end: f64) -> f64 {
         if self.each > 0.0 { ((end - self.used) / self.each).max(0.0) } else { f64::INFINITY }
     }
@@ -83,7 +84,7 @@ impl Growing {
         devices.place(self.profile, self.chunk, self.stripe).filter(|stripes| stripes.bytes >= LEAST_CHUNK)
     }
 
-    /// Makes another chunk; `false` if there is no space for one.
+    /// Makes another chunk; `false` without space for one.
     fn grow(&mut self, devices: &mut Devices) -> bool {
         let Some(stripes) = self.next(devices) else { return false };
         devices.take(&stripes);
@@ -95,7 +96,7 @@ impl Growing {
         self.total - self.used - self.held_back - self.promised < self.little_room
     }
 
-    /// Whether more is promised than the chunks hold, beyond what may be promised of what is unallocated.
+    /// Whether reservations exceed the chunks and the part of the unallocated space that may be reserved.
     fn is_short(&self, devices: &Devices, kept_for_data: u64) -> bool {
         let short = self.used + self.held_back + self.promised_before - self.total;
         let spare = (devices.unallocated() / self.profile.copies).saturating_sub(kept_for_data);
@@ -146,7 +147,7 @@ impl FillState {
         }
     }
 
-    /// Files that fit at most: chunks of any size, made for what wants them when it wants them.
+    /// Maximum files that fit: with chunks of any size, made for the use that needs them.
     pub(super) fn at_best(&self) -> f64 {
         let (data, metadata) = (self.devices.reach(self.data.profile), self.devices.reach(self.metadata.profile));
         let unallocated = data.on_devices.max(metadata.on_devices);
@@ -163,7 +164,7 @@ impl FillState {
         high
     }
 
-    /// Makes a chunk for data, after metadata have taken theirs; gives whether that ends it.
+    /// Makes a data chunk, after metadata have taken theirs. Returns whether that ends the fill.
     fn grow_data(&mut self, turn: &mut Turn, number: u64) -> bool {
         let kept_for_data = self.data.chunk;
         if self.metadata.is_short(&self.devices, kept_for_data) {

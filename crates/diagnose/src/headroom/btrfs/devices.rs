@@ -1,12 +1,12 @@
-//! Where the kernel places chunks on devices (fs/btrfs/volumes.c, gather_device_info, decide_stripe_size_regular).
+//! Placement of chunks on devices (fs/btrfs/volumes.c, gather_device_info, decide_stripe_size_regular).
 
 use senesce_layout::space::Profile;
 
-/// Bytes of a stripe, of which chunks are made (BTRFS_STRIPE_LEN).
+/// Bytes of a stripe, the unit of chunks (BTRFS_STRIPE_LEN).
 pub(super) const STRIPE: u64 = 65_536;
-/// What stripes that are made smaller, so that their chunk is not too large, are rounded up to.
+/// Stripes that are reduced to limit their chunk are rounded up to this.
 const ROUNDED_TO: u64 = 16 << 20;
-/// Stripes with which it is computed how much chunks of any size could hold.
+/// Stripe size for computing the capacity with chunks of any size.
 const SMALL: u64 = 1 << 20;
 
 /// Ranges without a chunk, by device and address.
@@ -16,12 +16,12 @@ pub(super) struct Devices(pub Vec<Vec<u64>>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes {
     pub bytes: u64,
-    /// Bytes that it takes of each range, which is one of a device.
+    /// Bytes that it takes of each range; each is on another device.
     on_device: u64,
     ranges: Vec<(usize, usize)>,
 }
 
-/// What chunks of one profile could hold if there were no others.
+/// Capacity of chunks of one profile if there were only these.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reach {
     pub bytes: f64,
@@ -35,7 +35,7 @@ impl Reach {
     }
 }
 
-/// The range of a device that a stripe would lie in.
+/// The range of a device for a stripe.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     device: usize,
@@ -45,7 +45,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The first range that holds all that is wanted, or else the largest.
+    /// The first range that holds all requested bytes, else the largest.
     fn of(device: usize, ranges: &[u64], wanted: u64) -> Option<Self> {
         let whole = ranges.iter().position(|range| *range >= wanted);
         let largest = || (0..ranges.len()).max_by_key(|range| (ranges[*range], std::cmp::Reverse(*range)));
@@ -59,7 +59,7 @@ impl Devices {
         self.0.iter().flatten().sum()
     }
 
-    /// The next chunk of a profile, of at most so many bytes in stripes of at most so many.
+    /// The next chunk of a profile, with limits for its bytes and those of its stripes.
     pub(super) fn place(&self, profile: Profile, chunk: u64, stripe: u64) -> Option<Stripes> {
         let on_device = profile.on_device;
         let candidates = self.0.iter().enumerate();
@@ -90,7 +90,8 @@ impl Devices {
         }
     }
 
-    /// What chunks of a profile could hold. On one device that is what is unallocated; on several, devices have to be combined.
+    /// Capacity of chunks of a profile. On one device that is the unallocated space; on several, devices must be
+    /// combined.
     pub(super) fn reach(&self, profile: Profile) -> Reach {
         let unallocated = self.unallocated();
         let mut reach = Reach { bytes: 0.0, on_devices: 0.0, profile };
@@ -99,7 +100,7 @@ impl Devices {
             return Reach { bytes: on_devices / profile.copies as f64, on_devices, ..reach };
         }
         let mut left = self.clone();
-        // Of large devices in larger steps.
+        // Large devices in larger steps.
         let stripe = SMALL.max(unallocated / 4096).next_multiple_of(STRIPE);
         while let Some(stripes) = left.place(profile, u64::MAX, stripe) {
             left.take(&stripes);

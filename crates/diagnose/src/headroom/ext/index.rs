@@ -1,7 +1,8 @@
-//! How a directory with an index grows (fs/ext4/namei.c, ext4_dx_add_entry, do_split).
+//! Simulates the growth of a directory with an index (fs/ext4/namei.c, ext4_dx_add_entry, do_split).
 //!
-//! Hashes of names are uniform. A full leaf is split at the middle of its bytes, and a full block of the index in halves. A leaf whose
-//! range of hashes is narrow takes longer to fill, so the growth is drawn leaf by leaf rather than computed from averages.
+//! Hashes of names are uniform. A full leaf is split at the middle of its bytes, and a full block of the index in
+//! halves. A leaf with a narrow range of hashes takes longer to fill, so the growth is simulated leaf by leaf and not
+//! computed from averages.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +19,7 @@ pub(super) struct Shape {
     /// Entries of the root, and of a block below it.
     pub root: usize,
     pub node: usize,
-    /// Blocks of the index above a leaf at most.
+    /// Maximum number of index levels above a leaf.
     pub levels: u32,
 }
 
@@ -28,7 +29,7 @@ impl Shape {
         let (tail, index_tail) = if checksums { (12, 8) } else { (0, 0) };
         let names = ((block_size - tail) / entry).max(1);
         let half = block_size / 2;
-        // Entries of the upper half, of which the last may reach over the middle by less than half of itself.
+        // Entries of the upper half; the last may cross the middle by less than half of itself.
         let moved = ((half + entry / 2) / entry).clamp(1, names);
         Self {
             names,
@@ -81,7 +82,7 @@ struct Drawing {
     leaves: Vec<Leaf>,
     /// Leaves of each block of the index, ascending by hash.
     nodes: Vec<Vec<u32>>,
-    /// When each leaf is full: bits of a number that is not negative, which are ordered as it is.
+    /// When each leaf is full: bits of a non-negative float, which sort like the number.
     full_at: BinaryHeap<Reverse<(u64, u32)>>,
     added: Vec<f64>,
     levels: u32,
@@ -148,7 +149,7 @@ impl Drawing {
         let Shape { names, moved, .. } = self.shape;
         let Leaf { width, node } = self.leaves[leaf as usize];
         let stays = names - moved;
-        // Where among uniform hashes the first one lies that moves.
+        // Position of the first moved hash among uniform ones.
         let below = self.random.gamma(stays.max(1) as f64);
         let share = below / (below + self.random.gamma(moved.max(1) as f64));
         let new = self.leaves.len() as u32;
@@ -180,7 +181,7 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + f64::EPSILON / 2.0
     }
 
-    /// The sum of so many waiting times of mean 1; many by the approximation of Wilson and Hilferty (1931).
+    /// The sum of `count` waiting times of mean 1; large counts by the approximation of Wilson and Hilferty (1931).
     fn gamma(&mut self, count: f64) -> f64 {
         if count < 12.0 {
             return -(0..count as u32).map(|_| self.next()).product::<f64>().ln();
@@ -197,7 +198,7 @@ mod tests {
 
     /// mkfs.ext4 -b 1024 -N 700000 -O ^has_journal of 700 MiB: files until "Directory index full".
     #[test]
-    fn index_is_full_as_in_measured_fills() {
+    fn index_fills_as_measured() {
         for (name_bytes, measured) in [(8, 391_107.0), (64, 94_072.0), (200, 29_205.0)] {
             let shape = Shape::of(1024, name_bytes, true, false);
             let full = (0..8).map(|seed| Growth::drawn(shape, 1e9, seed).full.unwrap()).sum::<f64>() / 8.0;

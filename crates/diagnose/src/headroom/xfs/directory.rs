@@ -1,16 +1,17 @@
-//! Blocks of a directory of XFS (fs/xfs/libxfs/xfs_da_format.h, format 3): names in blocks that fill one after the other, and a tree of
-//! hashes whose leaves are split in halves.
+//! Blocks of a directory of XFS (fs/xfs/libxfs/xfs_da_format.h, format 3): names in blocks that fill one after the
+//! other, and a tree of hashes whose leaves are split in halves.
 
 /// Bytes of the header of each block.
 const HEADER: u64 = 64;
-/// How full the leaves of hashes are: at least and at most, and as a rule. Hashes of names that follow each other are not uniform.
+/// Fill of the leaves of hashes: maximum, usual and minimum. Hashes of consecutive names are not uniform.
 const FILLS: [f64; 3] = [0.97, 0.66, 0.42];
-/// Bytes of a record of a chunk of 64 inodes, in trees of inodes that are about two thirds full, of which there may be two.
+/// Bytes of a record of a chunk of 64 inodes, in trees of inodes that are about two thirds full, of which there may be
+/// two.
 const INODE_RECORDS: f64 = 2.0 * 16.0 / 64.0 / 0.66;
-/// Blocks that a directory with a tree of hashes has beyond those that its names fill: a part of the last one of each use.
+/// Blocks of a directory with a tree of hashes beyond those that its names fill: a part of the last one of each use.
 const PARTLY_FULL: f64 = 3.0;
 
-/// File system blocks for one name more: at least, as a rule and at most.
+/// File system blocks per additional name: minimum, usual and maximum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PerName {
     pub least: f64,
@@ -33,13 +34,14 @@ impl PerName {
         Self { least, usual, most, partly_full: PARTLY_FULL * blocks, in_block: blocks }
     }
 
-    /// Blocks that so many names take because their hashes collide: a name whose hash stands in a full block gets a new block
-    /// (xfs_dir2_node_find_freeblk), as if hashes were uniform over 28 bits.
+    /// Blocks for names with colliding hashes: a name whose hash is in a full block gets a new block
+    /// (xfs_dir2_node_find_freeblk). Assumes hashes uniform over 28 bits.
     pub(super) fn usual_collisions(&self, names: f64) -> f64 {
         self.in_block * (names * names / 2f64.powi(29)).min(names)
     }
 
-    /// The same at most. Numbers in decimal collide from 100,000 on; measured: 2 % of them in blocks of 4 KiB, 41 % in blocks of 64 KiB.
+    /// The upper bound. Decimal numbers collide from 100,000 on; measured: 2 % of them in blocks of 4 KiB, 41 % in
+    /// blocks of 64 KiB.
     pub(super) fn most_collisions(&self, names: f64) -> f64 {
         let share = if self.in_block > 1.0 { 1.0 } else { 0.05 };
         let of_numbers = share * (names - 99_000.0).max(0.0);
@@ -51,9 +53,10 @@ impl PerName {
 mod tests {
     use super::*;
 
-    /// Names of eight characters in blocks of 4 KiB were measured to take 0.0087 to 0.0115 blocks each, those of 250 a sixteenth.
+    /// Measured: 0.0087 to 0.0115 blocks for each name of eight characters in blocks of 4 KiB, a sixteenth for names of
+    /// 250.
     #[test]
-    fn names_take_what_was_measured() {
+    fn names_take_the_measured_blocks() {
         let short = PerName::of(4096, 4096, 8);
         assert!(short.least < 0.0087 && short.usual > 0.0087 && short.most > 0.0105, "{short:?}");
         let long = PerName::of(4096, 4096, 250);

@@ -1,16 +1,16 @@
-//! Places for chunks of inodes in the free extents of allocation groups.
+//! Sites for chunks of inodes in the free extents of allocation groups.
 
 use senesce_layout::space::{FreeExtent, Xfs};
 
 pub(in crate::headroom) const CHUNK: u64 = 64;
-/// Bytes of an inode cluster, the unit in which sparse chunks are made, for inodes of 512 bytes; it grows with the inode
+/// Bytes of an inode cluster, the unit of sparse chunks, for inodes of 512 bytes; it grows with the inode
 /// (`sb_spino_align`, M_IGEO(mp)->inode_cluster_size).
 const CLUSTER_BYTES: u64 = 16 << 10;
-/// Blocks that the list which a group keeps for its trees may lack (xfs_alloc_min_freelist, trees of two levels); they come off the
-/// longest extent.
+/// Blocks that a group's list for its trees may lack (xfs_alloc_min_freelist, trees of two levels); they are taken from
+/// the longest extent.
 const REFILL: u64 = 2;
 
-/// Places for chunks of inodes.
+/// Sites for chunks of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sites {
     pub whole: u64,
@@ -36,7 +36,7 @@ impl Sites {
 pub(super) struct Chunk {
     pub whole: u64,
     pub align: u64,
-    /// Of the least sparse chunk; as many as of a whole one where there are none.
+    /// For the smallest sparse chunk; equal to `whole` without sparse chunks.
     pub sparse: u64,
 }
 
@@ -50,8 +50,8 @@ impl Chunk {
         }
     }
 
-    /// Blocks that the longest extent of a group must have before the kernel looks for a place in it: wherever it begins, an aligned
-    /// chunk must fit (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
+    /// Minimum length of a group's longest extent for the kernel to search it: an aligned chunk must fit wherever it
+    /// begins (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
     fn least_extent(self) -> u64 {
         match self.sparse < self.whole {
             true => 2 * self.sparse - 1,
@@ -62,12 +62,12 @@ impl Chunk {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counted {
-    /// In groups that have an extent in which the kernel looks for a place.
+    /// In groups with an extent that the kernel searches.
     pub usable: Sites,
     pub lasting: Sites,
-    /// In extents that are long enough also while the group has to refill its list of free blocks.
+    /// In extents that are long enough also while the group must refill its list of free blocks.
     pub safe: Sites,
-    /// Whether some group makes a chunk as it is now, before anything refills its list.
+    /// Whether some group can make a chunk now, before anything refills its list.
     pub ready: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn sites(free: &[FreeExtent], xfs: &Xfs, chunk: Chunk) -> Counted {
     counted
 }
 
-/// Aligned places in free extents of at least so many blocks; alignment counts from the beginning of the allocation group.
+/// Aligned sites in free extents of a minimum length; alignment counts from the beginning of the allocation group.
 fn places(free: &[FreeExtent], group_blocks: u64, chunk: Chunk, least: u64) -> Sites {
     let mut found = Sites::default();
     for extent in free.iter().filter(|extent| extent.blocks >= least) {
