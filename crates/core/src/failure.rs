@@ -97,10 +97,13 @@ impl fmt::Debug for Failure {
 pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     move |error| {
         let remedy = match error.kind() {
-            std::io::ErrorKind::StorageFull => "; free space there, or choose a larger --size",
+            std::io::ErrorKind::StorageFull => "\nhint: free space there, or choose a larger --size",
             _ => "",
         };
-        Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}{remedy}", path.display(), errno_message(&error)))
+        Failure::new(
+            ExitCode::RunFailed,
+            format!("cannot {operation} {}: {}{remedy}", path.display(), errno_message(&error)),
+        )
     }
 }
 

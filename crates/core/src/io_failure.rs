@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// An operation on a path that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} {path}: {message}{remedy}", message = errno_message(source), remedy = behind(remedy))]
+#[error("cannot {operation} {path}: {message}{remedy}", message = errno_message(source), remedy = behind(remedy))]
 pub struct IoFailure {
     /// Operation, such as "read".
     pub operation: Cow<'static, str>,
@@ -65,7 +65,7 @@ fn usual_remedy(kind: io::ErrorKind) -> &'static str {
 }
 
 fn behind(remedy: &str) -> String {
-    if remedy.is_empty() { String::new() } else { format!("; {remedy}") }
+    if remedy.is_empty() { String::new() } else { format!("\nhint: {remedy}") }
 }
 
 #[cfg(test)]
@@ -77,11 +77,11 @@ mod tests {
         let full = || IoFailure::new("write", "/mnt/a", io::Error::from_raw_os_error(28));
         assert_eq!(
             full().to_string(),
-            "write /mnt/a: No space left on device (ENOSPC); free some space there or choose another place"
+            "cannot write /mnt/a: No space left on device (ENOSPC)\nhint: free some space there or choose another place"
         );
         let other = full().with_remedy("choose a larger --size").to_string();
-        assert_eq!(other, "write /mnt/a: No space left on device (ENOSPC); choose a larger --size");
+        assert_eq!(other, "cannot write /mnt/a: No space left on device (ENOSPC)\nhint: choose a larger --size");
         let busy = IoFailure::new(format!("open {}", 1), "/dev/x", io::Error::from_raw_os_error(16)).with_remedy("");
-        assert_eq!(busy.to_string(), "open 1 /dev/x: Device or resource busy (EBUSY)");
+        assert_eq!(busy.to_string(), "cannot open 1 /dev/x: Device or resource busy (EBUSY)");
     }
 }

@@ -46,7 +46,7 @@ pub enum Replace {
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// An existing file that must not be overwritten.
-    #[error("refused to write {path}: {found}; {remedy}")]
+    #[error("refused to write {path}: {found}\nhint: {remedy}")]
     Refused {
         /// Output.
         path: PathBuf,

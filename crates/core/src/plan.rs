@@ -110,7 +110,7 @@ impl Plan {
 
     fn of_text(text: io::Result<String>, path: &Path) -> Result<Self, Failure> {
         let text =
-            text.map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_message(&error))))?;
+            text.map_err(|error| Failure::usage(format!("cannot read {}: {}", path.display(), errno_message(&error))))?;
         let no_plan = |error: toml::de::Error| format!("{} is not a plan: {}", path.display(), error.message());
         toml::from_str(&text).map_err(|error| Failure::usage(no_plan(error)))
     }

@@ -25,7 +25,7 @@ pub enum ModelError {
          {needed}; raise spare_share or use more, smaller blocks"
     )]
     Spare { name: String, spare: u64, needed: u64 },
-    #[error("read device file {path}: {message}", message = errno_message(source))]
+    #[error("cannot read device file {path}: {message}", message = errno_message(source))]
     File {
         path: String,
         #[source]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub enum LayoutError {
     #[error(transparent)]
     Io(#[from] IoFailure),
-    #[error("{operation} {path}: permission denied; run as root")]
+    #[error("cannot {operation} {path}: permission denied\nhint: run as root")]
     Permission { operation: &'static str, path: PathBuf },
     /// The file system does not report extents on a block device.
     #[error(

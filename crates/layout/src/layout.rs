@@ -113,7 +113,7 @@ impl<'a> Examination<'a> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(place.directory(), flags, Mode::empty())
             .map_err(|errno| LayoutError::io("open directory", target, errno))?;
-        let failed = |errno| LayoutError::io("cannot open", target, errno);
+        let failed = |errno| LayoutError::io("open", target, errno);
         let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
         let statfs = rustix::fs::fstatfs(&root).map_err(failed)?;
         let file_system = Mounted::new(statfs.f_type as u64 & 0xFFFF_FFFF, rustix::fs::major(device) != 0);

@@ -24,7 +24,7 @@ pub enum ShownDirectory {
 impl ShownDirectory {
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };
-        let found = target.metadata().map_err(|source| LayoutError::io("cannot open", target, source))?;
+        let found = target.metadata().map_err(|source| LayoutError::io("open", target, source))?;
         let (spec, devices) = match found.file_type() {
             kind if kind.is_dir() => return Ok(Self::Directory(target.into())),
             kind if kind.is_block_device() => (TargetSpec::Device(target.into()), vec![target.to_path_buf()]),

@@ -171,7 +171,7 @@ pub struct Btrfs {
 impl FileSystemSpace {
     /// Remaining space of the file system of `directory`.
     pub fn of(directory: &Path) -> Result<Self, LayoutError> {
-        let failed = |errno| LayoutError::io("cannot open", directory, errno);
+        let failed = |errno| LayoutError::io("open", directory, errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(directory, flags, Mode::empty()).map_err(failed)?;
         let found = rustix::fs::fstatvfs(&root).map_err(failed)?;
@@ -208,7 +208,7 @@ impl FileSystemSpace {
 
 /// Currently free blocks of the file system of `directory`.
 pub fn free_blocks(directory: &Path) -> Result<u64, LayoutError> {
-    let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("cannot open", directory, errno))?;
+    let found = rustix::fs::statvfs(directory).map_err(|errno| LayoutError::io("open", directory, errno))?;
     Ok(found.f_bfree)
 }
 

@@ -13,13 +13,13 @@ pub type FsResult<T> = Result<T, rustix::io::Errno>;
 /// Why a region, a cold store or a mount point cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TierError {
-    #[error("{operation} {path}: {words}{remedy}", words = errno_message(source))]
+    #[error("cannot {operation} {path}: {words}{remedy}", words = errno_message(source))]
     Io {
         operation: &'static str,
         path: PathBuf,
         #[source]
         source: io::Error,
-        /// Begins with `; `, or is empty.
+        /// A line that begins with `hint: `, or empty.
         remedy: &'static str,
     },
     #[error(transparent)]
@@ -79,10 +79,10 @@ pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) 
     let path = path.to_path_buf();
     move |source| {
         let remedy = match source.raw_os_error() {
-            Some(libc::ENOSPC) => "; free some space there or choose a smaller size",
-            Some(libc::EACCES | libc::EPERM) => "; check its permissions or run as root",
-            Some(libc::ENOENT) => "; check the path, or make it with `senesce tier mkfs` or mkdir",
-            Some(libc::ENOTCONN) => "; its server has died: umount it, then mount it again",
+            Some(libc::ENOSPC) => "\nhint: free some space there or choose a smaller size",
+            Some(libc::EACCES | libc::EPERM) => "\nhint: check its permissions or run as root",
+            Some(libc::ENOENT) => "\nhint: check the path, or make it with `senesce tier mkfs` or mkdir",
+            Some(libc::ENOTCONN) => "\nhint: its server has died: umount it, then mount it again",
             _ => "",
         };
         TierError::Io { operation, path, source, remedy }

@@ -8,15 +8,15 @@ pub enum ZonedError {
     #[error("{0}")]
     Usage(String),
     /// The job cannot run on this device; detected before the first command.
-    #[error("{place}: {problem}; {remedy}")]
+    #[error("{place}: {problem}\nhint: {remedy}")]
     Job { place: String, problem: String, remedy: String },
-    #[error("refused to use {target}: {found}; {remedy}")]
+    #[error("refused to use {target}: {found}\nhint: {remedy}")]
     Refused { target: String, found: String, remedy: String },
-    #[error("{what}; {remedy}")]
+    #[error("{what}\nhint: {remedy}")]
     Missing { what: String, remedy: String },
     #[error(transparent)]
     Io(#[from] IoFailure),
-    #[error("{operation} of zone {zone}: {fault}; {remedy}")]
+    #[error("{operation} of zone {zone}: {fault}\nhint: {remedy}")]
     Zone { operation: &'static str, zone: u32, fault: crate::ZoneFault, remedy: &'static str },
     #[error(
         "zone {zone} is written up to block {found}, but this run wrote {ours} there{}: another program used the drive, so all \
