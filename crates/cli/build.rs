@@ -1,5 +1,5 @@
-//! Says from which commit the program is built: by the tarball's own word, else by git, else by what cargo noted in the package,
-//! else not at all. The same commit gives the same bytes: the date is the commit's.
+//! Determines the commit of the build: from the release tarball, else git, else the note of `cargo package`, else unknown. The
+//! same commit gives the same bytes: the date is the commit's.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,14 +14,14 @@ fn main() {
     println!("cargo::rustc-env=SENESCE_BUILT={built};");
 }
 
-/// `commit.txt` after `git archive` filled it in.
+/// `commit.txt` as filled in by `git archive`.
 fn archived() -> Option<String> {
     let text = std::fs::read_to_string("commit.txt").ok()?;
     let text = text.trim();
     (!text.is_empty() && !text.starts_with("$Format")).then(|| text.to_string())
 }
 
-/// What git says, if this source is in git: a repository that merely lies around it is another's.
+/// The commit if this source is in git; a repository around it does not count.
 fn checked_out() -> Option<String> {
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let head = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
@@ -37,7 +37,7 @@ fn git(words: &[&str]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What `cargo package` noted, which has no date.
+/// The note of `cargo package`, which has no date.
 fn packaged() -> Option<String> {
     let noted = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, hash) = noted.split_once("\"sha1\": \"")?;

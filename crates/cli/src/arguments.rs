@@ -10,15 +10,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Least length of a word that is taken for the beginning of a run's hash.
+/// Minimum length of a prefix of a run's hash.
 const LEAST_PREFIX: usize = 3;
 
-/// Reads a RUN: a run directory, `latest`, or the beginning of the name or of the hash of one in `senesce-runs`.
+/// Reads a RUN: a run directory, `latest`, or a prefix of the name or the hash of a run in `senesce-runs`.
 pub fn run() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|word| find_run(&word, &runs_directory()))
 }
 
-/// A path that exists is itself; any other word must name exactly one run, or it is left for whoever opens it to refuse.
+/// An existing path is itself. Any other word must match exactly one run, or the code that opens it refuses it.
 fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
     let Some(text) = word.to_str().filter(|_| !word.exists()) else {
         return Ok(word.into());
@@ -40,7 +40,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The run of a directory to which something was written last.
+/// The most recently written run of a directory.
 pub fn newest(runs: &Path) -> Result<PathBuf, String> {
     let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
     newest.ok_or_else(|| format!("no runs in {}\nhint: name the run directory", runs.display()))
@@ -59,7 +59,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     path.join("events.jsonl").symlink_metadata().and_then(|found| found.modified()).ok()
 }
 
-/// The run directories in a directory, by name. The directory may be somebody else's: what a link leads to is not in it.
+/// The run directories in a directory, by name. Links are skipped, because the directory may belong to another user.
 pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
@@ -68,7 +68,7 @@ pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// One output file cannot take what several runs give.
+/// Refuses a single output file for several runs.
 pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
     match out {
         Some(_) if runs.len() > 1 => {
@@ -78,36 +78,36 @@ pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure
     }
 }
 
-/// For completions: the runs of `senesce-runs`, `latest`, and directories.
+/// Completes runs of `senesce-runs`, `latest`, and directories.
 pub fn complete_run(begun: &OsStr) -> Vec<CompletionCandidate> {
     let known = run_paths(&runs_directory()).into_iter().map(|path| path.display().to_string());
     let known = known.filter(|name| is_plain(name));
     matching(begun, known.chain(["latest".to_string()]))
 }
 
-/// Whether a shell takes a word as it is. The names of runs that this program makes are; others may be commands.
+/// Whether a shell treats a word literally. Names of our runs qualify; other names may contain commands.
 fn is_plain(word: &str) -> bool {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "._-/".contains(sign);
     !word.starts_with('-') && word.chars().all(is_plain)
 }
 
-/// For completions: the built-in profiles.
+/// Completes built-in profiles.
 pub fn complete_profile(begun: &OsStr) -> Vec<CompletionCandidate> {
     let names = senesce_aging::profile::builtin_names();
     matching(begun, names.map(str::to_string))
 }
 
-/// For completions: the file systems.
+/// Completes file systems.
 pub fn complete_file_system(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, FileSystem::ALL.iter().map(ToString::to_string))
 }
 
-/// For completions: the doc pages.
+/// Completes pages.
 pub fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
     matching(begun, crate::pages::names().into_iter().map(str::to_string))
 }
 
-/// For completions: the releases of the kernels in the cache.
+/// Completes releases of kernels in the cache.
 pub fn complete_kernel(begun: &OsStr) -> Vec<CompletionCandidate> {
     let kernels = senesce_guest::cached_kernels().unwrap_or_default();
     matching(begun, kernels.into_iter().map(|kernel| kernel.version))
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_found_by_name_hash_or_time() {
+    fn run_is_found_by_name_hash_or_time() {
         let directory = tempfile::tempdir().unwrap();
         runs(directory.path());
         let find = |word: &str| find_run(Path::new(word), directory.path());
@@ -147,14 +147,14 @@ mod tests {
         let several = find("1f2e").unwrap_err();
         assert!(several.contains("age-1f2e3d4c, zns-1f2e0000"), "{several}");
         for word in ["1f", "nothing", "a/77aa"] {
-            assert_eq!(find(word), Ok(PathBuf::from(word)), "is refused where it is opened");
+            assert_eq!(find(word), Ok(PathBuf::from(word)), "is refused when it is opened");
         }
         assert_eq!(find(&directory.path().to_string_lossy()), Ok(directory.path().into()), "a path is itself");
         assert!(find_run(Path::new("latest"), Path::new("/nonexistent")).is_err());
     }
 
     #[test]
-    fn a_link_among_the_runs_is_none_of_them() {
+    fn links_among_the_runs_are_skipped() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         runs(elsewhere.path());
         runs(directory.path());
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_would_run_is_not_offered() {
+    fn names_with_shell_syntax_are_not_offered() {
         assert!(is_plain("senesce-runs/age-1f2e3d4c") && is_plain("./latest_2.0"));
         for word in ["age-$(touch x)", "a b", "a;b", "`id`", "a&b", "-o", "a'b", "a\nb", "é"] {
             assert!(!is_plain(word), "{word}");

@@ -1,4 +1,4 @@
-//! Analyses as text for a terminal.
+//! Prints analyses as text for a terminal.
 
 use crate::Exit;
 use crate::output::output_failed;
@@ -9,7 +9,6 @@ use senesce_runner::{Outcome, State, interrupted_words};
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Prints an analysis: caveats, findings and tables, or only its result as JSON.
 pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
     let mut out = crate::output::stdout();
     if json {
@@ -87,7 +86,7 @@ pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     Ok(ExitCode::Done.into())
 }
 
-/// Seconds, and from half an hour on also hours.
+/// Seconds, and from half an hour also hours.
 fn time_words(seconds: f64) -> String {
     match seconds >= 1800.0 {
         true => format!("{seconds:.0} s ({:.1} h)", seconds / 3600.0),
@@ -95,7 +94,7 @@ fn time_words(seconds: f64) -> String {
     }
 }
 
-/// Prints rows under heads, numbers to the right, no wider than the terminal; into pipes and files, as wide as they are.
+/// Prints a table with right-aligned numbers, limited to the width of a terminal; pipes and files have no limit.
 pub fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
     let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let is_numeric = |index: usize| table.rows.iter().any(|row| row.get(index).is_some_and(Value::is_number));
@@ -103,7 +102,7 @@ pub fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
     crate::text_table::write(out, &table.columns, &rows, &numeric, terminal_width())
 }
 
-/// Columns of the terminal; `COLUMNS` says so too. None: standard output is none.
+/// Columns of the terminal or of `COLUMNS`; `None` if standard output is not a terminal.
 fn terminal_width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
@@ -119,7 +118,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Four significant digits, without an exponent where that stays readable.
+/// Four significant digits, without an exponent if that is readable.
 pub fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

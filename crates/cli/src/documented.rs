@@ -1,4 +1,4 @@
-//! Every command in the documentation and in the help has verbs, options and values that exist.
+//! Tests that commands in the documentation and the help have existing verbs, options and values.
 
 use crate::{command, verb_table};
 use clap::error::ErrorKind;
@@ -27,7 +27,7 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// The position of a command: at the start of a line or behind one of a few words.
+/// The position of a command: at the start of a line, or after one of a few words.
 fn begin(line: &str) -> Option<usize> {
     let at = line.find("senesce ")?;
     let before = line[..at].trim_end();
@@ -36,7 +36,7 @@ fn begin(line: &str) -> Option<usize> {
     is_start.then_some(at)
 }
 
-/// The words of a command up to a pipe, a redirection, a comment or the next command; optional parts lose their brackets.
+/// The words of a command up to a pipe, a redirection, a comment or the next command, without brackets around optional parts.
 fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -77,7 +77,7 @@ fn error_of(line: &str) -> Option<String> {
     let is_wrong = match error.kind() {
         ErrorKind::UnknownArgument => true,
         ErrorKind::InvalidSubcommand => !words.iter().any(|word| is_placeholder(word)),
-        // An option may be named without its value.
+        // An option may be mentioned without its value.
         ErrorKind::InvalidValue => !text.contains("a value is required"),
         _ => false,
     };

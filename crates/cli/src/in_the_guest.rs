@@ -1,4 +1,4 @@
-//! `--vm`: the same command in a guest, where it is root; and the hint for a user without root.
+//! `--vm`: runs the command in a guest as root; and the hint for a user without root.
 
 mod shares;
 
@@ -48,8 +48,8 @@ fn check(verb: &str, arguments: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// The arguments without the first `--vm`, and without a `--user` before the verb: this process already runs as that user, and root in the
-/// guest can write here no more than that user.
+/// The arguments without the first `--vm`, and without a `--user` before the verb: this process already runs as that user, and
+/// root in the guest has that user's rights on the host.
 fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
     let (mut kept, mut is_found, mut is_user) = (Vec::new(), false, false);
     let mut is_before_verb = true;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_that_ends_with_its_guest_is_refused() {
+    fn mount_that_ends_with_its_guest_is_refused() {
         let checked = |words: &[&str]| {
             let matches =
                 crate::command().try_get_matches_from([&["senesce", "--vm", "tier"], words].concat()).unwrap();
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_flag_is_taken_away() {
+    fn only_our_own_flag_is_removed() {
         let all = ["--vm", "reproduce", "frag-intra", "--vm", "f2fs"].map(OsString::from);
         assert_eq!(words("reproduce", all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--vm", "f2fs"]);
     }
 
     #[test]
-    fn the_guest_is_root_whoever_started_it() {
+    fn user_option_is_removed_for_the_guest() {
         for ours in [&["--user", "nobody", "--vm"][..], &["--vm", "--user=nobody"]] {
             let all = ours.iter().chain(&["bench", "--user", "x"]).map(OsString::from);
             assert_eq!(words("bench", all).unwrap(), ["bench", "--user", "x"]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_stay_as_they_are() {
+    fn other_failures_are_unchanged() {
         let failure = || Failure::usage("the root of all");
         assert_eq!(hinted(failure()).to_string(), failure().to_string());
     }

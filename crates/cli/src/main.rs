@@ -1,7 +1,7 @@
 //! `senesce` ages file systems, measures them fresh and aged, and explains the difference by their layout.
 
-/// Messages are for who listens: that standard error is closed or full must not end a run, as std's macro would. Control
-/// characters of foreign names are written out.
+/// Ignores a closed or full standard error, which must not end a run (std's macro panics), and escapes control characters of
+/// foreign names.
 macro_rules! eprintln {
     ($($words:tt)*) => {{
         let words = format!("{}\n", format_args!($($words)*));
@@ -9,8 +9,8 @@ macro_rules! eprintln {
     }};
 }
 
-/// Results, with the control characters of foreign names written out. The end of a pipe's reader ends the process quietly, as
-/// with every other filter; std's macro, which panics there, is used nowhere.
+/// Prints results and escapes control characters of foreign names. A closed pipe ends the process quietly, like any filter
+/// (std's macro panics).
 macro_rules! println {
     () => { crate::output::print(format_args!("")) };
     ($($words:tt)*) => { crate::output::print(format_args!($($words)*)) };
@@ -39,7 +39,7 @@ use global::Global;
 use senesce_core::{ExitCode, Failure, circumstances};
 use session::Session;
 
-/// The whole command line: global flags and one subcommand per verb.
+/// The whole command line: global options and one subcommand per verb.
 fn command() -> Command {
     let root = Command::new("senesce")
         .version(ranks::VERSION)
@@ -76,14 +76,12 @@ fn command() -> Command {
     verb_table::verbs().fold(root, |root, verb| root.subcommand((verb.command)()))
 }
 
-/// Id of `--vm`.
 const IN_A_GUEST: &str = "in a guest";
 
-/// Id of `--user`.
 const USER: &str = "as another user";
 
 fn main() -> std::process::ExitCode {
-    // Where it fails, a file that grows too large ends the process, as before.
+    // If this fails, a file that grows too large still ends the process.
     let _ = senesce_sys::signal::survive_file_size_limit();
     senesce_volume::guardian::enter_if_guardian();
     senesce_guest::guest::enter_if_guest();
@@ -127,7 +125,7 @@ fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitC
         Err(failure) => {
             session.clear();
             eprintln!("senesce: {failure}");
-            // What fails after a signal fails because of it: a program that was ended, a step that was not done.
+            // A failure after a signal is a consequence of it: an ended program or an incomplete step.
             match failure.exit_code() {
                 ExitCode::RunFailed if senesce_core::interrupt::requested() => code(ExitCode::Interrupted),
                 exit => code(exit),
@@ -136,7 +134,7 @@ fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitC
     }
 }
 
-/// The words of the command line. Help, version and most mistakes end the process here, in clap's words.
+/// Parses the command line. Help, version and most errors exit here with clap's messages.
 fn understood() -> Result<ArgMatches, Failure> {
     command().try_get_matches().map_err(|error| match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) if is_verb_position(word) => {
@@ -146,7 +144,7 @@ fn understood() -> Result<ArgMatches, Failure> {
     })
 }
 
-/// Mounts, processes and devices are looked up there; without it the guard would be blind.
+/// The guard checks mounts, processes and devices in /proc.
 fn has_processes() -> Result<(), Failure> {
     match std::path::Path::new("/proc/self/exe").symlink_metadata() {
         Ok(_) => Ok(()),
@@ -154,7 +152,7 @@ fn has_processes() -> Result<(), Failure> {
     }
 }
 
-/// Whether a word stands where the verb does: only flags are before it.
+/// Whether this word is at the position of the verb, after flags only.
 fn is_verb_position(word: &str) -> bool {
     std::env::args().skip(1).find(|argument| !argument.starts_with('-')).is_some_and(|first| first == word)
 }
@@ -163,7 +161,7 @@ fn code(exit: ExitCode) -> std::process::ExitCode {
     std::process::ExitCode::from(exit as u8)
 }
 
-/// What a verb ends with: one of ours, or the status of a command that it ran.
+/// Exit status of a verb: one of ours, or that of the command that it ran.
 pub enum Exit {
     Code(ExitCode),
     /// The exit status of the COMMAND of `trace`, `vm run` and others.
@@ -190,11 +188,11 @@ mod tests {
     use clap::Command;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         super::command().debug_assert();
     }
 
-    /// Wherever a record or a file goes out, `-o` says where, and it says nothing else.
+    /// Checks that `-o` always names an output and nothing else.
     fn out_is_o(command: &Command) {
         for argument in command.get_arguments() {
             let is_out = argument.get_long() == Some("out");
@@ -204,15 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn o_means_the_same_everywhere() {
+    fn o_has_the_same_meaning_everywhere() {
         let mut root = super::command();
         root.build();
         out_is_o(&root);
     }
 
-    /// `--help` and `--version` are to take no longer than they have to.
+    /// `--help` and `--version` should be fast.
     #[test]
-    fn flags_are_made_once_they_are_asked_for() {
+    fn options_of_a_verb_are_built_on_demand() {
         let verbs = super::command();
         let has_flags = |command: &Command| command.get_arguments().count() > 0;
         assert!(!verbs.get_subcommands().filter(|verb| verb.get_name() != "reproduce").any(has_flags));

@@ -1,4 +1,4 @@
-//! Options of verbs that write a file of the user's.
+//! Writes output files of the user.
 
 use crate::global;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
@@ -11,12 +11,12 @@ use std::fmt::Arguments;
 use std::io::{StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-/// Standard output for text: control characters of foreign names are written out.
+/// Standard output for text: control characters of foreign names are escaped.
 pub fn stdout() -> Visible<StdoutLock<'static>> {
     Visible::new(std::io::stdout().lock())
 }
 
-/// What `println!` does here: a line on standard output.
+/// The `println!` of this crate.
 pub fn print(text: Arguments<'_>) {
     if let Err(error) = writeln!(stdout(), "{text}") {
         let failure = output_failed(error);
@@ -25,7 +25,7 @@ pub fn print(text: Arguments<'_>) {
     }
 }
 
-/// `--create`: makes the directory that is to be the target, unless the record would be refused at `out`.
+/// `--create`: creates the target directory, unless the record would be refused at `out`.
 pub fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path>) -> Result<(), Failure> {
     out.map_or(Ok(()), RunDirectory::check)?;
     match target.filter(|_| asked) {
@@ -34,7 +34,7 @@ pub fn create_target(asked: bool, target: Option<&TargetSpec>, out: Option<&Path
     }
 }
 
-/// A file of the user's, if one was named; its format; and the beginning of what will be written, as far as it is known.
+/// An output file, if named; its format; and the start of its content, as far as known.
 pub type Planned<'a> = (Option<&'a Path>, Format, &'a [u8]);
 
 /// How output files are written.
@@ -53,23 +53,23 @@ impl Output {
         if self.force { Replace::Anything } else { Replace::SameFormat }
     }
 
-    /// Whether the user allowed the loss of whatever an output file holds.
+    /// Whether the user allows overwriting any output file.
     pub fn replaces(self) -> bool {
         self.force
     }
 
-    /// Refuses what [`Self::write`] would refuse, before the work is done; `likely` is the beginning of what will be written.
+    /// Refuses in advance what [`Self::write`] would refuse; `likely` is the start of the content.
     pub fn check(self, file: Option<&Path>, format: Format, likely: &[u8]) -> Result<(), Failure> {
         Ok(file.map_or(Ok(()), |file| output::check(file, format, likely, self.replace()))?)
     }
 
-    /// The same for all outputs of a command, of which no two may be one file: none is written when another one is refused.
+    /// The same for all outputs of a command, which must be different files. If one is refused, none is written.
     pub fn check_all(self, outputs: &[Planned<'_>]) -> Result<(), Failure> {
         apart(outputs.iter().filter_map(|(file, ..)| *file))?;
         outputs.iter().try_for_each(|(file, format, likely)| self.check(*file, *format, likely))
     }
 
-    /// The same for the files of a directory that may be missing yet; also what stands in its place is refused.
+    /// The same for the files of a directory that may be missing; also refuses other entries with its name.
     pub fn check_below(self, directory: &Path, files: &[Planned<'_>]) -> Result<(), Failure> {
         if let Some(found) = output::obstacle(directory) {
             return Err(OutputError::NoDirectory(found).into());
@@ -77,12 +77,12 @@ impl Output {
         if directory.is_dir() { self.check_all(files) } else { Ok(()) }
     }
 
-    /// Looks what is there alone, where nobody knows yet how the output will begin.
+    /// Checks only the existing file, for outputs whose start is not known yet.
     pub fn check_kind(self, file: Option<&Path>, format: Format) -> Result<(), Failure> {
         Self { force: true }.check(file, format, b"")
     }
 
-    /// Writes a file; `-` is standard output. Ends the process where the reader of a pipe has gone.
+    /// Writes a file; `-` is standard output. Ends the process if the reader of a pipe is gone.
     pub fn write(self, file: &Path, format: Format, bytes: &[u8]) -> Result<(), Failure> {
         match output::write(file, format, bytes, self.replace()) {
             Err(error) if OutputError::reader_gone(&error) => std::process::exit(0),
@@ -112,7 +112,7 @@ impl FromArgMatches for Output {
     }
 }
 
-/// Refuses one file for two outputs, of which the second would take the place of the first.
+/// Refuses one file for two outputs, because the second would replace the first.
 pub fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut places = BTreeSet::new();
     for file in files {
@@ -125,7 +125,7 @@ pub fn apart<'a>(files: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a file will lie, by whatever way it was named. What is written into, such as standard output, takes several outputs.
+/// The resolved location of a file. Streams such as standard output accept several outputs and return `None`.
 fn place_of(file: &Path) -> Option<PathBuf> {
     if file == Path::new("-") || file.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         return None;
@@ -134,7 +134,7 @@ fn place_of(file: &Path) -> Option<PathBuf> {
     Some(folder.canonicalize().ok()?.join(file.file_name()?))
 }
 
-/// A failed write to standard output; ends the process quietly if the reader of a pipe has gone.
+/// A failed write to standard output; ends the process quietly if the reader of a pipe is gone.
 pub fn output_failed(error: std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         std::process::exit(0);

@@ -1,10 +1,10 @@
-//! The documentation pages that the program contains.
+//! The documentation pages in the program.
 
 use crate::registry::REGISTRY;
 use senesce_core::Failure;
 use senesce_core::parameter::suggest;
 
-/// The pages other than those of experiments: name and text.
+/// Name and text of the pages other than those of experiments.
 const PAGES: &[(&str, &str)] = &[
     ("aging", include_str!("../docs/guide/aging.md")),
     ("how-to", include_str!("../docs/guide/how-to.md")),
@@ -81,7 +81,7 @@ pub fn without_comments(page: &str) -> String {
     let mut is_comment = false;
     for line in page.lines() {
         let begins = line.starts_with("<!--");
-        // The comment stands between two empty lines, of which one stays.
+        // The comment stood between two empty lines, of which one remains.
         let is_extra = line.is_empty() && kept.ends_with("\n\n");
         if !is_comment && !begins && !is_extra {
             kept.push_str(line);
@@ -98,7 +98,7 @@ mod tests {
     use senesce_core::ExitCode;
 
     #[test]
-    fn comments_are_left_out_of_pages() {
+    fn comments_are_omitted_from_pages() {
         let page = "a\n\n<!-- setup: b\nc -->\n\n    d\n\n<!-- e -->\n    f\n";
         assert_eq!(without_comments(page), "a\n\n    d\n\n    f\n");
         let shown: String = PAGES.iter().map(|(_, page)| without_comments(page)).collect();

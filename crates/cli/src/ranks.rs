@@ -1,18 +1,18 @@
-//! `--mpi`: the ranks that were started together with this process.
+//! `--mpi`: joins the ranks that were started together.
 
 use senesce_cluster::{Cluster, HAS_MPI, Hello, join_mpi};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
 
-/// Version of the program, the commit that it was built from with its date, and whether it can do `--mpi`.
+/// Version of the program, the commit of the build with its date, and whether it supports `--mpi`.
 pub const VERSION: &str = if HAS_MPI {
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), " with MPI)")
 } else {
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), " without MPI)")
 };
 
-/// Joins them. All must have the same arguments and the same `facts` (contents of files that the arguments name).
-/// `None`: they do not, and rank 0 says so.
+/// Joins the ranks, which must have the same arguments and the same `facts` (contents of files in the arguments). `None`: they
+/// differ, and rank 0 reports it.
 pub fn join(facts: &str) -> Result<Option<(Cluster, Interrupt)>, Failure> {
     let signals = Interrupt::on_signals_of_a_launcher();
     let interrupt = signals

@@ -1,9 +1,9 @@
-//! What there is in all crates: experiments, kinds of records, importers.
+//! All experiments, kinds of records and importers.
 
 use senesce_runner::Registry;
 use senesce_runs::import::{self, Importer};
 
-/// Every experiment and every verb that leaves records.
+/// Every experiment and every verb with records.
 pub const REGISTRY: Registry = Registry {
     experiments: &[
         senesce_exp_aging::EXPERIMENTS,
@@ -16,7 +16,7 @@ pub const REGISTRY: Registry = Registry {
     verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS, senesce_study::VERBS],
 };
 
-/// Everything that `senesce runs import` knows.
+/// The importers of `senesce runs import`.
 pub const IMPORTERS: &[&[&'static dyn Importer]] = &[import::IMPORTERS, senesce_exp_zns::IMPORTERS];
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_of_every_level_can_be_planned() {
+    fn defaults_of_every_level_can_be_planned() {
         for experiment in REGISTRY.experiments() {
             let command = experiment.arguments(clap::Command::new(experiment.kind()).no_binary_name(true));
             let chosen = command.try_get_matches_from([""; 0]).unwrap();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_and_experiments_do_not_share_names() {
+    fn verbs_and_experiments_have_different_names() {
         let mut seen = BTreeSet::new();
         for kind in REGISTRY.kinds().map(|kind| kind.kind()) {
             assert!(seen.insert(kind), "{kind} twice");

@@ -1,4 +1,4 @@
-//! What every verb is given: the interrupt flag and a progress display.
+//! Shared state of verbs: the interrupt flag and the progress display.
 
 use crate::display::significant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -46,20 +46,19 @@ impl Session {
         Self { display: Box::new(Lines::default()), bar: None }
     }
 
-    /// Whom a run tells how far it is.
+    /// The display that receives the progress of a run.
     pub fn progress(&self) -> &dyn Progress {
         &*self.display
     }
 
-    /// Takes the progress bar away before something else is printed.
+    /// Removes the progress bar before other output.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// How a run is conducted unless a verb says more: into a directory below [`runs_directory`], continued if it is there, and nothing
-    /// may be lost.
+    /// The default conduct of a run: in a directory below [`runs_directory`], continued if it exists, without data loss.
     pub fn conduct<'a>(&'a self, interrupt: &'a Interrupt) -> Conduct<'a> {
         Conduct {
             out: None,
@@ -74,19 +73,19 @@ impl Session {
         }
     }
 
-    /// A flag set by Ctrl-C and SIGTERM; another one a second later ends the process.
+    /// A flag set by Ctrl-C and SIGTERM; another signal a second later ends the process.
     pub fn interrupt(&self) -> Result<Interrupt, Failure> {
         Interrupt::on_signals()
             .map_err(|error| Failure::new(ExitCode::RunFailed, format!("cannot install signal handlers: {error}")))
     }
 }
 
-/// Where runs are kept unless `--out` says otherwise.
+/// Runs are stored here unless `--out` is given.
 pub fn runs_directory() -> PathBuf {
     PathBuf::from("senesce-runs")
 }
 
-/// The bar, and where the whole run is: phases inside of a step keep it before them.
+/// The bar, and the position in the whole run, which precedes the phases of a step.
 struct Bar(ProgressBar, Mutex<String>);
 
 impl Progress for Bar {
@@ -132,7 +131,7 @@ impl Progress for Bar {
     }
 }
 
-/// For logs and pipes: a line per phase and one every ten seconds, in continuous integration one a minute.
+/// For logs and pipes: a line per phase and one every ten seconds, or one a minute in continuous integration.
 #[derive(Default)]
 struct Lines(Mutex<LineState>);
 
@@ -150,7 +149,7 @@ fn line_interval(in_ci: bool) -> Duration {
     Duration::from_secs(if in_ci { 60 } else { 10 })
 }
 
-/// What is left of a phase at the rate so far: `, 40 s left`.
+/// Remaining time of a phase at the current rate: `, 40 s left`.
 fn time_left(done: u64, total: u64, elapsed: Duration) -> String {
     if done == 0 || total <= done {
         return String::new();
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_follows_from_the_rate_so_far() {
+    fn remaining_time_follows_from_the_rate() {
         let minute = Duration::from_secs(60);
         assert_eq!(time_left(60, 100, minute), ", 40 s left");
         assert_eq!(time_left(1, 61, minute), ", 60 min left");

@@ -1,14 +1,14 @@
-//! Tables as text that keeps to a width: words are wrapped inside their columns; where that does not do, each row becomes a list.
+//! Formats tables within a width: words are wrapped inside their columns; if that is not enough, each row becomes a list.
 
 use std::io::{self, Write};
 
-/// Between columns, and before the first one.
+/// Spaces between columns, and before the first one.
 const GAP: usize = 2;
 
-/// A column of words is not made narrower than this, if it was wider.
+/// A wider column of words is not narrowed further.
 const NARROWEST: usize = 10;
 
-/// Writes a table no wider than `limit` characters; none: as wide as it is.
+/// Writes a table of at most `limit` characters per line; `None`: unlimited.
 pub fn write(
     out: &mut impl Write,
     heads: &[String],
@@ -34,7 +34,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().map(|width| width + GAP).sum()
 }
 
-/// The width of each column: words give way, the widest column first, numbers do not.
+/// The width of each column: columns of words shrink, the widest first; numbers do not.
 fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -> Option<Vec<usize>> {
     let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index)).map(|cell| length(cell)).max();
     let natural = |index: usize| cells(index).unwrap_or(0).max(length(&heads[index]));
@@ -70,7 +70,7 @@ fn write_row(out: &mut impl Write, cells: &[String], numeric: &[bool], widths: &
     Ok(())
 }
 
-/// `head: cell`, wrapped, and an empty line behind the row.
+/// `head: cell`, wrapped, and an empty line after the row.
 fn write_list(out: &mut impl Write, heads: &[String], row: &[String], limit: usize) -> io::Result<()> {
     for (head, cell) in heads.iter().zip(row) {
         for (index, line) in wrap(&format!("{head}: {cell}"), limit.saturating_sub(2 * GAP).max(1)).iter().enumerate() {
@@ -80,7 +80,7 @@ fn write_list(out: &mut impl Write, heads: &[String], row: &[String], limit: usi
     writeln!(out)
 }
 
-/// Lines of at most `width` characters; words that are longer are broken.
+/// Lines of at most `width` characters; longer words are broken.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width || width == 0 {
         return vec![text.to_string()];
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_limit_and_no_word_is_lost() {
+    fn no_line_exceeds_the_limit_and_no_word_is_lost() {
         let whole = text(None);
         assert_eq!(whole.lines().count(), 3);
         let letters = |text: &str| {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn where_columns_have_no_space_rows_become_lists() {
+    fn rows_become_lists_if_columns_do_not_fit() {
         let narrow = text(Some(30));
         assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
         assert!(narrow.starts_with("  metric: throughput\n"), "{narrow}");

@@ -1,4 +1,4 @@
-//! `--user NAME`: what needs no root is done without its rights.
+//! `--user NAME`: drops the rights of root.
 
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, input};
@@ -14,15 +14,14 @@ struct User {
     home: String,
 }
 
-/// What is left of root's environment: the rest may name places of root's or hold what only root may know.
+/// The variables kept from root's environment; others may name root's files or contain secrets.
 const HARMLESS: [&str; 10] =
     ["PATH", "TERM", "LANG", "TZ", "COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE", "RUST_LOG", "TMPDIR"];
 
-/// Goes on as this user; returns when it is the user already. The program begins anew with the same words, so that nothing that
-/// it opened or started as root is left to it, neither are open files and the environment of who began it. The terminal is.
+/// Continues as this user; returns if the process already is that user. The program is executed again with the same arguments.
+/// So nothing that it opened or started as root remains, no open files and no environment of its caller, only the terminal.
 ///
-/// # Errors
-/// There is no such user, it is root, or this process is neither root nor that user.
+/// # Errors The user does not exist or is root, or this process is neither root nor that user.
 pub fn become_user(name: &str) -> Result<(), Failure> {
     let accounts = Path::new("/etc/passwd");
     let accounts = input::text(accounts).map_err(failed("read", accounts))?;
@@ -43,7 +42,7 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
         let word = word.to_string_lossy();
         HARMLESS.contains(&&*word) || word.starts_with("LC_") || word.starts_with("SENESCE_")
     };
-    // std gives up all other groups before the change (std::process, `CommandExt::uid`).
+    // std drops all other groups before the change (std::process, `CommandExt::uid`).
     let error = Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))
         .arg0("senesce")
@@ -54,10 +53,10 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
         .env("HOME", &user.home)
         .env("USER", name)
         .exec();
-    Err(failed("go on as another user with", Path::new("/proc/self/exe"))(error))
+    Err(failed("continue as another user with", Path::new("/proc/self/exe"))(error))
 }
 
-/// A line of passwd(5), by name or number.
+/// Finds a line of passwd(5) by name or number.
 fn find(accounts: &str, name: &str) -> Result<User, Failure> {
     let of = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
@@ -82,7 +81,7 @@ mod tests {
                             twin:x:0:7::/:/bin/sh\nbroken:x:12\n";
 
     #[test]
-    fn a_user_is_found_by_name_and_number_and_root_is_not() {
+    fn user_is_found_by_name_and_number_and_root_is_refused() {
         let nobody = User { number: 65534, group: 65533, home: "/nonexistent".into() };
         assert_eq!(find(ACCOUNTS, "nobody").unwrap(), nobody);
         assert_eq!(find(ACCOUNTS, "65534").unwrap(), nobody);

@@ -1,4 +1,4 @@
-//! The table of verbs: help, man page, completions and dispatch come from it.
+//! The table of verbs, the source of help, man pages, completions and dispatch.
 
 use crate::Exit;
 use crate::global;
@@ -10,7 +10,7 @@ use senesce_core::Failure;
 use senesce_core::parameter::suggest;
 use std::fmt::Write;
 
-/// One verb: its options and what it does with them. Parsing never acts.
+/// One verb: its options and its action. Parsing has no effects.
 pub trait Verb: Args + FromArgMatches {
     /// The word on the command line.
     const NAME: &'static str;
@@ -34,7 +34,7 @@ impl VerbEntry {
     }
 }
 
-/// The options are made once the verb is asked for: those of all verbs cost more than most commands take.
+/// The options are built on demand: building those of all verbs takes longer than most commands.
 fn build<V: Verb>() -> Command {
     Command::new(V::NAME)
         .about(V::ABOUT)

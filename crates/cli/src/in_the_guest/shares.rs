@@ -1,5 +1,5 @@
-//! What a command in the guest may write here: its run, its output, or where runs are kept. No folder is made that the command would not
-//! make in its place, but those above.
+//! Folders of the host that a command in the guest may write: its run, its output, or the runs directory. Only folders that the
+//! command itself would create are created, and their parents.
 
 use crate::session::runs_directory;
 use clap::{ArgMatches, Command};
@@ -9,13 +9,14 @@ use senesce_core::{Failure, output};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The options that name a file to be written, besides `--out`.
+/// The options that name an output file, in addition to `--out`.
 const OUTPUTS: [&str; 10] = ["csv", "html", "json", "jsonl", "junit", "markdown", "prometheus", "save", "svg", "text"];
-/// Options with words that name what is read elsewhere: the innermost verb, the option, and whether it names a file and not a folder.
+/// Options whose name means an input for other verbs: the innermost verb, the option, and whether it names a file instead of a
+/// folder.
 const OUTPUTS_OF: [(&str, &str, bool); 4] =
     [("measure", "fit", true), ("fit", "model", true), ("report", "site", false), ("help", "man-pages", false)];
 
-/// Folders for the guest. One that was made for it is removed if nothing came into it.
+/// Folders for the guest. A folder created for it is removed if it stays empty.
 #[derive(Debug, Default)]
 pub struct Shares {
     pub folders: Vec<PathBuf>,
@@ -29,17 +30,16 @@ impl Drop for Shares {
 }
 
 impl Shares {
-    /// The folders for this verb with these words, called in the folder `here`.
+    /// The folders for this verb with these arguments, called in the folder `here`.
     ///
-    /// # Errors
-    /// When there is no folder for what the command is to write, or something else in its place.
+    /// # Errors The folder of an output is missing, or its name is taken.
     pub fn of(verb: &str, arguments: &ArgMatches, here: &Path) -> Result<Self, Failure> {
         let innermost = std::iter::successors(Some(arguments), |matches| Some(matches.subcommand()?.1)).last();
         let named = |id| innermost.and_then(|matches| matches.try_get_one::<PathBuf>(id).ok().flatten());
         let (runs, mut shares) = (here.join(runs_directory()), Self::default());
         match named("out").or_else(|| named("resume")) {
             Some(out) if !is_below(&here.join(out), &runs) => {
-                // Other runs may be read and written, too.
+                // The verb may also read and write other runs.
                 if runs.is_dir() {
                     shares.folders.push(runs);
                 }
@@ -101,7 +101,7 @@ impl Shares {
     }
 }
 
-/// The folder of what an option names; it must be there.
+/// The existing folder of an option's path.
 fn folder_of(id: &str, path: &Path) -> Result<PathBuf, Failure> {
     let folder = path.parent().unwrap_or(path);
     match folder.is_dir() {
@@ -119,7 +119,7 @@ fn is_below(path: &Path, folder: &Path) -> bool {
     path.starts_with(folder) && !path.components().any(|part| part == Component::ParentDir)
 }
 
-/// Whether `--out` of this verb names a file; else it names the folder of a run.
+/// Whether `--out` of this verb names a file; otherwise it names a run directory.
 fn is_file(verb: &str, arguments: &ArgMatches) -> bool {
     let mut root = crate::command();
     root.build();
@@ -138,7 +138,7 @@ fn is_file(verb: &str, arguments: &ArgMatches) -> bool {
 mod tests {
     use super::*;
 
-    /// The folders that are shared for these words, and what there is in `here` meanwhile and afterwards.
+    /// The shared folders for these arguments, and the contents of `here` during and after the run.
     fn shared(here: &Path, words: &[&str]) -> Result<[Vec<String>; 3], String> {
         let matches = crate::command().try_get_matches_from([&["senesce", "--vm"], words].concat()).unwrap();
         let (verb, arguments) = matches.subcommand().unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_folder_is_made_but_that_of_the_run() {
+    fn only_the_run_folder_is_created() {
         let folder = tempfile::tempdir().unwrap();
         let here = &folder.path().canonicalize().unwrap();
         let bench = ["bench", "auto", "webserver", "--out"];
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_into_a_folder_that_is_there() {
+    fn file_is_written_into_an_existing_folder() {
         let folder = tempfile::tempdir().unwrap();
         let here = &folder.path().canonicalize().unwrap();
         let with = |out| shared(here, &["report", "run", "--out", out]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_that_writes_a_file_has_its_folder_shared() {
+    fn every_output_option_has_its_folder_shared() {
         let folder = tempfile::tempdir().unwrap();
         let here = &folder.path().canonicalize().unwrap();
         fs::create_dir(here.join("there")).unwrap();

@@ -1,4 +1,4 @@
-//! `senesce age`: the main job.
+//! `senesce age`: ages a file system.
 
 use crate::Exit;
 use crate::arguments;

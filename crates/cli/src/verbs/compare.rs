@@ -1,4 +1,4 @@
-//! `senesce compare`: runs against a reference, in words.
+//! `senesce compare`: compares runs with a reference, in words.
 
 use crate::Exit;
 use crate::arguments;
@@ -117,7 +117,7 @@ impl Verb for Compare {
 }
 
 impl Compare {
-    /// Before anything is run or written.
+    /// Checks outputs before anything is run or written.
     fn check_outputs(&self, page: &[u8]) -> Result<(), Failure> {
         let page = (self.markdown.as_deref(), Format::Text, page);
         let ktap = (self.ktap.as_deref(), Format::Text, &b"KTAP version 1"[..]);
@@ -133,7 +133,7 @@ impl Compare {
         compare(&REGISTRY, &open(sample)?, &open(reference)?, options)
     }
 
-    /// Their plans, run again in turn.
+    /// Runs both plans again, alternating.
     fn measured(
         &self,
         options: &Options,
@@ -155,7 +155,7 @@ impl Compare {
     }
 }
 
-/// What the gate does when it cannot tell.
+/// The exit code of the gate when the result is inconclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum UndecidedWord {
     /// Exit 1

@@ -8,7 +8,7 @@ use clap::Args;
 use clap_complete::env::Shells;
 use senesce_core::{ExitCode, Failure};
 
-/// The variable that makes senesce answer a shell that completes its words.
+/// The variable with which a shell requests completions from senesce.
 pub const VARIABLE: &str = "COMPLETE";
 
 /// Print shell completions

@@ -1,4 +1,4 @@
-//! `senesce demo`: an aging in seconds, with whatever this machine allows.
+//! `senesce demo`: a short aging, with whatever this machine supports.
 
 use crate::Exit;
 use crate::display::show;
@@ -14,12 +14,12 @@ use senesce_volume::ScratchDirectory;
 use senesce_volume::scratch_directory::MEMORY;
 use std::path::{Path, PathBuf};
 
-/// How large a volume is aged, and what the demo therefore needs free with some to spare.
+/// Size of the volume, and required free space with a reserve.
 const SIZE: &str = "1G";
 const SPACE: Bytes = Bytes::mib(1200);
-/// The profile with few files: its ages are exact after some 40 000 operations, which take seconds.
+/// The profile with the fewest files: its ages are exact after about 40,000 operations, which take seconds.
 const PROFILE: [&str; 3] = ["--profile", "meyer", "--truncate-sizes"];
-/// Measures the simulated drive where nothing can be aged.
+/// Measures the simulated drive if aging is impossible.
 const SIMULATED: &str = "zns-intra-zone";
 
 /// Age something small and write its report, in seconds
@@ -79,7 +79,7 @@ impl Demo {
             "skipped: a new file system, its free space, its check and cold caches\n\
              hint: they need root, loop devices and mkfs.ext4; senesce doctor lists what is missing",
         );
-        // Commits on a disk that others use too would take minutes.
+        // Commits on a disk with other users would take minutes.
         self.age(&target, &["--size", SIZE, "--commit-share", "none"], session)
     }
 
@@ -113,7 +113,7 @@ fn not_understood(error: clap::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// A directory of this process alone, in memory if there is space, else on a disk.
+/// A private directory, in memory if there is space, else on a disk.
 fn scratch() -> Result<ScratchDirectory, Failure> {
     let places = [PathBuf::from(MEMORY), PathBuf::from("."), std::env::temp_dir()];
     let place = places.iter().find(|place| has_space(place)).ok_or_else(|| {

@@ -121,7 +121,7 @@ impl FromStr for StateBefore {
 }
 
 impl Simulate {
-    /// Gives what goes to standard output.
+    /// Returns the text for standard output.
     fn run(&self) -> Result<String, Failure> {
         let model = DeviceModel::load(&self.model)?;
         let trace = simulated::load(&self.trace)?;
@@ -138,7 +138,7 @@ impl Simulate {
     }
 }
 
-/// A few lines for people; what does not apply is left out.
+/// A few lines for readers, without values that do not apply.
 fn text_of(outcome: &Outcome) -> String {
     let mut lines =
         vec![format!("modelled on {}: {} requests in {:.6} s", outcome.device, outcome.requests, outcome.seconds)];
@@ -184,7 +184,7 @@ impl Verb for Device {
 }
 
 impl Measure {
-    /// Measures; gives what goes to standard output.
+    /// Measures; returns the text for standard output.
     fn run(self, session: &Session) -> Result<String, Failure> {
         self.output.check(self.out.as_deref(), Format::Text, b"name =")?;
         let mut probe = DeviceProbe::open(&self.device)?;

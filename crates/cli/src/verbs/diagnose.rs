@@ -194,7 +194,7 @@ fn trend_table(trends: &[Trend]) -> Option<Table> {
     }))
 }
 
-/// `image:FILE` is accepted as everywhere else; here a plain FILE means the same.
+/// Accepts `image:FILE` like other verbs; here a plain FILE means the same.
 pub fn path_of(target: &str) -> PathBuf {
     PathBuf::from(target.strip_prefix("image:").unwrap_or(target))
 }

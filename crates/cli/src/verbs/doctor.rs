@@ -1,4 +1,4 @@
-//! `senesce doctor`: what this machine can do, and how to get the rest.
+//! `senesce doctor`: reports the capabilities of this machine and how to add missing ones.
 
 use crate::Exit;
 use crate::output::output_failed;
@@ -65,7 +65,7 @@ fn print_found(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
         return writeln!(out, "{}", json!(found));
     }
     if found.is_empty() {
-        return writeln!(out, "nothing was left by a killed process");
+        return writeln!(out, "no leftovers of killed processes");
     }
     for one in found {
         let outcome = match &one.outcome {
@@ -76,7 +76,7 @@ fn print_found(found: &[SweptLeftover], as_json: bool) -> io::Result<()> {
             Outcome::OtherKernel => {
                 "written under another boot: not touched; another kernel may share the directory".into()
             }
-            Outcome::Unclaimed => "nobody claims it: not touched; remove it by hand if nothing uses it".into(),
+            Outcome::Unclaimed => "no owner: not touched; remove it by hand if it is not in use".into(),
             Outcome::Failed(why) => format!("FAILED: {why}"),
         };
         writeln!(out, "{}: {outcome}", one.what)?;

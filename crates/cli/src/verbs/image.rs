@@ -114,7 +114,7 @@ impl OrderWord {
         }
     }
 
-    /// The recorded order; by address none is needed.
+    /// The recorded order; none is needed by address.
     fn writes(self, image: &Path, history: &[PathBuf]) -> Result<LastWrites, Failure> {
         match (self, history) {
             (Self::Address, _) => Ok(LastWrites::new(0)),

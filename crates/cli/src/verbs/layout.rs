@@ -116,7 +116,7 @@ impl Layout {
         for map in maps {
             let index = map
                 .collision_index
-                .map_or("nothing on flash".into(), |index| format!("{index:.3} of at most {}", map.dies));
+                .map_or("no files on flash".into(), |index| format!("{index:.3} of at most {}", map.dies));
             crate::output::print(format_args!("collision index of all files on {}: {index}", map.model));
         }
         Ok(())
@@ -131,7 +131,7 @@ impl Layout {
     }
 }
 
-/// `image:FILE` is accepted as everywhere else; here a plain FILE means the same.
+/// Accepts `image:FILE` like other verbs; here a plain FILE means the same.
 fn path_of(target: &str) -> PathBuf {
     let path = target.strip_prefix("image:").unwrap_or(target);
     PathBuf::from(path)

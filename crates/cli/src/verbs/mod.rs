@@ -1,5 +1,3 @@
-//! One file per verb.
-
 pub mod age;
 pub mod bench;
 pub mod compare;

@@ -112,7 +112,7 @@ impl Verb for Objects {
     const EXAMPLES: &'static [&'static str] = &["senesce objects commit STORE DIR", "senesce objects verify STORE"];
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        // A store is opened before signals are caught: until then they end the program.
+        // A store is opened before signals are handled: until then they end the program.
         let code = match self.action {
             Action::Advise(advise) => return advise.run(),
             Action::Commit(options) => {

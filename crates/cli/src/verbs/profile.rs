@@ -199,7 +199,7 @@ impl Capture {
     }
 }
 
-/// How the profile came about, on standard error.
+/// Describes the captured files on standard error.
 fn tell(captured: &Captured) -> std::io::Result<()> {
     let mut out = std::io::stderr().lock();
     writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;

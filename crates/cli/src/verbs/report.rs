@@ -1,4 +1,4 @@
-//! `senesce report RUN...`: results of runs in any format, from their records alone.
+//! `senesce report RUN...`: results of runs in any format, from their records only.
 
 mod figures;
 mod site;
@@ -188,7 +188,7 @@ pub fn check_default(run: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Prints the name of a file, unless standard output or a device took its content.
+/// Prints the name of a file, unless standard output or a device received its content.
 pub fn say_written(file: &Path) {
     if file.symlink_metadata().is_ok_and(|found| found.is_file()) {
         println!("{}", file.display());

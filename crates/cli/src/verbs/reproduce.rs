@@ -18,7 +18,7 @@ fn switch(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
-/// The clap command with one subcommand per experiment, whose flags are made once it is asked for.
+/// The clap command with one subcommand per experiment, whose flags are built on demand.
 pub fn command() -> Command {
     let root = Command::new("reproduce")
         .about("Run a published experiment and test its claims")
@@ -40,7 +40,7 @@ pub fn command() -> Command {
     root.subcommands(REGISTRY.experiments().map(of))
 }
 
-/// `command`, which is named as an experiment, with the experiment's flags.
+/// `command`, which is named like an experiment, with the experiment's flags.
 fn with_flags(command: Command) -> Command {
     let experiment = REGISTRY.experiment(command.get_name());
     let command = command
@@ -106,7 +106,7 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     Ok(ExitCode::RunFailed.into())
 }
 
-/// A run that is done, of which no claim could be tested and no value be taken.
+/// Whether a completed run has neither a testable claim nor a value.
 fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
     let findings = &outcome.analysis.findings;
     let is_untested = !findings.is_empty() && findings.iter().all(|finding| finding.verdict == Verdict::NotTestable);

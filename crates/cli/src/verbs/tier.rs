@@ -200,7 +200,7 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
         }
         (_, None) => Memory::File(options.nvm),
     };
-    // Each has a buffer for the largest write; more than the machine has processors rarely help.
+    // Each thread has a buffer for the largest write; more threads than processors rarely help.
     const MOST_THREADS: usize = 64;
     let threads = options.threads.map_or_else(default_threads, NonZeroUsize::get);
     if threads > MOST_THREADS {

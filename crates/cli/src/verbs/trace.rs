@@ -89,7 +89,7 @@ impl Verb for Trace {
 }
 
 impl Trace {
-    /// Before the command runs. The number of the device, with which the text begins, is not known yet.
+    /// Before the command runs. The device number at the start of the text is not known yet.
     fn check_places(&self) -> Result<(), Failure> {
         if let Some(out) = &self.out {
             trace::refuse_record(out)?;
@@ -100,7 +100,7 @@ impl Trace {
         self.check_outputs(None)
     }
 
-    /// Before anything is written; the text is looked at where it is known.
+    /// Before anything is written; the text is checked as far as it is known.
     fn check_outputs(&self, text: Option<&[u8]>) -> Result<(), Failure> {
         let trace = BlockTrace::new("", 0).to_bytes();
         let text_file = self.text.as_deref().filter(|_| text.is_some());
@@ -127,7 +127,7 @@ impl Trace {
         }
         match (&self.text, &text) {
             (Some(path), Some(text)) => self.output.write(path, Format::Text, text)?,
-            // The text has no place to say so.
+            // The text has no field for this.
             (Some(path), None) => eprintln!("{} not written: the trace is invalid", path.display()),
             (None, _) => {}
         }

@@ -60,5 +60,5 @@ fn print(found: &senesce_exp_aging::age::Verification) {
         }
         None => println!("file system: not checked, {}", found.not_checked),
     }
-    println!("{}", if found.good { "everything is as the record says" } else { "the target differs from the record" });
+    println!("{}", if found.good { "the target matches the record" } else { "the target differs from the record" });
 }

@@ -131,7 +131,7 @@ fn status(as_json: bool) -> Result<Exit, Failure> {
     Ok(ExitCode::Done.into())
 }
 
-/// Where runs are kept, made as any verb that leaves a record makes it.
+/// The runs directory, created like by any verb with a record.
 fn runs_folder(here: &Path) -> Result<PathBuf, Failure> {
     let folder = here.join(crate::session::runs_directory());
     output::directory(&folder)?;
@@ -148,7 +148,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     }
     options.output.check(options.json.as_deref(), Format::Json, b"")?;
     let kernel = senesce_guest::kernel::choose(options.kernel.as_deref())?;
-    // Made last: what is refused leaves no folder.
+    // Created last, so that a refusal leaves no folder.
     let shares = match options.shares.is_empty() {
         true => vec![runs_folder(&here)?],
         false => senesce_guest::share::existing(&options.shares, &here)?,

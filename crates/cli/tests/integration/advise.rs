@@ -1,4 +1,4 @@
-//! `senesce study`, tried as a user would.
+//! Tests `senesce study` from the command line.
 
 use crate::common::{json, run, temporary_directory};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn advise(folder: &Path, more: &[&str]) -> Output {
 
 #[test]
 #[ignore = "needs XFS"]
-fn a_study_that_the_user_changed_is_never_written_over_unasked() {
+fn study_changed_by_the_user_is_not_overwritten() {
     let directory = temporary_directory();
     let file = directory.path().join("study-mail.toml");
     let words = ["--for", "mail", "--max-time", "1m", "--dry-run"];
@@ -55,7 +55,7 @@ impl Drop for Drive {
 
 #[test]
 #[ignore = "needs loop devices, XFS"]
-fn a_drive_is_measured_once_its_loss_is_allowed() {
+fn drive_is_measured_once_its_loss_is_allowed() {
     let directory = temporary_directory();
     let drive = Drive::on(directory.path(), 600 << 20);
     fs::write(directory.path().join("old"), "x").expect("write");

@@ -1,4 +1,4 @@
-//! `senesce age` and `senesce verify`, tried as a user would.
+//! Tests `senesce age` and `senesce verify` from the command line.
 
 use crate::common::{json, leftovers, run, senesce, start_until};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn age(directory: &Path, words: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn the_result_has_what_the_contract_names() {
+fn result_has_the_fields_of_the_contract() {
     let directory = crate::common::temporary_directory();
     let value = json(&age(directory.path(), &["--plan-only", "--size", "1GB", "--profile", "agrawal", "--json"]));
     for key in [
@@ -56,7 +56,7 @@ fn the_result_has_what_the_contract_names() {
 }
 
 #[test]
-fn compression_is_refused_where_it_is_not_certified_or_contradicted() {
+fn uncertified_or_conflicting_compression_is_refused() {
     let directory = crate::common::temporary_directory();
     let refused = |words: &[&str]| {
         let ended = age(directory.path(), &[&["--plan-only", "--size", "8G", "--compress"], words].concat());
@@ -92,7 +92,7 @@ fn any_number_of_threads_makes_the_same_files() {
 }
 
 #[test]
-fn a_finished_run_reprints_and_another_plan_is_refused() {
+fn finished_run_reprints_and_another_plan_is_refused() {
     let directory = crate::common::temporary_directory();
     let words = [&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
     let first = json(&age(directory.path(), &words));
@@ -108,7 +108,7 @@ fn a_finished_run_reprints_and_another_plan_is_refused() {
 }
 
 #[test]
-fn kill_9_at_any_moment_leaves_a_run_that_resumes_to_the_same_files() {
+fn kill_9_leaves_a_run_that_resumes_to_the_same_files() {
     kills(6);
 }
 
@@ -190,12 +190,12 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
 }
 
 #[test]
-fn new_limits_plan_anew_from_what_was_reached() {
+fn new_limits_replan_from_the_reached_state() {
     let directory = crate::common::temporary_directory();
     let words = [&["aged", "--data", "sparse", "--out", "run", "--max-overwrites", "2"], &SMALL[..]].concat();
     assert_eq!(json(&age(directory.path(), &words))["stopped_by"], "overwrites");
     let refused = run(directory.path(), &["age", "--resume", "run", "--overwrites", "1"]);
-    assert_eq!(refused.status.code(), Some(2), "a limit that lies behind is refused");
+    assert_eq!(refused.status.code(), Some(2), "a limit below the progress is refused");
     let reprinted = run(directory.path(), &["age", "--resume", "run", "--json"]);
     assert!((json(&reprinted)["overwrites"].as_f64().expect("overwrites") - 2.0).abs() < 0.05);
     let further = json(&run(directory.path(), &["age", "--resume", "run", "--overwrites", "12", "--json"]));
@@ -206,7 +206,7 @@ fn new_limits_plan_anew_from_what_was_reached() {
 }
 
 #[test]
-fn a_run_out_of_time_goes_on_with_the_same_plan() {
+fn run_out_of_time_continues_with_the_same_plan() {
     let directory = crate::common::temporary_directory();
     let whole = [&["whole", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
     let whole = json(&age(directory.path(), &whole));
@@ -224,7 +224,7 @@ fn a_run_out_of_time_goes_on_with_the_same_plan() {
 }
 
 #[test]
-fn what_a_run_that_goes_on_does_not_heed_is_refused() {
+fn options_ignored_by_a_continued_run_are_refused() {
     let directory = crate::common::temporary_directory();
     assert_eq!(
         age(directory.path(), &[&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat()).status.code(),
@@ -248,7 +248,7 @@ fn what_a_run_that_goes_on_does_not_heed_is_refused() {
 }
 
 #[test]
-fn a_directory_of_somebody_else_is_refused() {
+fn directory_of_another_user_is_refused() {
     let directory = crate::common::temporary_directory();
     let target = directory.path().join("thesis");
     std::fs::create_dir(&target).expect("make");
@@ -261,7 +261,7 @@ fn a_directory_of_somebody_else_is_refused() {
 }
 
 #[test]
-fn wrong_words_get_one_clear_message_and_change_nothing() {
+fn usage_errors_have_one_clear_message_and_no_effect() {
     let directory = crate::common::temporary_directory();
     for (words, code, said) in [
         (vec!["aged", "--size", "1g5"], 2, "is not a size"),
@@ -319,10 +319,10 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
     assert!(digests.iter().all(|digest| *digest == digests[0]), "one plan, one namespace");
 }
 
-/// The image is formatted before the plan is known, and stays the run's own.
+/// The image is formatted before the plan is known, and belongs to the run from then on.
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() {
+fn image_interrupted_during_planning_is_resumed_by_the_same_command() {
     let directory = tempfile::tempdir().unwrap();
     let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
     for (until, goes_on) in [("planning", "starts it over"), ("aging:", "continues it")] {
@@ -336,7 +336,7 @@ fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() 
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_interrupted_image_leaves_nothing_mounted_and_resumes() {
+fn interrupted_image_leaves_nothing_mounted_and_resumes() {
     let directory = crate::common::temporary_directory();
     let target = format!("image:{}/a.img,size=1G", directory.path().display());
     let base =

@@ -1,4 +1,4 @@
-//! Changes of files between create and delete, and files that grow side by side, tried as a user would.
+//! Tests changes of files between create and delete, and concurrently growing files, from the command line.
 
 use crate::common::{json, leftovers, run, start_until, wait_until};
 use serde_json::Value;
@@ -18,7 +18,7 @@ bytes = \"1g\"
 appends = 0.5
 ";
 
-/// A built-in profile with changes, as a file.
+/// Writes a file with a built-in profile and changes.
 fn changing(directory: &Path, changes: &str) {
     let shown = run(directory, &["profile", "show", "wang_os", "--toml"]);
     let text = String::from_utf8(shown.stdout).expect("text") + changes;
@@ -66,7 +66,7 @@ fn changes_are_planned_done_counted_and_verified() {
 }
 
 #[test]
-fn a_killed_aging_with_changes_and_writers_ends_as_an_uninterrupted_one() {
+fn killed_aging_with_changes_and_writers_ends_like_an_uninterrupted_one() {
     let directory = crate::common::temporary_directory();
     changing(directory.path(), CHANGES);
     let base = ["--size", "192M", "--max-operations", "30000", "--data", "write", "--writers", "4", "--pace", "8000"];
@@ -77,7 +77,7 @@ fn a_killed_aging_with_changes_and_writers_ends_as_an_uninterrupted_one() {
         let words = [&["age", "--truncate-sizes=drop", "--fullness", "0.5"], &base[..], &more].concat();
         let started = start_until(directory.path(), &words, "aging:");
         let events = || std::fs::read_to_string(directory.path().join(&out).join("events.jsonl")).unwrap_or_default();
-        // The first stands at the beginning, others follow every second.
+        // The first checkpoint is at the start, others follow every second.
         wait_until(|| events().matches("\"kind\":\"checkpoint\"").count() > moment);
         let killed = Command::new("kill").args(["-KILL", &started.id().to_string()]).status().expect("kill");
         assert!(killed.success() && started.wait().status.code().is_none(), "it ended before it was killed");
@@ -87,7 +87,7 @@ fn a_killed_aging_with_changes_and_writers_ends_as_an_uninterrupted_one() {
         }
         let executed = |kind: &str| continued["changes_executed"][kind].as_u64().expect("a count");
         let all = |kind: &str| planned["changes"][kind].as_u64().expect("a count");
-        assert!(0 < executed("appends") && executed("appends") < all("appends"), "this part of the run alone");
+        assert!(0 < executed("appends") && executed("appends") < all("appends"), "only this part of the run");
         let verified = run(directory.path(), &["verify", &out]);
         assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
         std::fs::remove_dir_all(directory.path().join(&target)).expect("remove");
@@ -95,7 +95,7 @@ fn a_killed_aging_with_changes_and_writers_ends_as_an_uninterrupted_one() {
 }
 
 #[test]
-fn what_cannot_go_together_is_refused() {
+fn conflicting_options_are_refused() {
     let directory = crate::common::temporary_directory();
     let size = ["--size", "128M", "--plan-only"];
     for (changes, words, expected) in [
@@ -140,10 +140,10 @@ fn two_trees_are_captured_with_their_changes() {
     assert_eq!(counts["changes"]["classes"][1]["created"], 2, "{counts}");
 }
 
-/// xfs gives a file that is made at once one extent, however full it is; files that grow side by side get in each other's way.
+/// xfs gives a file that is written at once a single extent at any fullness; concurrently growing files interleave.
 #[test]
 #[ignore = "needs loop devices, XFS"]
-fn files_that_grow_side_by_side_lie_in_pieces_on_xfs() {
+fn concurrently_growing_files_are_fragmented_on_xfs() {
     let directory = crate::common::temporary_directory();
     let aged = |writers: &str| -> Value {
         let target = format!("image:{}/{writers}.img,size=512M", directory.path().display());

@@ -1,5 +1,4 @@
-//! Aging that runs into trouble: every failure has a name, a record, and exit code 5. What needs root is skipped
-//! without it, and says so.
+//! Tests failures of an aging: each has a message, a record and exit code 5. Tests that need root are skipped without it.
 
 use crate::common::{Started, json, run, start_until};
 use std::io::Write;
@@ -22,7 +21,7 @@ impl Mounted {
         Self { point }
     }
 
-    /// Ages a directory on it until the first operations are under way.
+    /// Ages a directory on it until the first operations have started.
     fn age(&self, directory: &Path) -> Started {
         let target = text(&self.point.join("aged"));
         let words = [
@@ -65,7 +64,7 @@ fn call(program: &str, words: &[&str]) {
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Appends to a file, and goes on taking what others free.
+/// Appends to a file, and keeps taking space that is freed.
 fn take_all_space_while(path: &Path, mut go_on: impl FnMut() -> bool) {
     let mut hog = std::fs::File::create(path).expect("make a file");
     let (whole, rest) = (vec![1; 1 << 20], vec![1; 4096]);
@@ -76,7 +75,7 @@ fn take_all_space_while(path: &Path, mut go_on: impl FnMut() -> bool) {
     }
 }
 
-/// It ended with exit code 5, said one of the `words` and a path, and kept a record that can be reported.
+/// Exit code 5, one of the `words` and a path in the message, and a record that can be reported.
 fn assert_told(directory: &Path, ended: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(5), "{said}");
@@ -87,7 +86,7 @@ fn assert_told(directory: &Path, ended: &Output, words: &[&str]) {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_full_file_system_is_told() {
+fn full_file_system_is_reported() {
     let directory = crate::common::temporary_directory();
     let mounted = Mounted::new(directory.path());
     let mut started = mounted.age(directory.path());
@@ -100,11 +99,11 @@ fn a_full_file_system_is_told() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_read_only_remount_is_told() {
+fn read_only_remount_is_reported() {
     let directory = crate::common::temporary_directory();
     let mounted = Mounted::new(directory.path());
     let started = mounted.age(directory.path());
-    // Refused while a file is open for writing: between two files it works.
+    // Refused while a file is open for writing; it works between two files.
     let remounted = (0..20_000).any(|_| {
         let status = Command::new("mount").args(["-o", "remount,ro", &text(&mounted.point)]).output();
         status.is_ok_and(|output| output.status.success())
@@ -115,18 +114,18 @@ fn a_read_only_remount_is_told() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_device_that_fails_is_told() {
+fn failing_device_is_reported() {
     let directory = crate::common::temporary_directory();
     let mounted = Mounted::new(directory.path());
     let started = mounted.age(directory.path());
-    // The ioctl behind it, EXT4_IOC_SHUTDOWN, ends all access as a lost device does. Which error comes first is a race:
-    // once the journal's thread has noticed, ext4 is read-only as well.
+    // EXT4_IOC_SHUTDOWN ends all access like a lost device. Which error comes first is a race: once the journal's thread
+    // notices, ext4 is also read-only.
     call("xfs_io", &["-x", "-c", "shutdown", &text(&mounted.point)]);
     assert_told(directory.path(), &started.wait(), &["Input/output error", "Read-only file system"]);
 }
 
 #[test]
-fn a_directory_that_is_taken_away_is_told() {
+fn removed_directory_is_reported() {
     let directory = crate::common::temporary_directory();
     let words = [
         "age",
@@ -146,7 +145,7 @@ fn a_directory_that_is_taken_away_is_told() {
     ];
     let started = start_until(directory.path(), &words, "aging:");
     crate::common::wait_for_event(&directory.path().join("run"), "sample");
-    // More files appear while it is removed, so rename first.
+    // More files appear during the removal, so rename first.
     std::fs::rename(directory.path().join("aged"), directory.path().join("gone")).expect("rename");
     let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(directory.path()).status();
     let ended = started.wait();

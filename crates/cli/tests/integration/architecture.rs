@@ -1,4 +1,5 @@
-//! docs/architecture.md says what is: its drawing and its list of crates against `cargo metadata`, its walk against the sources.
+//! Compares docs/architecture.md with the code: its drawing and its list of crates with `cargo metadata`, its walk with the
+//! sources.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ fn page() -> String {
     std::fs::read_to_string(root().join("docs/architecture.md")).expect("the page")
 }
 
-/// The crates that each crate of the workspace uses, without the prefix of their names, sorted.
+/// The workspace crates that each crate uses, without the prefix of their names, sorted.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
@@ -32,7 +33,7 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
     packages.filter_map(of).filter(|(name, _)| name != "benches").collect()
 }
 
-/// The lines of the block of the page that begins with this fence.
+/// The lines of the page's block that starts with this fence.
 fn block(fence: &str) -> Vec<String> {
     let page = page();
     let rest = page.split_once(&format!("{fence}\n")).expect("the block").1;
@@ -40,7 +41,7 @@ fn block(fence: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_list_of_dependencies_is_what_cargo_says() {
+fn list_of_dependencies_matches_cargo() {
     let listed: BTreeMap<String, Vec<String>> = block("```text dependencies")
         .iter()
         .map(|line| line.split_once(':').expect("a crate and what it uses"))
@@ -67,7 +68,7 @@ fn crates_use_only_crates_of_lower_floors_of_the_drawing() {
 }
 
 #[test]
-fn the_functions_of_the_walk_are_where_it_says() {
+fn functions_of_the_walk_exist() {
     let page = page();
     let walk = page.split_once("## One parameter").expect("the walk").1;
     let mut steps = 0;
@@ -109,7 +110,7 @@ fn modules_of_aging_form_no_circle() {
     }
 }
 
-/// Texts with a digit that the code gives for what was published.
+/// String literals with a digit used as published values.
 fn typed_as_published(text: &str) -> Vec<String> {
     let mut typed = Vec::new();
     for (at, _) in text.match_indices("published") {
@@ -123,9 +124,9 @@ fn typed_as_published(text: &str) -> Vec<String> {
     typed
 }
 
-/// What a finding calls published comes from data/published: a text of the code that names it holds no digit.
+/// Published values come from data/published, so literals in the code that name them have no digits.
 #[test]
-fn published_numbers_are_typed_in_no_code() {
+fn published_numbers_are_not_in_the_code() {
     for planted in [
         r#"Finding { published: "7 to 9 MiB/s".into(), ..found }"#,
         r#"published: format!("{} of 12", 3)"#,

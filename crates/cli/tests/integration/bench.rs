@@ -1,4 +1,4 @@
-//! `senesce bench` as a stranger runs it: what other programs read, how runs end, every subject on a small directory.
+//! Tests `senesce bench`: its output for other programs, how runs end, every subject on a small directory.
 
 use crate::common::{json, leftovers, run, senesce, start_until};
 use serde_json::Value;
@@ -17,7 +17,7 @@ define process name=p { thread name=t, instances=2 {
 run 60
 ";
 
-/// A folder in memory where there is one: other people's disks are slow to sync.
+/// A folder in memory if possible: disks with other users are slow to sync.
 fn temporary_directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory");
     std::fs::write(directory.path().join("small.f"), SMALL).expect("workload file");
@@ -33,7 +33,7 @@ fn bench(directory: &Path, words: &[&str]) -> Output {
 }
 
 #[test]
-fn the_json_has_the_names_that_others_read() {
+fn json_has_the_documented_names() {
     let directory = temporary_directory();
     let output = bench(
         directory.path(),
@@ -65,7 +65,7 @@ fn the_json_has_the_names_that_others_read() {
 }
 
 #[test]
-fn check_touches_nothing_and_populate_only_stops_after_the_file_sets() {
+fn check_has_no_effect_and_populate_only_stops_after_the_file_sets() {
     let directory = temporary_directory();
     let output = bench(directory.path(), &["target", "fileserver", "--check", "--json"]);
     let bytes = json(&output)["filesets"][0]["bytes"].as_f64().expect("bytes");
@@ -89,7 +89,7 @@ fn check_touches_nothing_and_populate_only_stops_after_the_file_sets() {
 }
 
 #[test]
-fn filebench_s_own_lines_are_printed_for_its_scripts() {
+fn filebench_output_lines_are_printed_for_scripts() {
     let directory = temporary_directory();
     let output = bench(directory.path(), &["target", "small.f", "--operations", "100", "--format", "filebench"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -120,7 +120,7 @@ fn every_subject_can_be_exported_and_compared() {
 }
 
 #[test]
-fn a_run_without_system_calls_is_not_compared_with_one_that_did_them() {
+fn run_without_system_calls_is_not_compared_with_one_that_has_them() {
     let directory = temporary_directory();
     for (out, more) in [("real", &[][..]), ("null", &["--null"])] {
         let words = ["target", "small.f", "--operations", "100", "--out", out];
@@ -132,7 +132,7 @@ fn a_run_without_system_calls_is_not_compared_with_one_that_did_them() {
 }
 
 #[test]
-fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
+fn interrupted_repetition_is_measured_again_by_the_same_command() {
     let directory = temporary_directory();
     let words = ["bench", "target", "small.f", "--create", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];
     let interrupted = start_until(directory.path(), &words, "running").interrupt();
@@ -141,7 +141,7 @@ fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
     let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("\"interrupted\":true"), "no repetition was interrupted: {record}");
     let output = run(directory.path(), &words);
-    // A host that gives the processors to other guests makes a repetition invalid, and the exit code 1.
+    // CPU steal by other guests makes a repetition invalid, and the exit code 1.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", said(&output));
     let result = json(&output);
     let repetitions = result["repetitions"].as_array().expect("repetitions");
@@ -153,7 +153,7 @@ fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
 }
 
 #[test]
-fn an_interrupted_run_ends_soon_and_keeps_what_it_measured() {
+fn interrupted_run_ends_soon_and_keeps_its_measurements() {
     let directory = temporary_directory();
     let words = ["bench", "target", "small.f", "--create", "--json", "--out", "kept"];
     let ended = start_until(directory.path(), &words, "running").interrupt();
@@ -189,8 +189,8 @@ fn every_other_subject_runs_on_a_directory() {
 }
 
 #[test]
-fn a_cold_read_counts_only_when_a_device_delivered_it() {
-    // Not in memory: there nothing is cold.
+fn cold_read_is_valid_only_from_a_device() {
+    // Not in memory, where nothing is cold.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory");
     std::fs::write(directory.path().join("small.f"), SMALL).expect("workload file");
     assert_eq!(bench(directory.path(), &["target", "small.f", "--operations", "10"]).status.code(), Some(0));
@@ -202,7 +202,7 @@ fn a_cold_read_counts_only_when_a_device_delivered_it() {
     let account = |name: &str| read["account"][name].as_u64().expect("a number");
     assert!(account("device_bytes") >= account("extent_bytes") && account("extent_bytes") >= 40 * 4096, "{read}");
 
-    // A reading of nothing, and one of what was never written.
+    // A reading of nothing, and one of unwritten data.
     std::fs::create_dir(directory.path().join("empty")).expect("folder");
     let output = bench(directory.path(), &["empty", "cold-read", "--json", "--out", "nothing"]);
     does_not_count(&output, "lie on the device");
@@ -222,7 +222,7 @@ fn does_not_count(output: &Output, reason: &str) {
 }
 
 #[test]
-fn what_lies_in_memory_is_never_cold() {
+fn data_in_memory_is_never_cold() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     std::fs::create_dir(directory.path().join("target")).expect("folder");
     std::fs::write(directory.path().join("target/file"), vec![7; 1 << 20]).expect("file");
@@ -232,7 +232,7 @@ fn what_lies_in_memory_is_never_cold() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_cold_read_is_traced_without_read_ahead() {
+fn cold_read_is_traced_without_read_ahead() {
     let directory = temporary_directory();
     let image = "image:a.img,size=64M";
     let output = bench(directory.path(), &[image, "small.f", "--operations", "10", "--set", "n=200", "--in-memory"]);
@@ -249,7 +249,7 @@ fn a_cold_read_is_traced_without_read_ahead() {
 
 #[test]
 #[ignore = "needs control groups"]
-fn limits_are_in_force_and_in_the_record() {
+fn limits_are_enforced_and_recorded() {
     let directory = temporary_directory();
     let words =
         ["target", "small.f", "--operations", "50", "--memory", "300M", "--cpus", "1", "--json", "--out", "limited"];
@@ -261,7 +261,7 @@ fn limits_are_in_force_and_in_the_record() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_full_image_is_an_io_failure_with_a_record() {
+fn full_image_is_an_io_failure_with_a_record() {
     let directory = temporary_directory();
     let text =
         SMALL.replace("appendfilerand name=append, fd=1, iosize=1k", "appendfile name=append, fd=1, iosize=256k");
@@ -277,7 +277,7 @@ fn a_full_image_is_an_io_failure_with_a_record() {
 
 #[test]
 #[ignore = "needs root, a build that every user may run"]
-fn an_ordinary_user_measures_on_a_directory() {
+fn ordinary_user_measures_on_a_directory() {
     let directory = temporary_directory();
     let nobody = 65534;
     chown(directory.path(), Some(nobody), Some(nobody)).expect("chown");

@@ -1,4 +1,4 @@
-//! Device models and traces on them from the command line.
+//! Tests device models and traces on them from the command line.
 
 use crate::common::{json, run, temporary_directory};
 use std::process::Output;
@@ -7,7 +7,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Reads of 32 KiB, one after the other, in the text of blkparse.
+/// Consecutive reads of 32 KiB, in the text of blkparse.
 fn text(reads: u64) -> String {
     let line = |number: u64, action: char, micros: u64| {
         format!("  8,0    0 {number:8} 0.{:09}   697  {action}   R {} + 64 [grep]\n", micros * 1000, number * 64)
@@ -16,7 +16,7 @@ fn text(reads: u64) -> String {
 }
 
 #[test]
-fn the_models_are_named_with_their_sources() {
+fn models_are_listed_with_their_sources() {
     let directory = temporary_directory();
     let models = json(&run(directory.path(), &["device", "list", "--json"]));
     for name in ["ssd:fast24", "hdd:st500dm002", "850-evo"] {
@@ -25,7 +25,7 @@ fn the_models_are_named_with_their_sources() {
     }
     let listed = run(directory.path(), &["device", "list"]);
     let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
-    // Names of any length are apart from the words in one column.
+    // Names of any length are separated from the words in one column.
     let columns: Vec<usize> = lines.lines().map(|line| line.find("  ").unwrap()).collect();
     assert!(columns.len() > 10 && lines.lines().all(|line| !line.starts_with(' ')), "{lines}");
     let words = |line: &str| line.len() - line.split_once("  ").unwrap().1.trim_start().len();
@@ -33,7 +33,7 @@ fn the_models_are_named_with_their_sources() {
 }
 
 #[test]
-fn a_trace_of_blkparse_is_timed_on_every_kind_of_model() {
+fn blkparse_trace_is_timed_on_every_kind_of_model() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("trace.txt"), text(300)).unwrap();
     for (model, is_flash) in [("ssd:fast24", true), ("hdd:atlas-10k", false), ("850-evo", false)] {
@@ -54,7 +54,7 @@ fn a_trace_of_blkparse_is_timed_on_every_kind_of_model() {
 }
 
 #[test]
-fn what_cannot_be_timed_is_told_and_nothing_is_printed() {
+fn invalid_traces_are_reported_and_nothing_is_printed() {
     let directory = temporary_directory();
     let backwards = text(2).lines().rev().collect::<Vec<_>>().join("\n");
     let far = "8,0 0 1 0.5 697 D R 999999999999 + 8 [a]\n";
@@ -85,7 +85,7 @@ fn what_cannot_be_timed_is_told_and_nothing_is_printed() {
 }
 
 #[test]
-fn geometry_that_does_not_multiply_out_and_a_spare_area_of_zero_are_told() {
+fn wrong_geometry_and_zero_spare_area_are_reported() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("trace.txt"), text(2)).unwrap();
     let shown = run(directory.path(), &["device", "show", "ssd:fast24"]);
@@ -109,7 +109,7 @@ fn geometry_that_does_not_multiply_out_and_a_spare_area_of_zero_are_told() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_aged_image_is_copied_in_the_order_of_its_last_writes() {
+fn aged_image_is_copied_in_the_order_of_its_last_writes() {
     let directory = temporary_directory();
     let age = |data: &str| {
         let words =

@@ -1,4 +1,4 @@
-//! Records of somebody else: what a link in them leads to goes into no page, table, list and archive.
+//! Tests records of other users: the target of a link in them is in no page, table, list or archive.
 
 use crate::common::{run, temporary_directory};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const SECRET: &str = "root:$y$j9T$secret";
 
-/// Runs the program; whether the secret is in anything it said or made.
+/// Runs the program; returns whether the secret is in its output or files.
 fn tells(folder: &Path, words: &[&str]) -> bool {
     let ended = run(folder, words);
     let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
@@ -36,7 +36,7 @@ const READERS: &[&str] = &[
 ];
 
 #[test]
-fn what_a_link_in_a_record_leads_to_is_not_read() {
+fn links_in_a_record_are_not_followed() {
     let directory = temporary_directory();
     let folder = directory.path();
     let measure = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out"];
@@ -47,7 +47,7 @@ fn what_a_link_in_a_record_leads_to_is_not_read() {
     for name in ["plan.toml", "env.json", "events.jsonl", "summary.json", "format", "trace.blocks"] {
         let (file, kept) = (folder.join("run").join(name), folder.join("secret"));
         let whole = fs::read_to_string(&file).ok();
-        // What is read elsewhere must pass for what is read here: a record in which a secret stands.
+        // The file must be valid here: a record that contains the secret.
         let text = match (&whole, name) {
             (Some(text), "plan.toml") => text.replacen("command = \"", &format!("command = \"{SECRET} "), 1),
             (Some(text), "env.json") => text.replacen('{', &format!("{{\"run.label\": \"{SECRET}\","), 1),
@@ -67,7 +67,7 @@ fn what_a_link_in_a_record_leads_to_is_not_read() {
 }
 
 #[test]
-fn a_run_may_be_named_through_a_link_and_is_not_found_through_one() {
+fn run_may_be_named_through_a_link_but_not_found_through_one() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::create_dir_all(folder.join("elsewhere")).unwrap();

@@ -1,4 +1,4 @@
-//! Results over time: the list, courses with their changes, baselines, exports, the site; labels and removal.
+//! Tests results over time: the list, courses with their changes, baselines, exports, the site, labels and removal.
 
 use crate::common::{json, run, temporary_directory};
 use serde_json::{Value, json as value};
@@ -15,7 +15,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Imported runs of one setting, a day apart, whose times step up by a tenth at the ninth of sixteen.
+/// Imported runs with one setting, a day apart, whose times rise by a tenth at the ninth of sixteen.
 fn sixteen_runs(folder: &Path) {
     for day in 1..=16 {
         let level = if day < 9 { 1.0 } else { 1.1 };
@@ -35,7 +35,7 @@ fn sixteen_runs(folder: &Path) {
 }
 
 #[test]
-fn runs_are_listed_by_date_wherever_they_are() {
+fn runs_are_listed_by_date_from_any_directory() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
     let list = json(&run(directory.path(), &["runs", "history", ".", "--json"]));
@@ -62,7 +62,7 @@ fn runs_are_listed_by_date_wherever_they_are() {
 }
 
 #[test]
-fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
+fn step_is_found_and_a_baseline_shows_it() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
     let found =
@@ -97,7 +97,7 @@ fn all_values_are_exported_and_scraped() {
 }
 
 #[test]
-fn pages_hold_all_runs_and_a_broken_one_is_listed_with_its_reason() {
+fn pages_have_all_runs_and_a_broken_one_is_listed_with_its_reason() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
     fs::write(directory.path().join("nightly/run-16/summary.json"), "{").expect("write");
@@ -111,11 +111,11 @@ fn pages_hold_all_runs_and_a_broken_one_is_listed_with_its_reason() {
     let index = fs::read_to_string(directory.path().join("public/index.html")).expect("the index");
     assert!(index.contains("href=\"run-01.html\"") && index.contains("summary.json"), "{index}");
     let one = fs::read_to_string(directory.path().join("public/run-01.html")).expect("a page");
-    assert!(one.contains("href=\"index.html\""), "the way back");
+    assert!(one.contains("href=\"index.html\""), "the link back");
 }
 
 #[test]
-fn runs_are_labelled_named_and_removed_only_where_that_is_said() {
+fn runs_are_labelled_named_and_removed_only_on_request() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
     let path = |name: &str| directory.path().join("nightly").join(name);
@@ -125,20 +125,20 @@ fn runs_are_labelled_named_and_removed_only_where_that_is_said() {
     let newest = printed(&run(directory.path(), &["runs", "latest", "nightly"]));
     assert_eq!(newest.trim(), "nightly/run-16");
     let asked = run(directory.path(), &["runs", "rm", "nightly/run-01"]);
-    assert!(asked.status.code() == Some(3) && path("run-01").exists(), "nobody answers: {}", said(&asked));
+    assert!(asked.status.code() == Some(3) && path("run-01").exists(), "no answer: {}", said(&asked));
     std::os::unix::fs::symlink(path("run-02"), path("link")).expect("link");
     fs::create_dir(path("other")).expect("make");
     for refused in ["nightly/link", "nightly/other", "nightly"] {
         let ended = run(directory.path(), &["runs", "rm", "--yes", "nightly/run-01", refused]);
         assert_eq!(ended.status.code(), Some(3), "{refused}: {}", said(&ended));
-        assert!(path("run-01").exists() && path("run-02").exists(), "{refused}: nothing goes unless all may");
+        assert!(path("run-01").exists() && path("run-02").exists(), "{refused}: none is removed unless all may");
     }
     printed(&run(directory.path(), &["runs", "rm", "--yes", "nightly/run-01"]));
     assert!(!path("run-01").exists() && path("run-02").exists());
 }
 
 #[test]
-fn tables_are_no_wider_than_the_terminal() {
+fn tables_fit_the_terminal() {
     let directory = temporary_directory();
     sixteen_runs(directory.path());
     for columns in ["60", "80", "100"] {

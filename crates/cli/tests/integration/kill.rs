@@ -1,4 +1,4 @@
-//! `kill -9`, also of the process that undoes: nothing is left after the next sweep, and what runs is spared.
+//! Tests `kill -9`, also of the guardian: the next sweep removes all leftovers and spares live runs.
 
 use crate::common::{json, leftovers, run, senesce, start_until, temporary_directory, wait_until};
 use std::fs;
@@ -19,7 +19,7 @@ pub fn guardian_of(process: u32) -> Option<u32> {
     })
 }
 
-/// The server of a `tier mount` that works in a folder.
+/// The server of a `tier mount` in a folder.
 pub fn server_in(folder: &Path) -> Option<u32> {
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
@@ -29,7 +29,7 @@ pub fn server_in(folder: &Path) -> Option<u32> {
     })
 }
 
-/// What is still there of a process that was killed: in the ledger, and by name in all shared places.
+/// Leftovers of a killed process: in the ledger, and by name in all shared locations.
 pub fn traces_of(process: u32) -> Vec<PathBuf> {
     let places = [
         "/run/senesce/owners",
@@ -51,7 +51,7 @@ pub fn traces_of(process: u32) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its)).map(|entry| entry.path()).collect()
 }
 
-/// Starts the program; what it says is thrown away.
+/// Starts the program without output.
 pub fn started(folder: &Path, words: &[&str]) -> Child {
     senesce(folder).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -65,7 +65,7 @@ fn age(folder: &Path, image: &str) -> crate::common::Started {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn the_guardian_undoes_what_a_killed_run_left() {
+fn guardian_cleans_up_after_a_killed_run() {
     let directory = temporary_directory();
     let killed = age(directory.path(), "a.img");
     let process = killed.id();
@@ -77,7 +77,7 @@ fn the_guardian_undoes_what_a_killed_run_left() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_sweep_undoes_what_a_killed_guardian_could_not_and_spares_what_runs() {
+fn sweep_cleans_up_after_a_killed_guardian_and_spares_live_runs() {
     let directory = temporary_directory();
     let (killed, mut living) = (age(directory.path(), "a.img"), age(directory.path(), "b.img"));
     let process = killed.id();
@@ -92,27 +92,31 @@ fn a_sweep_undoes_what_a_killed_guardian_could_not_and_spares_what_runs() {
         let mine = found.as_array().unwrap().iter().filter(|one| one["process"] == process);
         mine.map(|one| one["outcome"].to_string()).collect()
     };
-    // Another test's start may have come first.
+    // Another test may have started first.
     assert!(of(process).iter().all(|outcome| outcome == "\"undone\"" || outcome == "\"gone\""), "{found:#}");
     assert!(of(living.id()).iter().any(|outcome| outcome == "\"in-use\""), "{found:#}");
     assert!(traces_of(process).is_empty(), "{:?}", traces_of(process));
     let held = leftovers(directory.path());
     assert!(!held.iter().any(|line| line.contains("a.img")), "{held:?}");
-    assert!(held.iter().any(|line| line.contains("b.img")) && living.is_running(), "what runs is spared: {held:?}");
+    assert!(
+        held.iter().any(|line| line.contains("b.img")) && living.is_running(),
+        "live runs are spared: \
+        {held:?}"
+    );
     kill(living.id());
     let _ = living.wait();
     run(directory.path(), &["doctor", "--sweep"]);
     assert_eq!((traces_of(process).len(), leftovers(directory.path())), (0, vec![]));
 }
 
-/// In a mount namespace with a ledger of its own, so that no other test undoes it.
+/// In a mount namespace with its own ledger, so that no other test cleans up.
 #[test]
 #[ignore = "needs root, loop devices"]
-fn verbs_that_only_compute_leave_what_a_killed_run_left() {
+fn verbs_that_only_compute_keep_leftovers_of_a_killed_run() {
     const MARK: &str = "SENESCE_TEST_OWN_LEDGER";
     if std::env::var_os(MARK).is_none() {
         let script = "mount -t tmpfs none /run && exec \"$@\"";
-        let test = "kill::verbs_that_only_compute_leave_what_a_killed_run_left";
+        let test = "kill::verbs_that_only_compute_keep_leftovers_of_a_killed_run";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script, "sh"]).arg(std::env::current_exe().unwrap());
         let output = command.args(["--exact", test, "--include-ignored"]).env(MARK, "").output().unwrap();
@@ -145,7 +149,7 @@ fn verbs_that_only_compute_leave_what_a_killed_run_left() {
 
 #[test]
 #[ignore = "needs FUSE"]
-fn a_dead_server_is_unmounted() {
+fn dead_server_is_unmounted() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::create_dir(folder.join("mnt")).unwrap();
@@ -167,9 +171,9 @@ fn a_dead_server_is_unmounted() {
 
 #[test]
 #[ignore = "needs FUSE"]
-fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
+fn process_waiting_for_its_own_dead_server_is_released() {
     let directory = temporary_directory();
-    // It writes to a FUSE file system that threads of its own serve.
+    // It writes to a FUSE file system that its own threads serve.
     let words = ["reproduce", "tier-sweep", "--scale", "smoke", "--out", "run"];
     for _ in 0..3 {
         let mut child = started(directory.path(), &words);
@@ -187,10 +191,11 @@ fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
     }
 }
 
-/// The same where another thread than the first writes to what the process serves: it is a zombie then, with a thread that waits.
+/// The same with another thread than the first writing to the process's own server: the process is a zombie then, with a
+/// waiting thread.
 #[test]
 #[ignore = "needs loop devices, FUSE"]
-fn a_thread_that_waits_for_its_own_dead_server_is_let_go() {
+fn thread_waiting_for_its_own_dead_server_is_released() {
     let directory = temporary_directory();
     let made = ["age", "image:a.img,size=128M", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "1"];
     let made = run(directory.path(), &[&made[..], &["--out", "run"]].concat());

@@ -1,5 +1,5 @@
-//! A hundred `kill -9` at random moments over all verbs that hold something: nothing is left after the next start, and what
-//! belongs to live runs is spared.
+//! Tests a hundred `kill -9` at random moments over all verbs with leftovers: the next start removes all of them and spares
+//! live runs.
 
 use crate::common::{Started, leftovers, run, start_until, temporary_directory};
 use crate::kill::{guardian_of, kill, started, traces_of};
@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A small generator, so that a failure can be repeated: xorshift64 (Marsaglia, 2003).
+/// A small generator with a seed, so that a failure can be repeated: xorshift64 (Marsaglia, 2003).
 struct Moments(u64);
 
 impl Moments {
@@ -22,7 +22,7 @@ impl Moments {
     }
 }
 
-/// Verbs that hold something while they run.
+/// Verbs that hold resources while they run.
 const VERBS: &[&str] = &[
     "age image:a.img,size=128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 40 --out new-age",
     "age memory:128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 40 --out new-memory",
@@ -94,7 +94,7 @@ fn done(folder: &Path, line: &str) {
 fn set_scene(folder: &Path) {
     fs::create_dir_all(folder.join("mnt")).unwrap();
     fs::write(folder.join("study.toml"), STUDY).unwrap();
-    // The guest's kernel and what is known of its accelerator; everything else is kept in the folder.
+    // The guest's kernel and the cached accelerator; everything else is in the folder.
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"))).unwrap();
     fs::create_dir_all(folder.join(".cache/senesce")).unwrap();
@@ -122,13 +122,13 @@ fn live_runs(folder: &Path) -> Vec<Started> {
     vec![served, start_until(folder, &words(command), "begun")]
 }
 
-/// Ends these runs. The command of the traced one has its pipes, and ends with it.
+/// Ends these runs. The traced command shares the pipes and ends too.
 fn end(living: Vec<Started>) {
     living.iter().for_each(|run| kill(run.id()));
     living.into_iter().for_each(|run| drop(run.wait()));
 }
 
-/// Removes what a run made, so that the next one has everything before it.
+/// Removes the files of a run, so that the next one starts from scratch.
 fn clean(folder: &Path) {
     let names: Vec<PathBuf> = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
     for path in names {
@@ -148,7 +148,7 @@ fn clean(folder: &Path) {
 
 const LONGEST: Duration = Duration::from_secs(6);
 
-/// How long a verb takes, up to the longest moment.
+/// Duration of a verb, up to the longest moment.
 fn duration(folder: &Path, line: &str) -> Duration {
     let begin = Instant::now();
     let mut child = started(folder, &words(line));
@@ -182,7 +182,7 @@ impl Tally {
 
 #[test]
 #[ignore = "long: a hundred runs, killed at random moments; needs loop devices, FUSE"]
-fn a_hundred_kills_leave_nothing() {
+fn hundred_kills_leave_nothing() {
     let (directory, other) = (temporary_directory(), temporary_directory());
     let (folder, rounds) = (directory.path(), number("KILLS", 100) as usize);
     set_scene(folder);
@@ -194,9 +194,9 @@ fn a_hundred_kills_leave_nothing() {
     let mut tally = Tally::default();
     for round in 0..rounds {
         let verb = round % VERBS.len();
-        // At every share of its time alike.
+        // Uniform over the verb's duration.
         let moment = longest[verb].mul_f64(moments.next(1000) as f64 / 1000.0);
-        // Every other turn of a verb the process that undoes is killed too.
+        // In every other round of a verb the guardian is killed too.
         let both = (round / VERBS.len() + round).is_multiple_of(2);
         let name = format!("round {round}, after {moment:?}, {both}: {}", VERBS[verb]);
         kill_one(folder, VERBS[verb], moment, both, &mut tally, &name);
@@ -227,7 +227,7 @@ fn kill_one(folder: &Path, line: &str, moment: Duration, both: bool, tally: &mut
     guardian.into_iter().for_each(kill);
     let before = ledger::of(process);
     let _ = child.kill();
-    // What it wrote down between the two looks counts too, as long as nobody has undone it.
+    // Entries written between the two readings count too, until they are cleaned up.
     let mut held = before;
     held.extend(ledger::of(process).into_iter().filter(|owed| !held.contains(owed)).collect::<Vec<_>>());
     tally.count(&held, was_alive, guardian.is_some());
@@ -240,7 +240,7 @@ fn kill_one(folder: &Path, line: &str, moment: Duration, both: bool, tally: &mut
     assert_eq!(left, (vec![], vec![], vec![], vec![]), "{name}");
 }
 
-/// Processes that work for an ended one: their command lines or names of loop devices have its number.
+/// Processes that serve an ended one: their command lines or names of loop devices contain its number.
 fn servants(process: u32) -> Vec<String> {
     let names = [format!("-{process}-"), format!("senesce-image-{process}-")];
     let is_its = |text: &str| names.iter().any(|name| text.contains(name)) && text.contains("senesce-");
@@ -248,7 +248,7 @@ fn servants(process: u32) -> Vec<String> {
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        // The guardian of another may be named alike by chance; it has its own word.
+        // The guardian of another process may match by chance; it has its own word.
         if is_its(&line) && !line.contains("__guardian") {
             found.push(line);
         }

@@ -1,4 +1,4 @@
-//! Layout, traces, snapshots and images from the command line.
+//! Tests layout, traces, snapshots and images from the command line.
 
 use crate::common::{json, leftovers, run};
 use serde_json::Value;
@@ -40,7 +40,7 @@ fn read_json(path: &Path) -> Value {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_is_looked_at_without_a_change() {
+fn layout_does_not_change_the_image() {
     let directory = crate::common::temporary_directory();
     let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
@@ -68,7 +68,7 @@ fn an_image_is_looked_at_without_a_change() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
+fn trace_has_the_fields_of_the_contract_and_its_text_round_trips() {
     let directory = crate::common::temporary_directory();
     let image = format!("image:{}", aged_image(directory.path()));
     let words = [
@@ -100,7 +100,7 @@ fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_trace_ends_the_processes_that_its_command_leaves() {
+fn trace_ends_processes_left_by_its_command() {
     let directory = crate::common::temporary_directory();
     let image = format!("image:{}", aged_image(directory.path()));
     let held = "exec 9<{}; sleep 60 >&- 2>&- & echo $! >held; find {} -type f | xargs cat >/dev/null";
@@ -114,13 +114,13 @@ fn a_trace_ends_the_processes_that_its_command_leaves() {
     assert!(value["requests"].as_u64() > Some(0), "{value}");
     let swept = run(directory.path(), &["doctor", "--sweep"]);
     assert_eq!(swept.status.code(), Some(0), "{}", String::from_utf8_lossy(&swept.stderr));
-    // The guardian of the ended run may be at it, and the kernel detaches a moment later.
+    // The guardian of the ended run may be active, and the kernel detaches a moment later.
     crate::common::wait_until(|| leftovers(directory.path()).is_empty());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_a_command_did_is_rolled_back_to_the_byte() {
+fn changes_of_a_command_are_rolled_back_exactly() {
     let directory = crate::common::temporary_directory();
     let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
@@ -134,7 +134,7 @@ fn what_a_command_did_is_rolled_back_to_the_byte() {
     let first = std::fs::File::options().write(true).open(&image).expect("open");
     std::os::unix::fs::FileExt::write_at(&first, &[7; 100_000], 50_000_000).expect("write");
     let held = run(directory.path(), &["snapshot", "restore", &image, "before"]);
-    assert_eq!(held.status.code(), Some(3), "somebody may still write it: {}", String::from_utf8_lossy(&held.stderr));
+    assert_eq!(held.status.code(), Some(3), "it may still be written: {}", String::from_utf8_lossy(&held.stderr));
     drop(first);
     let value = json(&run(directory.path(), &["snapshot", "restore", &image, "before", "--verify", "--json"]));
     assert_keys(&value, &["restored_bytes", "extents", "method", "verified", "elapsed_seconds"]);
@@ -145,7 +145,7 @@ fn what_a_command_did_is_rolled_back_to_the_byte() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn copies_and_packs_hold_every_byte() {
+fn copies_and_packs_have_every_byte() {
     let directory = crate::common::temporary_directory();
     let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
@@ -171,7 +171,7 @@ fn copies_and_packs_hold_every_byte() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
+fn unsupported_input_is_reported_and_nothing_is_written() {
     let directory = crate::common::temporary_directory();
     std::fs::write(directory.path().join("foreign"), [0x5au8; 1000]).expect("write");
     for (words, code, said) in [
@@ -208,7 +208,7 @@ impl Drop for BindMount {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_bind_mount_is_not_entered() {
+fn bind_mount_is_not_entered() {
     let directory = tempfile::tempdir().expect("a folder");
     let root = directory.path().join("root");
     for folder in ["kept", "mounted"] {

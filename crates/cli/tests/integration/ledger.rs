@@ -1,20 +1,20 @@
-//! The ledger of what must be undone, read from outside, and a look whether each thing is still there.
+//! Reads the ledger of cleanups from outside, and checks whether each entry still exists.
 
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Something that a process owes.
+/// A cleanup that a process owes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Owed(Value);
 
-/// What is written down for a process of root.
+/// The entries of a process of root.
 pub fn of(process: u32) -> Vec<Owed> {
     let folders = fs::read_dir("/run/senesce/owners").into_iter().flatten().flatten();
     let own = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with(&format!("{process}-")));
     let entries = own.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
-    // An entry may be struck out or half written while it is read.
+    // An entry may be removed or half written while it is read.
     let texts = entries.filter_map(|entry| fs::read(entry.path()).ok());
     texts.filter_map(|text| serde_json::from_slice(&text).ok()).map(Owed).collect()
 }
@@ -40,7 +40,7 @@ impl Owed {
             "process" => self.is_running(),
             "commands" => self.has_members(),
             "loop" => self.is_attached(path),
-            // `ours` is what the process had set; without it, or where it was so before, nobody can tell whose the value is.
+            // `ours` is the value set by the process; without it, or if it was set before, the owner is unknown.
             "value" => self.0["ours"].as_str().is_some_and(|ours| ours != self.text("value") && chosen(path) == ours),
             "mapping" => Path::new("/dev/mapper").join(self.text("name")).exists(),
             "frozen" => false,

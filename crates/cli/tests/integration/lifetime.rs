@@ -1,4 +1,4 @@
-//! Commands on a mount end with it, whatever ends senesce.
+//! Tests that commands on a mount end with it, whatever ends senesce.
 
 use crate::common::{Started, json, leftovers, run, start_until, temporary_directory, wait_until};
 use crate::kill::{guardian_of, kill, traces_of};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Writes into the mount point for ever, where it can. Its word is found in the list of processes.
+/// Writes into the mount point forever, as long as it can. Its word identifies it in the list of processes.
 const WRITER: &str = r#"n=0; while :; do n=$((n+1)); head -c 100000 /dev/zero >"$0/$1.$((n % 50))" 2>/dev/null; done"#;
 
-/// What a command does before it begins to write: `$W` is the writer.
+/// What a command does before it writes: `$W` is the writer.
 const WAYS: [&str; 6] = [
     r#"echo begun >&2; eval "$W""#,
     r#"(setsid sh -c "$W" "$0" "$1" >/dev/null 2>&1 &); echo begun >&2; sleep 600"#,
@@ -27,7 +27,7 @@ fn image(folder: &Path) {
     assert!(run(folder, &["snapshot", "create", "k.img", "s"]).status.success());
 }
 
-/// Starts a verb with a command that writes in this way, and waits for its begin.
+/// Starts a verb with a command that writes in this manner, and waits until it has begun.
 fn writing(folder: &Path, verb: &[&str], way: &str, word: &str) -> Started {
     let script = format!("W='{WRITER}'; {way}");
     let command = ["--", "sh", "-c", &script, "{}", word];
@@ -39,7 +39,6 @@ fn mount_points(process: u32) -> Vec<PathBuf> {
     entries.map(|owed| PathBuf::from(owed.text("point"))).collect()
 }
 
-/// Processes whose command line holds a word.
 fn processes_with(word: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -47,7 +46,7 @@ fn processes_with(word: &str) -> Vec<String> {
     lines.filter(|line| line.contains(word)).collect()
 }
 
-/// Kills a run after `moment`, with its guardian first if that is wanted, and checks that the next start finds nothing left.
+/// Kills a run after `moment`, optionally with its guardian first, and checks that the next start finds nothing.
 fn kill_one(folder: &Path, verb: &[&str], way: &str, moment: Duration, both: bool) {
     let word = format!("writer-{}-{}", std::process::id(), fs::read_dir(folder).unwrap().count());
     let started = writing(folder, verb, way, &word);
@@ -59,7 +58,7 @@ fn kill_one(folder: &Path, verb: &[&str], way: &str, moment: Duration, both: boo
     }
     kill(process);
     run(folder, &["doctor", "--sweep"]);
-    // The command has its pipes: they close when all of it has ended.
+    // The command shares the pipes: they close when all of it has ended.
     let _ = started.wait();
     run(folder, &["doctor", "--sweep"]);
     let left = (processes_with(&word), traces_of(process), leftovers(folder));
@@ -70,7 +69,7 @@ fn kill_one(folder: &Path, verb: &[&str], way: &str, moment: Duration, both: boo
 
 #[test]
 #[ignore = "needs loop devices, control groups"]
-fn a_command_ends_with_a_killed_run_and_writes_nothing_below_its_mount_point() {
+fn command_ends_with_a_killed_run_and_writes_nothing_below_its_mount_point() {
     let directory = temporary_directory();
     image(directory.path());
     let rounds = std::env::var("KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(WAYS.len());
@@ -83,7 +82,7 @@ fn a_command_ends_with_a_killed_run_and_writes_nothing_below_its_mount_point() {
 
 #[test]
 #[ignore = "needs loop devices, control groups"]
-fn what_a_command_leaves_running_ends_before_the_rollback() {
+fn background_processes_end_before_the_rollback() {
     let directory = temporary_directory();
     image(directory.path());
     let script = format!("W='{WRITER}'; (setsid sh -c \"$W\" \"$0\" left-writer >/dev/null 2>&1 &); sleep 0.2");
@@ -97,7 +96,7 @@ fn what_a_command_leaves_running_ends_before_the_rollback() {
 
 #[test]
 #[ignore = "needs loop devices, control groups"]
-fn a_command_that_ignores_signals_ends_when_the_user_stops() {
+fn command_that_ignores_signals_ends_on_interrupt() {
     let directory = temporary_directory();
     image(directory.path());
     for verb in [&["snapshot", "run", "k.img", "s"][..], &["trace", "k.img"]] {
@@ -110,7 +109,7 @@ fn a_command_that_ignores_signals_ends_when_the_user_stops() {
 
 #[test]
 #[ignore = "needs FUSE"]
-fn a_mount_of_another_namespace_is_undone_from_outside() {
+fn mount_of_another_namespace_is_undone_from_outside() {
     let directory = temporary_directory();
     let folder = directory.path();
     fs::create_dir(folder.join("mnt")).unwrap();
@@ -148,10 +147,10 @@ fn a_mount_of_another_namespace_is_undone_from_outside() {
     shell.wait().unwrap();
 }
 
-/// A scratch directory as a guest names it that shares the place: it has another boot.
+/// A scratch directory with the name that a guest with a shared folder would use: its boot id differs.
 #[test]
 #[ignore = "needs root"]
-fn what_another_kernel_made_is_listed_and_stays() {
+fn leftovers_of_another_kernel_are_listed_and_kept() {
     let directory = temporary_directory();
     let foreign = directory.path().join("senesce-guest-4711-1f-effffffc-0123abcd-aB3dE6gH9jK2");
     fs::create_dir(&foreign).unwrap();

@@ -1,10 +1,10 @@
-//! A limit on the size of files is an error with its own exit code, and leaves nothing that refuses the next run.
+//! Tests that a limit on the size of files is an error with its own exit code, and leaves nothing that refuses the next run.
 
 use crate::common::{senesce, temporary_directory};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs the program where no file may grow beyond 1 MiB.
+/// Runs the program with a file size limit of 1 MiB.
 fn limited(folder: &Path, words: &[&str]) -> Output {
     let program = senesce(folder).get_program().to_owned();
     let mut command = Command::new("bash");
@@ -21,7 +21,7 @@ fn fails_cleanly(folder: &Path, words: &[&str], partial: &str) {
 }
 
 #[test]
-fn a_file_that_grows_too_large_is_an_error() {
+fn too_large_file_is_an_error() {
     let directory = temporary_directory();
     let folder = directory.path();
     std::fs::write(folder.join("source.img"), vec![7; 4 << 20]).unwrap();
@@ -31,7 +31,7 @@ fn a_file_that_grows_too_large_is_an_error() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_that_cannot_be_made_so_large_is_not_left() {
+fn image_beyond_the_file_size_limit_is_removed() {
     let directory = temporary_directory();
     let words = ["bench", "image:new.img,size=64M", "file-ops", "--out", "run"];
     fails_cleanly(directory.path(), &words, "new.img");

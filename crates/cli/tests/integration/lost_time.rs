@@ -1,4 +1,4 @@
-//! Time that a measurement loses: it must not become a number.
+//! Tests that time lost by a measurement does not become a result.
 
 use crate::common::{json, run, start_until, temporary_directory, wait_for_event};
 use serde_json::Value;
@@ -19,7 +19,8 @@ fn signal(pid: u32, name: &str) {
     assert!(sent.success());
 }
 
-/// Benches in `record`. Once the file set is written, stops the process for `stop`, `times` times with as long a pause after each.
+/// Benches in `record`. Once the file set is written, stops the process for `stop`, `times` times with a pause of the same
+/// length after each.
 fn bench_with_stops(folder: &Path, words: &[&str], times: u32, stop: Duration) -> Output {
     let words = [&["bench", "target"], words, &["--keep-caches", "--create", "--json", "--out", "record"]].concat();
     let started = start_until(folder, &words, "");
@@ -34,7 +35,7 @@ fn bench_with_stops(folder: &Path, words: &[&str], times: u32, stop: Duration) -
 }
 
 #[test]
-fn a_repetition_in_which_the_process_was_stopped_is_invalid() {
+fn repetition_with_a_stopped_process_is_invalid() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
     let output = bench_with_stops(directory.path(), &["reads.f", "--time", "3s"], 4, Duration::from_millis(400));
@@ -48,7 +49,7 @@ fn a_repetition_in_which_the_process_was_stopped_is_invalid() {
 }
 
 #[test]
-fn a_stop_in_the_warm_up_does_not_matter() {
+fn stop_in_the_warm_up_does_not_matter() {
     let directory = temporary_directory();
     std::fs::write(directory.path().join("reads.f"), READS).expect("workload");
     let words = ["reads.f", "--warm-up", "4s", "--time", "1s"];
@@ -73,7 +74,7 @@ run 60
 }
 
 #[test]
-fn a_trusted_file_set_that_is_missing_is_an_error_before_the_run() {
+fn missing_trusted_file_set_is_an_error_before_the_run() {
     let directory = temporary_directory();
     let text = "define file name=one, path=\"$dir/nowhere\", reuse, readonly, trusttree
 define process name=p { thread name=t { flowop read name=r, filename=one, iosize=4k, random } }
@@ -97,7 +98,7 @@ fn directio_without_effect_is_a_caveat() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_that_another_process_locks_in_memory_is_refused() {
+fn image_locked_in_memory_by_another_process_is_refused() {
     let directory = tempfile::tempdir().expect("a folder");
     let folder = directory.path();
     let words =
@@ -118,11 +119,11 @@ struct LockedFile(*mut std::ffi::c_void, usize);
 impl LockedFile {
     fn new(file: &std::fs::File, length: usize) -> Self {
         use rustix::mm::{MapFlags, MlockFlags, ProtFlags};
-        // SAFETY: a new mapping that nobody refers to.
+        // SAFETY: a new mapping without other references.
         let start =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0) };
         let start = start.expect("map");
-        // SAFETY: the mapping is as long as that.
+        // SAFETY: the mapping has this length.
         unsafe { rustix::mm::mlock_with(start, length, MlockFlags::empty()) }.expect("lock");
         Self(start, length)
     }
@@ -130,14 +131,14 @@ impl LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's alone.
+        // SAFETY: the mapping is used only here.
         let _ = unsafe { rustix::mm::munmap(self.0, self.1) };
     }
 }
 
 #[test]
 #[ignore = "needs loop devices"]
-fn too_small_an_xfs_leaves_no_record() {
+fn too_small_xfs_leaves_no_record() {
     let directory = temporary_directory();
     let output = run(
         directory.path(),
@@ -148,7 +149,7 @@ fn too_small_an_xfs_leaves_no_record() {
 }
 
 #[test]
-fn a_plan_is_printed_as_json_only_when_asked() {
+fn plan_is_printed_as_json_only_on_request() {
     let directory = temporary_directory();
     let plan = |words: &[&str]| {
         let base = ["age", "--plan-only", "--size", "64M", "--profile", "agrawal", "--max-operations", "500"];

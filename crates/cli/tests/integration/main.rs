@@ -1,5 +1,3 @@
-//! What the command line must do, tried from outside.
-
 mod advise;
 mod age;
 mod age_changes;

@@ -1,4 +1,4 @@
-//! The object store and the experiments on it, as a stranger's script uses them.
+//! Tests the object store and the experiments on it, as a script uses them.
 
 use crate::common::{json, run, temporary_directory};
 use std::fs;
@@ -18,7 +18,7 @@ fn code(directory: &Path, words: &[&str]) -> Option<i32> {
 }
 
 #[test]
-fn a_directory_is_committed_verified_and_comes_back() {
+fn directory_is_committed_verified_and_checked_out() {
     let directory = temporary_directory();
     let directory = directory.path();
     tree(directory);
@@ -41,7 +41,7 @@ fn a_directory_is_committed_verified_and_comes_back() {
 }
 
 #[test]
-fn damage_is_named_and_the_rest_is_checked_out() {
+fn damage_is_reported_and_the_rest_is_checked_out() {
     let directory = temporary_directory();
     let directory = directory.path();
     tree(directory);

@@ -1,4 +1,4 @@
-//! Every option that names an output file goes through the function that destroys nothing.
+//! Tests that every option with an output file goes through the function that destroys nothing.
 
 use crate::common::{json, run, temporary_directory};
 use std::fs;
@@ -6,14 +6,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// A small finished run.
 fn record(folder: &Path) {
     let words = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
     let ended = run(folder, &words);
     assert!(folder.join("run/summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
-/// Every verb that writes a file of the user's.
+/// Every verb that writes a file of the user.
 const VERBS: &[&[&str]] = &[
     &["report", "run", "--out", "FILE"],
     &["report", "run", "--format", "zip", "--out", "FILE"],
@@ -30,24 +29,24 @@ const VERBS: &[&[&str]] = &[
     &["trace", ".", "--save", "FILE", "--", "true"],
 ];
 
-/// Those of them that end at once and whatever there is on the machine.
+/// The fast ones that run on any machine.
 const QUICK: [usize; 7] = [0, 1, 2, 3, 4, 7, 9];
 
 fn with(verb: &[&str], file: &str) -> Vec<String> {
     verb.iter().map(|word| if *word == "FILE" { file } else { word }.to_string()).collect()
 }
 
-/// What a verb must do with something that has the name of its output.
+/// Expected treatment of an existing entry with the name of an output.
 #[derive(Clone, Copy, PartialEq)]
 enum Must {
-    /// Refuse it, with `--force` too.
+    /// Refuse it, even with `--force`.
     Refuse,
-    /// Refuse it unless `--force` is said.
+    /// Refuse it without `--force`.
     Keep,
     WriteInto,
 }
 
-/// Makes one of each kind in `folder`: its name, and what must become of it.
+/// Creates one entry of each kind in `folder`; returns its name and the expected treatment.
 fn kinds(folder: &Path) -> Vec<(&'static str, Must)> {
     use Must::{Keep, Refuse, WriteInto};
     let at = |name: &str| folder.join(name);
@@ -91,7 +90,7 @@ fn kinds(folder: &Path) -> Vec<(&'static str, Must)> {
         let (mode, device) = (rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, rustix::fs::makedev(major, minor));
         rustix::fs::mknodat(rustix::fs::CWD, at(name), kind, mode, device).is_ok()
     };
-    // A loop device that nobody has made: also a mistake harms nobody.
+    // An unused loop device: an error does no harm.
     if node("block-device", rustix::fs::FileType::BlockDevice, 7, 250) {
         all.push(("block-device", Refuse));
     }
@@ -101,7 +100,7 @@ fn kinds(folder: &Path) -> Vec<(&'static str, Must)> {
     all
 }
 
-/// What a refusal names: the file, or the folder that is not there.
+/// The name in a refusal: the file, or its missing folder.
 fn named(file: &str) -> &str {
     file.rsplit_once('/').map_or(file, |(folder, _)| folder)
 }
@@ -131,7 +130,7 @@ fn no_verb_replaces_data_by_its_output() {
     let before = state(folder);
     for (number, verb) in VERBS.iter().enumerate() {
         for (file, must) in &kinds {
-            // What is written for and takes long is tried with what is refused alone, which comes before any work.
+            // Slow verbs are tried only with refused outputs, which are checked before any work.
             if *must == Must::WriteInto && !QUICK.contains(&number) {
                 continue;
             }
@@ -156,7 +155,7 @@ fn no_verb_replaces_data_by_its_output() {
 }
 
 #[test]
-fn planted_names_of_temporary_files_are_not_written_through() {
+fn planted_names_of_temporary_files_are_not_followed() {
     let directory = temporary_directory();
     let folder = directory.path();
     record(folder);
@@ -172,11 +171,11 @@ fn planted_names_of_temporary_files_are_not_written_through() {
     }
     assert_eq!(fs::read(folder.join("precious")).unwrap(), b"precious");
     let parts = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_file());
-    assert_eq!(parts.count(), 1 + QUICK.len(), "nothing but the outputs is left");
+    assert_eq!(parts.count(), 1 + QUICK.len(), "only the outputs remain");
 }
 
 #[test]
-fn a_pipe_is_written_into_and_stays_a_pipe() {
+fn pipe_is_written_into_and_stays_a_pipe() {
     let directory = temporary_directory();
     let folder = directory.path();
     record(folder);
@@ -215,12 +214,12 @@ fn standard_output_and_devices_are_written_into() {
 }
 
 #[test]
-fn the_same_format_is_replaced_and_force_replaces_the_rest() {
+fn same_format_is_replaced_and_force_replaces_the_rest() {
     let directory = temporary_directory();
     let folder = directory.path();
     record(folder);
     for _ in 0..2 {
-        assert_eq!(run(folder, &["report", "run"]).status.code(), Some(0), "also over the report of before");
+        assert_eq!(run(folder, &["report", "run"]).status.code(), Some(0), "also over an earlier report");
         assert_eq!(run(folder, &["report", "run", "--format", "figures", "--out", "out"]).status.code(), Some(0));
         assert_eq!(run(folder, &["report", "run", "--format", "zip"]).status.code(), Some(0));
     }
@@ -230,9 +229,9 @@ fn the_same_format_is_replaced_and_force_replaces_the_rest() {
     assert!(fs::read_to_string(folder.join("page.html")).unwrap().starts_with("<!doctype html>"));
 }
 
-/// The end of a pipe's reader is told by the error of the write, for every verb that prints much.
+/// Every verb with much output notices a closed pipe by the error of the write.
 #[test]
-fn a_reader_that_has_gone_ends_the_program_quietly() {
+fn closed_pipe_ends_the_program_quietly() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for words in [
         vec!["help", "age"],
@@ -250,7 +249,7 @@ fn a_reader_that_has_gone_ends_the_program_quietly() {
     }
 }
 
-/// Every verb that makes a directory of the user's.
+/// Every verb that creates a directory of the user.
 const DIRECTORIES: &[&[&str]] = &[
     &["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "FILE"],
     &["reproduce", "append", "--scale", "smoke", "--out", "FILE"],
@@ -262,7 +261,7 @@ const DIRECTORIES: &[&[&str]] = &[
 ];
 
 #[test]
-fn what_is_no_directory_is_told_where_one_is_wanted() {
+fn non_directory_is_reported_where_a_directory_is_needed() {
     let directory = temporary_directory();
     let folder = directory.path();
     record(folder);
@@ -284,7 +283,7 @@ fn what_is_no_directory_is_told_where_one_is_wanted() {
 }
 
 #[test]
-fn manual_pages_replace_their_own_kind_alone() {
+fn manual_pages_replace_only_their_own_kind() {
     let directory = temporary_directory();
     let at = |name: &str| directory.path().join("man").join(name);
     fs::create_dir(directory.path().join("man")).unwrap();
@@ -302,7 +301,7 @@ fn manual_pages_replace_their_own_kind_alone() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_image_whose_link_leads_nowhere_is_refused_and_the_link_stays() {
+fn image_behind_a_dangling_link_is_refused_and_the_link_stays() {
     let directory = temporary_directory();
     let link = directory.path().join("a.img");
     symlink("unmounted/a.img", &link).unwrap();

@@ -24,7 +24,7 @@ struct Parser {
     blocks: Vec<Block>,
     exit: i32,
     skipped: Option<String>,
-    /// Lines with these words are left out of the next block.
+    /// Words of lines to omit from the next block.
     left_out: Vec<String>,
 }
 
@@ -203,7 +203,7 @@ fn only_shell_blocks_run() {
 }
 
 #[test]
-fn lines_with_named_words_are_left_out() {
+fn lines_with_named_words_are_omitted() {
     let page = "<!-- not run (/dev/sdb): needs a disk -->\n    senesce layout /dev/sdb\n    senesce layout x\n";
     assert_eq!(blocks(page)[0].text, "senesce layout x");
 }

@@ -1,4 +1,4 @@
-//! Prognoses and twins from the command line.
+//! Tests prognoses and twins from the command line.
 
 use crate::common::{json, leftovers, run, temporary_directory};
 use std::path::Path;
@@ -32,7 +32,7 @@ const KEYS: [&str; 9] = [
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
+fn prognosis_has_the_documented_fields_and_changes_nothing() {
     let directory = temporary_directory();
     let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
@@ -77,7 +77,7 @@ fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
+fn twin_is_private_and_reports_what_was_tried() {
     use std::os::unix::fs::MetadataExt;
     let directory = temporary_directory();
     let image = image(directory.path());
@@ -116,7 +116,7 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_code() {
+fn bad_input_is_reported_with_its_exit_code() {
     let directory = temporary_directory();
     let code = |words: &[&str]| run(directory.path(), words).status.code();
     assert_eq!(code(&["diagnose", "no-such-target"]), Some(2));

@@ -1,11 +1,11 @@
-//! What is refused comes before any work and alters nothing: not a second output, no folder, no record.
+//! Tests that refusals come before any work and change nothing: no second output, folder or record.
 
 use crate::common::{run, temporary_directory};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-/// Two small finished runs, and what refuses an output: a letter, and a link.
+/// Two small finished runs, and entries that refuse an output: a letter, and a link.
 fn room() -> tempfile::TempDir {
     let directory = temporary_directory();
     let folder = directory.path();
@@ -29,7 +29,7 @@ fn room() -> tempfile::TempDir {
     directory
 }
 
-/// Path, inode, mode, size, and times of everything below, but for the cache.
+/// Path, inode, mode, size, and times of everything below, except the cache.
 fn state(folder: &Path) -> Vec<(String, [u64; 3], [i64; 4])> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_name() != ".cache") {
@@ -44,7 +44,7 @@ fn state(folder: &Path) -> Vec<(String, [u64; 3], [i64; 4])> {
     all
 }
 
-/// Commands one of whose outputs is refused.
+/// Commands with one refused output.
 const REFUSED: &[&str] = &[
     "report run other",
     "report run --site site",
@@ -74,7 +74,7 @@ const REFUSED: &[&str] = &[
 ];
 
 #[test]
-fn a_refusal_alters_nothing() {
+fn refusal_changes_nothing() {
     let directory = room();
     let folder = directory.path();
     let before = state(folder);
@@ -87,7 +87,7 @@ fn a_refusal_alters_nothing() {
 }
 
 #[test]
-fn no_file_is_taken_for_two_outputs() {
+fn one_file_for_two_outputs_is_refused() {
     let directory = room();
     let folder = directory.path();
     fs::create_dir_all(folder.join("more")).unwrap();
@@ -112,7 +112,7 @@ fn no_file_is_taken_for_two_outputs() {
 }
 
 #[test]
-fn a_refused_target_leaves_no_record_and_no_folder() {
+fn refused_target_leaves_no_record_and_no_folder() {
     let directory = room();
     let folder = directory.path();
     fs::create_dir_all(folder.join("thesis/empty")).unwrap();
@@ -127,6 +127,6 @@ fn a_refused_target_leaves_no_record_and_no_folder() {
     assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(state(folder), before);
     assert_eq!(run(folder, &["bench", "thesis", "file-ops", "--out", "thesis/empty"]).status.code(), Some(3));
-    assert!(folder.join("thesis/empty").is_dir(), "a folder that was there stays");
+    assert!(folder.join("thesis/empty").is_dir(), "an existing folder stays");
     assert_eq!(fs::read_dir(folder.join("thesis/empty")).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end every verb soon, in whatever phase it is.
+//! Tests that SIGINT and SIGTERM end every verb soon, in any phase.
 
 use crate::common::{senesce, temporary_directory, wait_until};
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A second is promised; a busy machine may take longer.
+/// The documented limit is one second; a busy machine may take longer.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// Processor time after which a verb is in its long phase, in clock ticks.
+/// CPU time after which a verb is in its long phase, in clock ticks.
 const WORK_TICKS: u64 = 15;
 
 fn ticks(child: &Child) -> u64 {
@@ -24,7 +24,7 @@ fn started(folder: &Path, words: &[&str]) -> Child {
     senesce(folder).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Sends a signal and checks that the exit code is 130 and comes in time.
+/// Sends a signal and checks that the exit code is 130 within the limit.
 fn stops(mut child: Child, signal: &str, what: &str) {
     let begun = Instant::now();
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
@@ -35,7 +35,7 @@ fn stops(mut child: Child, signal: &str, what: &str) {
     assert!(begun.elapsed() < LIMIT, "{what} took {:?}: {said}", begun.elapsed());
 }
 
-/// Starts a verb that works for a minute or more, and stops it once it works.
+/// Starts a verb that works for a minute or more, and stops it during the work.
 fn stops_at_work(folder: &Path, words: &[&str], signal: &str) {
     let child = started(folder, words);
     wait_until(|| ticks(&child) >= WORK_TICKS);
@@ -60,12 +60,12 @@ fn verbs_that_only_compute_and_copy_stop() {
 }
 
 #[test]
-fn a_verb_that_waits_for_its_input_stops() {
+fn verb_that_waits_for_its_input_stops() {
     let directory = temporary_directory();
     let fifo = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let child = started(directory.path(), &["runs", "import", "blkparse", "pipe", "--out", "run"]);
-    // Opening returns once it reads, and nothing ever comes.
+    // Opening returns once the verb reads, and no data ever comes.
     let _writer = fs::File::options().write(true).open(&fifo).unwrap();
     stops(child, "-INT", "import");
 }

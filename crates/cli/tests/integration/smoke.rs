@@ -1,11 +1,11 @@
-//! Every experiment at the smoke scale, from plan to report, and the verbs that only print.
+//! Tests every experiment at the smoke scale, from plan to report, and verbs that only print.
 
 use crate::common::{json, run};
 use senesce_claims::{ClaimSet, Rule, Selection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Those that boot the guest; the tests of the guest run them there.
+/// Experiments that boot the guest; the tests of the guest run them there.
 const IN_THE_GUEST: [&str; 3] = ["f2fs-bandwidth", "vm-selftest", "zns-rocksdb"];
 
 #[test]
@@ -36,7 +36,7 @@ fn every_experiment_runs_at_the_smoke_scale_and_reports() {
 }
 
 #[test]
-fn what_only_prints_works_anywhere() {
+fn verbs_that_only_print_work_anywhere() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for words in [
         vec!["--help"],
@@ -58,10 +58,10 @@ fn what_only_prints_works_anywhere() {
     for words in [vec!["help", "agee"], vec!["no-such-verb"], vec!["report", "nowhere"], vec!["reproduce", "no-such"]] {
         assert_eq!(run(directory.path(), &words).status.code(), Some(2), "{words:?}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 0, "nothing was left behind");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 0, "nothing was left");
 }
 
-/// What claims ask for and no run at the smoke scale has: experiment, metric, and what measures it.
+/// Values that claims need and smoke runs lack: experiment, metric, and a run that measures it.
 const BEYOND_SMOKE: [(&str, &str, &str); 11] = [
     ("age-convergence", "aging rate", "a file system that is aged"),
     ("aged-fileserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
@@ -73,11 +73,11 @@ const BEYOND_SMOKE: [(&str, &str, &str); 11] = [
     ("object-dirs", "store time", "a quick run: a fill of 1 GiB"),
     ("zns-finish", "padding_mib", "a quick run: two occupancies"),
     ("zns-heavy", "writer_cv", "a quick run: several seconds"),
-    ("zns-heavy", "iops", "a quick run: readers beside the writers"),
+    ("zns-heavy", "iops", "a quick run: readers next to the writers"),
 ];
 
-/// Claims that no value of a run could decide, by metric and names of conditions; the rule tests of the claims make their own
-/// values and cannot see this.
+/// Claims that no value of a run can decide, by metric and names of conditions. The rule tests of the claims generate their own
+/// values and cannot detect this.
 fn unmeasured(directory: &Path, id: &str) -> Option<String> {
     let exported = json(&run(directory, &["report", id, "--format", "json"]));
     let mut measured: BTreeMap<String, Vec<BTreeSet<String>>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `senesce study`, tried as a user would.
+//! Tests `senesce study` from the command line.
 
 use crate::common::{json, leftovers, run, senesce, wait_until};
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn refused(directory: &Path, text: &str) -> String {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_killed_study_goes_on_and_measures_every_cell_once() {
+fn killed_study_continues_and_measures_every_cell_once() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("study.toml"), STUDY).expect("write the study");
     let words = ["study", "study.toml", "--out", "run", "--json"];
@@ -118,7 +118,7 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn an_interrupted_study_says_so_and_how_it_goes_on() {
+fn interrupted_study_reports_how_to_continue() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let endless = STUDY.replace("images = 2", "images = 500");
     assert_ne!(endless, STUDY);
@@ -145,7 +145,7 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
+fn failed_cell_is_recorded_and_the_rest_continues() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = study(directory.path(), FAILING, &["--json"]);
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
@@ -162,7 +162,7 @@ fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_the_start() {
+fn errors_are_reported_before_the_start() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let wrong = |from: &str, to: &str| refused(directory.path(), &STUDY.replacen(from, to, 1));
     assert!(wrong("\"wang_os\"", "\"wang_so\"").contains("did you mean 'wang_os'"));
@@ -184,7 +184,7 @@ fn what_is_wrong_is_said_before_the_start() {
 
 #[test]
 #[cfg_attr(feature = "mpi", ignore = "needs a senesce without MPI")]
-fn a_launcher_without_mpi_is_a_missing_requirement() {
+fn launcher_without_mpi_is_a_missing_requirement() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let text = STUDY.replacen("seconds = 0.2", "seconds = 0.2\nlauncher = \"mpirun -n 2\"", 1);
     let output = study(directory.path(), &text, &["--dry-run"]);
@@ -205,9 +205,9 @@ personality = "webserver"
 scale = 0.02
 "#;
 
-/// Nothing but the guest's control share gives a study the drives of a machine.
+/// Only the guest's control share gives a study the drives of a machine.
 #[test]
-fn a_variable_does_not_make_a_host_the_guest() {
+fn environment_variable_does_not_turn_a_host_into_the_guest() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(directory.path().join("study.toml"), ZONED).expect("write the study");
     let output = senesce(directory.path()).args(["study", "study.toml"]).env("SENESCE_VM", "1").output().expect("run");
@@ -218,7 +218,7 @@ fn a_variable_does_not_make_a_host_the_guest() {
 }
 
 #[test]
-fn the_example_is_a_study() {
+fn example_is_a_valid_study() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let example = run(directory.path(), &["study", "--example"]);
     assert!(example.status.success());
@@ -229,7 +229,7 @@ fn the_example_is_a_study() {
 }
 
 #[test]
-fn a_dry_run_estimates_and_writes_nothing() {
+fn dry_run_estimates_and_writes_nothing() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = study(directory.path(), STUDY, &["--dry-run", "--json"]);
     let plan = json(&output);

@@ -1,11 +1,11 @@
-//! `--user NAME`: what needs no root is done without its rights.
+//! Tests `--user NAME`, which drops the rights of root.
 
 use crate::common::run;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-/// A folder that anybody may enter, with one that belongs to nobody.
+/// A world-accessible folder with a subfolder owned by `nobody`.
 fn scene() -> (tempfile::TempDir, u32) {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -25,7 +25,7 @@ fn said(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 #[ignore = "needs root"]
-fn a_workload_and_the_readers_of_its_record_run_without_the_rights_of_root() {
+fn workload_and_readers_of_its_record_run_without_root() {
     let (directory, nobody) = scene();
     let folder = directory.path();
     let bench = ["--user", "nobody", "bench", "theirs/work", "append", "--create", "--out", "theirs/run"];
@@ -37,7 +37,7 @@ fn a_workload_and_the_readers_of_its_record_run_without_the_rights_of_root() {
     let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run"]);
     assert_eq!(code, Some(0), "{message}");
     assert_eq!(folder.join("theirs/run/report.html").metadata().unwrap().uid(), nobody);
-    // Outside of what that user may write.
+    // Outside of the directories that this user may write.
     let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run", "--out", "root.html"]);
     assert_eq!(code, Some(5), "{message}");
     assert!(message.contains("EACCES") && !folder.join("root.html").exists(), "{message}");
@@ -52,7 +52,7 @@ fn a_workload_and_the_readers_of_its_record_run_without_the_rights_of_root() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_needs_root_says_so_and_root_is_no_such_user() {
+fn missing_root_is_reported_and_root_is_refused_as_user() {
     let (directory, _) = scene();
     let aged = ["--user", "nobody", "age", "image:theirs/a.img,size=16M", "--out", "theirs/run"];
     let (code, message) = said(directory.path(), &aged);
@@ -70,7 +70,7 @@ fn what_needs_root_says_so_and_root_is_no_such_user() {
 
 #[test]
 #[ignore = "needs root"]
-fn neither_open_files_nor_the_environment_of_root_are_left_to_a_user() {
+fn open_files_and_environment_of_root_are_dropped() {
     let (directory, _) = scene();
     let folder = directory.path();
     fs::write(folder.join("secret"), "secret").unwrap();
@@ -88,7 +88,7 @@ fn neither_open_files_nor_the_environment_of_root_are_left_to_a_user() {
     assert!(told.contains("LC_ALL=C") && !told.contains("secret") && !told.contains("ROOTS_TOKEN"), "{told}");
 }
 
-/// What root would be led to write elsewhere by a link in a folder of another user's, above what is named.
+/// Commands that a link in a folder of another user would lead to write elsewhere as root.
 const LED: &[&[&str]] = &[
     &["report", "run", "--format", "csv", "--out", "theirs/results/out"],
     &["report", "run", "--format", "figures", "--out", "theirs/results/out"],
@@ -108,7 +108,7 @@ const LED: &[&[&str]] = &[
 
 #[test]
 #[ignore = "needs root"]
-fn root_is_not_led_elsewhere_by_a_link_of_another_user() {
+fn root_does_not_follow_links_of_another_user() {
     let (directory, nobody) = scene();
     let folder = directory.path();
     let record = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--out", "run"];
@@ -123,7 +123,7 @@ fn root_is_not_led_elsewhere_by_a_link_of_another_user() {
         assert!(message.contains(&format!("link of user {nobody}")), "{words:?}: {message}");
         assert_eq!(fs::read_dir(folder.join("ours")).unwrap().count(), 0, "{words:?}");
     }
-    // Where the maker of the link may write too, it is followed.
+    // A link is followed if its owner may write its target too.
     chown(folder.join("ours"), Some(nobody), None).unwrap();
     assert_eq!(said(folder, LED[0]), (Some(0), String::new()));
     assert!(folder.join("ours/out").is_file());

@@ -1,4 +1,4 @@
-//! The guest, tried as a user would.
+//! Tests the guest from the command line.
 
 use assert_cmd::Command;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn qemu_processes(scratch: &Path) -> usize {
 
 #[test]
 #[ignore = "needs the guest"]
-fn exit_status_output_and_record_come_back() {
+fn exit_status_output_and_record_are_returned() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let record = directory.path().join("vm.json");
     let output = senesce()
@@ -44,7 +44,7 @@ fn exit_status_output_and_record_come_back() {
 
 #[test]
 #[ignore = "needs the guest"]
-fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
+fn program_is_found_in_the_guest_under_any_file_name() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let renamed = directory.path().join("senesce-static");
     std::fs::hard_link(env!("CARGO_BIN_EXE_senesce"), &renamed)
@@ -61,7 +61,7 @@ fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
 
 #[test]
 #[ignore = "needs the guest"]
-fn a_share_carries_results_to_the_host() {
+fn share_carries_results_to_the_host() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let share = directory.path().join("results");
     std::fs::create_dir(&share).expect("shared folder");
@@ -75,9 +75,9 @@ fn a_share_carries_results_to_the_host() {
 
 #[test]
 #[ignore = "needs the guest"]
-fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else() {
+fn record_of_a_verb_in_the_guest_is_at_the_requested_path_only() {
     let directory = tempfile::tempdir().expect("temporary folder");
-    // In virtual time, so that nothing depends on the speed of the guest.
+    // In virtual time, independent of the speed of the guest.
     let simulate = |out: &str| {
         let words = ["--vm", "-q", "zoned", "measure", "sim:zn540", "--op", "append", "--time", "1s", "--out", out];
         let output = senesce().current_dir(directory.path()).args(words).output().expect("run senesce");
@@ -95,10 +95,10 @@ fn what_a_verb_records_in_the_guest_is_where_it_was_asked_for_and_nothing_else()
     assert!(said.contains("does not exist"), "{said}");
 }
 
-/// The mounts are in a namespace of their own, and go with it.
+/// The mounts are in a separate namespace and disappear with it.
 #[test]
 #[ignore = "needs root, the guest"]
-fn a_place_without_room_is_named_and_left_empty() {
+fn full_directory_is_named_and_left_empty() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let run = |size: &str, drive: &str, script: &str| {
         let script = format!(
@@ -123,10 +123,10 @@ fn a_place_without_room_is_named_and_left_empty() {
     assert!(said.contains("(ENOSPC)") && said.contains("hint: free some space there, or set TMPDIR"), "{said}");
 }
 
-/// Twice the same file system, the second time as the first run left it: mounted, and not synced.
+/// Mounts the same file system twice, the second time as the first run left it: mounted, and not synced.
 #[test]
 #[ignore = "needs the guest"]
-fn a_conventional_drive_is_kept_for_the_next_run() {
+fn conventional_drive_is_kept_for_the_next_run() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let run = |drives: &[&str], script: &str| {
         let output = senesce()
@@ -145,7 +145,7 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
     let again = "mount /dev/nvme0n1 /mnt && md5sum </mnt/file";
     let (code, second, said) = run(&["nvme,size=256M"], again);
     assert_eq!((code, &second), (Some(0), &first), "{said}");
-    // The same content by the way of slow drives: forty reads, one after the other.
+    // The same content through slow drives: forty reads, one after the other.
     let timed = "a=$(date +%s%N); dd if=/dev/nvme0n1 of=/dev/null bs=4k count=40 iflag=direct status=none; \
                  echo $((($(date +%s%N) - a) / 1000000))";
     let (code, slow, said) = run(&["nvme,size=256M,latency=5ms"], &format!("{again} && {timed}"));
@@ -159,7 +159,7 @@ fn a_conventional_drive_is_kept_for_the_next_run() {
     assert!(said.contains("forgets the state of its zones"), "{said}");
 }
 
-/// `senesce vm run WORDS`: its exit status, what it printed, and what it said on standard error.
+/// `senesce vm run WORDS`: its exit status, standard output and standard error.
 fn vm_run(words: &[&str]) -> (Option<i32>, String, String) {
     let directory = tempfile::tempdir().expect("temporary folder");
     let output = senesce().current_dir(directory.path()).args(["vm", "run"]).args(words).output().expect("run senesce");
@@ -169,7 +169,7 @@ fn vm_run(words: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 #[ignore = "needs the guest"]
-fn a_missing_command_and_a_hang_end_clearly() {
+fn missing_command_and_a_hang_end_clearly() {
     let (code, _, said) = vm_run(&["--", "no-such-command"]);
     assert_eq!(code, Some(127), "{said}");
     assert!(said.contains("cannot run no-such-command in the guest"), "{said}");
@@ -178,10 +178,10 @@ fn a_missing_command_and_a_hang_end_clearly() {
     assert!(said.contains("--time-limit"), "{said}");
 }
 
-/// A guest that could not even boot in its time is not given the same time again.
+/// A guest that does not boot within the limit does not get the same time again.
 #[test]
 #[ignore = "needs the guest"]
-fn a_time_limit_is_kept_while_booting() {
+fn time_limit_applies_while_booting() {
     let (code, _, said) = vm_run(&["--accelerator", "tcg", "--time-limit", "1s", "--", "sleep", "1000"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("--time-limit") && !said.contains("booted again"), "{said}");
@@ -189,7 +189,7 @@ fn a_time_limit_is_kept_while_booting() {
 
 #[test]
 #[ignore = "needs the guest"]
-fn output_streams_and_a_guest_that_hangs_says_where() {
+fn output_streams_and_a_hanging_guest_shows_its_console() {
     let script = "echo before; echo trouble >/dev/ttyS0; sleep 1000";
     let (code, out, said) = vm_run(&["--time-limit", "60s", "--", "sh", "-c", script]);
     assert_eq!(code, Some(125), "{said}");
@@ -199,7 +199,7 @@ fn output_streams_and_a_guest_that_hangs_says_where() {
 
 #[test]
 #[ignore = "needs the guest"]
-fn a_panic_and_a_guest_out_of_memory_are_told_from_a_failing_command() {
+fn panic_and_out_of_memory_differ_from_a_failing_command() {
     let (code, _, said) = vm_run(&["--", "sh", "-c", "echo c >/proc/sysrq-trigger"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("panicked") && said.contains("sysrq"), "{said}");
@@ -228,7 +228,7 @@ fn ctrl_c_ends_the_guest() {
 
 #[test]
 #[ignore = "needs the guest"]
-fn a_reader_that_goes_away_ends_the_guest_quietly() {
+fn closed_output_ends_the_guest_quietly() {
     use std::io::Read;
     let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
@@ -242,8 +242,8 @@ fn a_reader_that_goes_away_ends_the_guest_quietly() {
     let mut first = [0; 5];
     child.stdout.take().expect("pipe").read_exact(&mut first).expect("first line");
     let output = child.wait_with_output().expect("reap");
-    assert_eq!(output.status.code(), Some(141), "as a shell says of SIGPIPE");
-    // A guest that was booted again says so; nothing else is said.
+    assert_eq!(output.status.code(), Some(141), "the status of SIGPIPE in a shell");
+    // A guest that was booted again reports it; nothing else is printed.
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.lines().all(|line| line.ends_with("; booted again")), "{said}");
     assert_eq!(qemu_processes(directory.path()), 0, "the guest is gone");
@@ -282,7 +282,7 @@ vm = true
 
 #[test]
 #[ignore = "long: a study in an emulated machine takes minutes; needs the guest"]
-fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
+fn study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     let directory = tempfile::tempdir().expect("temporary folder");
     std::fs::write(directory.path().join("study.toml"), STUDY).expect("study");
     let output = senesce()
@@ -314,7 +314,8 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
             command.args(["--scale", "smoke", "--json"]).output().expect("run senesce")
         };
         let mut output = once();
-        // The kernel of a crowded guest rarely counts events as read that were in no page: such a trace is refused, and a second run asked for.
+        // The kernel of an overloaded guest rarely counts events as read that were in no page: the trace is refused, and a
+        // second run needed.
         if String::from_utf8_lossy(&output.stderr).contains("is not valid: the kernel counted") {
             output = once();
         }
@@ -348,13 +349,13 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
     assert!(zoned["timed"]["kinds"]["reset"]["commands"].as_u64() > Some(0), "its cleaner resets zones: {zoned}");
 }
 
-/// What the simulated drives came to: traces and zones of the guest and of the model must agree.
+/// Results of the simulated drives: traces and zones of the guest and of the model must agree.
 fn agreeing(result: &serde_json::Value) -> Vec<serde_json::Value> {
     fn find<'a>(value: &'a serde_json::Value, key: &str) -> Option<&'a serde_json::Value> {
         let object = value.as_object()?;
         object.get(key).or_else(|| object.values().find_map(|value| find(value, key)))
     }
-    let models = find(result, "on_models").and_then(|list| list.as_array()).expect("what the models tell").clone();
+    let models = find(result, "on_models").and_then(|list| list.as_array()).expect("modelled results").clone();
     for one in &models {
         assert_eq!(one["timed"]["problems"], serde_json::json!([]), "{one}");
     }
@@ -363,7 +364,7 @@ fn agreeing(result: &serde_json::Value) -> Vec<serde_json::Value> {
 
 #[test]
 #[ignore = "needs the guest"]
-fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
+fn stitched_device_covers_the_whole_drive_and_ends_with_its_command() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let script = r#"
         set -e
@@ -396,10 +397,10 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
     assert!(errors.contains("the nearest size is"), "{errors}");
 }
 
-/// What lies in a zone in the middle of a drive is data like any other.
+/// Data in a zone in the middle of a drive is protected like any other.
 #[test]
 #[ignore = "needs the guest"]
-fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
+fn zoned_drive_with_data_is_refused_until_it_is_named() {
     let script = r#"
         set -e
         cd /tmp
@@ -417,7 +418,7 @@ fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
 /// Hosts often have control groups of version 1 only; the guest has version 2.
 #[test]
 #[ignore = "long: a workload and four commits in an emulated machine take a minute; needs the guest"]
-fn limits_by_control_groups_of_version_2_are_entered_and_left() {
+fn limits_by_control_groups_of_version_2_are_applied_and_removed() {
     let script = r#"
         set -e
         cd /tmp
@@ -448,7 +449,7 @@ fn wait_for_guest(scratch: &Path) {
 
 #[test]
 #[ignore = "needs the guest"]
-fn a_killed_senesce_leaves_no_guest() {
+fn killed_senesce_leaves_no_guest() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
         .current_dir(directory.path())
@@ -463,7 +464,7 @@ fn a_killed_senesce_leaves_no_guest() {
 }
 
 #[test]
-fn wrong_words_are_usage_errors_before_anything_starts() {
+fn usage_errors_are_reported_before_anything_starts() {
     for (words, said) in [
         (vec!["vm", "run", "--drive", "zns,zone=64M,cap=65M", "--", "true"], "at most the zone size"),
         (vec!["vm", "run", "--memory", "1g5", "--", "true"], "is not a size"),

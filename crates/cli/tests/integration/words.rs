@@ -1,4 +1,4 @@
-//! The words of the command line: how runs are named, what is suggested and completed, what help, manual and version say.
+//! Tests the command line: names of runs, suggestions, completions, help, manual and version.
 
 use crate::common::{json, run, senesce, temporary_directory};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Two finished runs in `senesce-runs`; their names.
+/// Two finished runs in `senesce-runs`; returns their names.
 fn two_runs(folder: &Path) -> Vec<String> {
     for seed in ["1", "2"] {
         let words = ["zoned", "measure", "sim:zn540", "--op", "write", "--time", "1ms", "--seed", seed];
@@ -73,7 +73,7 @@ fn a_fullness_may_be_a_percentage() {
 }
 
 #[test]
-fn the_help_has_groups_and_the_version_its_commit() {
+fn help_has_groups_and_the_version_its_commit() {
     let directory = temporary_directory();
     let help = printed(&run(directory.path(), &["--help"]));
     for word in ["Start:", "Age:", "Look:", "Measure:", "Compare:", "Guests:", "\n  demo ", "Options:", "Examples:"] {
@@ -99,7 +99,7 @@ fn every_verb_has_a_manual_page_of_its_name() {
     assert_eq!(printed(&run(directory.path(), &["help", "--man", "age"])), page("senesce-age"));
 }
 
-/// What a shell gets that asks for the word after `words`.
+/// Completions of a shell for the word after `words`.
 fn completed(folder: &Path, words: &[&str]) -> Vec<String> {
     let index = words.len().to_string();
     let mut command = senesce(folder);
@@ -109,7 +109,7 @@ fn completed(folder: &Path, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn completions_know_what_there_is() {
+fn completions_list_existing_items() {
     let directory = temporary_directory();
     let runs = two_runs(directory.path());
     assert_eq!(completed(directory.path(), &["prof"]), ["profile"]);
@@ -121,7 +121,7 @@ fn completions_know_what_there_is() {
     assert_eq!(completed(directory.path(), &["help", "gloss"]), ["glossary"]);
 }
 
-/// Has a shell read the registration and complete `senesce report lat`.
+/// Lets a shell read the registration and complete `senesce report lat`.
 fn shell_completes(shell: &str, script: &str) {
     let directory = temporary_directory();
     let registration = printed(&run(directory.path(), &["completions", shell]));
@@ -146,7 +146,7 @@ fn fish_completes() {
     shell_completes("fish", "source ./registration; complete -C 'senesce report lat'");
 }
 
-/// compadd and _describe stand for the parts of zsh's completion that need a terminal.
+/// compadd and _describe replace the parts of zsh's completion that need a terminal.
 #[test]
 #[ignore = "needs zsh"]
 fn zsh_completes() {
@@ -156,7 +156,7 @@ fn zsh_completes() {
 }
 
 #[test]
-fn the_demo_shows_a_report_anywhere() {
+fn demo_shows_a_report_anywhere() {
     let directory = temporary_directory();
     let text = printed(&run(directory.path(), &["demo", "--on", "simulator"]));
     let report = text.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
@@ -164,10 +164,10 @@ fn the_demo_shows_a_report_anywhere() {
     assert!(html.starts_with("<!doctype html>"));
 }
 
-/// Whatever a directory is called: what is written to no terminal has no colours, and nothing that a terminal obeys.
+/// For directories with any name: output outside of a terminal has neither colours nor control characters.
 #[test]
-fn warnings_and_refusals_hold_no_control_characters() {
-    // On the root file system, which is warned of.
+fn warnings_and_refusals_have_no_control_characters() {
+    // On the root file system, which causes a warning.
     let directory = tempfile::tempdir().unwrap();
     let name = "a\u{1b}]0;title\u{7}\u{9b}31m\u{8}";
     std::fs::create_dir(directory.path().join(name)).unwrap();

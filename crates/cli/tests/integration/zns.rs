@@ -1,4 +1,4 @@
-//! The contract of `senesce zoned measure` and `senesce zoned list`.
+//! Tests the contract of `senesce zoned measure` and `senesce zoned list`.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn result(directory: &Path, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn every_actor_has_the_promised_numbers() {
+fn every_actor_has_the_documented_numbers() {
     let directory = tempfile::tempdir().unwrap();
     let with = "op=randread,bs=4k,qd=4,zones=100..200,jobs=1";
     let value = result(
@@ -76,7 +76,7 @@ fn resets_and_finishes_report_their_latency() {
 }
 
 #[test]
-fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
+fn job_ended_by_a_lost_zone_has_rates_for_its_duration() {
     let directory = tempfile::tempdir().unwrap();
     let job = r#"
         on-lost-zone = "stop"
@@ -99,7 +99,7 @@ fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
 }
 
 #[test]
-fn a_job_that_was_refused_throughout_ends_with_five_and_says_what_was_refused() {
+fn refused_job_exits_with_5_and_the_refusals() {
     let directory = tempfile::tempdir().unwrap();
     let job = r#"
         [[actor]]
@@ -122,7 +122,7 @@ fn a_job_that_was_refused_throughout_ends_with_five_and_says_what_was_refused() 
 }
 
 #[test]
-fn a_record_can_be_reported_again() {
+fn record_can_be_reported_again() {
     let directory = tempfile::tempdir().unwrap();
     let arguments =
         ["zoned", "measure", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
@@ -131,7 +131,7 @@ fn a_record_can_be_reported_again() {
 }
 
 #[test]
-fn wrong_words_end_with_two_before_any_command() {
+fn usage_errors_exit_with_2_before_any_command() {
     let directory = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str); 11] = [
         (&["zoned", "measure", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),

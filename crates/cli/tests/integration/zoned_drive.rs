@@ -1,5 +1,5 @@
-//! Runs that are ended in their middle, and the test body of all drives on those of the guest: QEMU's ZNS drive and zoned
-//! null_blk. The guest runs this same test program, with the drive and the ways to it in its environment.
+//! Tests interrupted runs, and runs the test body of all drives on those of the guest: QEMU's ZNS drive and zoned null_blk. The
+//! guest runs this test program, with the drive and its paths in the environment.
 
 #[path = "../../../zoned/tests/integration/body/device.rs"]
 mod body;
@@ -14,14 +14,14 @@ use std::process::Output;
 const DRIVE: &str = "SENESCE_TEST_ZONED_DEVICE";
 const WAYS: &str = "SENESCE_TEST_ZONED_WAYS";
 
-/// The drive to be tested: the guest names it to the tests that it runs.
+/// The drive under test, named by the guest in the environment.
 fn drive() -> String {
     std::env::var(DRIVE).expect("a zoned drive of the guest")
 }
 
 #[test]
 #[ignore = "needs a zoned drive"]
-fn a_drive_passes_the_body() {
+fn drive_passes_the_body() {
     let path = drive();
     for word in std::env::var(WAYS).unwrap().split_whitespace() {
         match word {
@@ -32,7 +32,7 @@ fn a_drive_passes_the_body() {
     }
 }
 
-/// A run that has begun to send commands.
+/// A run that has started to send commands.
 fn long_run(directory: &Path, device: &str, way: &str) -> Started {
     let words =
         ["zoned", "measure", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
@@ -48,7 +48,7 @@ fn usable(directory: &Path, device: &str, way: &str) {
     assert_eq!(result["actors"][0]["commands"], 100, "{result}");
 }
 
-/// Ends a run in its middle: the record is partial but readable, and the drive can be used again.
+/// Interrupts a run: the record is partial but readable, and the drive can be used again.
 fn ended_runs_are_survived(device: &str, way: &str) {
     let directory = tempfile::tempdir().unwrap();
     let killed = long_run(directory.path(), device, way);
@@ -66,13 +66,13 @@ fn ended_runs_are_survived(device: &str, way: &str) {
 }
 
 #[test]
-fn ended_runs_on_a_simulated_drive_are_survived() {
+fn interrupted_runs_on_a_simulated_drive_are_handled() {
     ended_runs_are_survived("sim:zn540", "direct");
 }
 
 #[test]
 #[ignore = "needs a zoned drive"]
-fn ended_runs_on_a_drive_are_survived() {
+fn interrupted_runs_on_a_drive_are_handled() {
     let path = drive();
     let ways = std::env::var(WAYS).unwrap();
     ended_runs_are_survived(&path, ways.split_whitespace().next().unwrap());
@@ -84,7 +84,7 @@ fn zones_with_data(directory: &Path, device: &str) -> Vec<serde_json::Value> {
     zones.into_iter().filter(|zone| zone["state"] != "empty").collect()
 }
 
-/// Empties the drive, begins a run in a folder of its own and ends it once zones hold data.
+/// Empties the drive, starts a run in its own folder and kills it once zones hold data.
 fn cut_off(device: &str, words: &[&str]) -> tempfile::TempDir {
     for _ in 0..100 {
         let directory = tempfile::tempdir().unwrap();
@@ -93,17 +93,17 @@ fn cut_off(device: &str, words: &[&str]) -> tempfile::TempDir {
         while zones_with_data(directory.path(), device).is_empty() && process.try_wait().unwrap().is_none() {}
         process.kill().unwrap();
         let ended = process.wait().unwrap();
-        // It may have emptied them just before.
+        // The run may have emptied them just before.
         if ended.code().is_none() && !zones_with_data(directory.path(), device).is_empty() {
             return directory;
         }
     }
-    panic!("the run never held data when it was ended")
+    panic!("the run never held data when it was killed")
 }
 
 #[test]
 #[ignore = "needs a zoned drive"]
-fn a_run_that_was_cut_off_goes_on_over_its_own_zones_only() {
+fn interrupted_run_continues_only_over_its_own_zones() {
     let device = drive();
     let words = ["reproduce", "zns-intra-zone", "--scale", "smoke", "--device", &device, "--out", "run"];
     let directory = cut_off(&device, &words);
@@ -121,15 +121,15 @@ fn a_run_that_was_cut_off_goes_on_over_its_own_zones_only() {
     stranger.current_dir(directory.path()).args(["if=block", "bs=4096", "oflag=direct", "conv=notrunc"]).args(place);
     assert!(stranger.status().unwrap().success());
     let same = run(directory.path(), &words);
-    assert_eq!(same.status.code(), Some(3), "a stranger wrote one block: {same:?}");
+    assert_eq!(same.status.code(), Some(3), "another program wrote one block: {same:?}");
 }
 
 fn in_guest(directory: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
-    let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::a_drive_passes_the_body \
-        zoned_drive::ended_runs_on_a_drive_are_survived";
-    // Null_blk keeps no data that could be told from another's.
-    let script = script.replace("CUT_OFF", "zoned_drive::a_run_that_was_cut_off_goes_on_over_its_own_zones_only");
+    let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::drive_passes_the_body \
+        zoned_drive::interrupted_runs_on_a_drive_are_handled";
+    // Null_blk does not keep data, so it cannot be distinguished from another's.
+    let script = script.replace("CUT_OFF", "zoned_drive::interrupted_run_continues_only_over_its_own_zones");
     let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
     let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
@@ -144,7 +144,7 @@ const ZNS: &str = "zns,size=1G,zone=64M,cap=62M,open=14,active=14";
 
 #[test]
 #[ignore = "needs the guest"]
-fn the_guest_lists_its_only_zoned_drive() {
+fn guest_lists_its_only_zoned_drive() {
     let directory = tempfile::tempdir().unwrap();
     let output = in_guest(directory.path(), &[ZNS], "PROGRAM zoned list auto --json");
     let value = json(&output);
@@ -166,7 +166,7 @@ fn passed(output: &Output, ways: &[&str], tests: u32) {
 
 #[test]
 #[ignore = "long: boots an emulated machine for a minute; needs the guest"]
-fn the_zns_drive_of_the_guest_passes_the_body() {
+fn zns_drive_of_the_guest_passes_the_body() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS CUT_OFF");
     passed(&in_guest(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"], 3);

@@ -1,4 +1,4 @@
-//! `senesce bench --mpi`: what each rank does of it.
+//! `senesce bench --mpi`: the part of each rank.
 
 use super::Bench;
 use crate::Exit;

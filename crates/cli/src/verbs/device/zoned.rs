@@ -14,7 +14,7 @@ use senesce_exp_zns::zoned_model::{Spec, ZonedModel, model_file};
 use senesce_runner::{Conduct, Run, conduct};
 use std::path::{Path, PathBuf};
 
-/// How a model file begins.
+/// The start of a model file.
 const BEGINNING: &[u8] = b"name =";
 
 /// Flags of a measurement with `--fit`.
@@ -58,7 +58,7 @@ impl Options {
         }
     }
 
-    /// Measures what is not measured yet, fits, and writes the model file.
+    /// Measures missing points, fits, and writes the model file.
     pub fn run(
         self,
         device: &Path,
@@ -114,7 +114,7 @@ impl Fit {
     }
 }
 
-/// What is wanted of a run beside its specification.
+/// Settings of a run in addition to its specification.
 struct RunSettings {
     seed: Seed,
     out: Option<PathBuf>,
@@ -125,7 +125,7 @@ struct RunSettings {
 }
 
 impl RunSettings {
-    /// Does what is not done yet, and writes the model file when all of it is.
+    /// Completes the remaining steps, and writes the model file when all are done.
     fn conclude(self, spec: &Spec, session: &Session) -> Result<Exit, Failure> {
         let interrupt = session.interrupt()?;
         let how = Conduct { out: self.out, erase: self.erase, ..session.conduct(&interrupt) };

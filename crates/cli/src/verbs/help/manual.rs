@@ -22,7 +22,7 @@ pub fn print(verb: Option<&str>) -> Result<(), Failure> {
     .map_err(output_failed)
 }
 
-/// Makes all options, which are deferred, and the names of pages: `senesce-age`.
+/// Builds all options, which are deferred, and sets the names of pages: `senesce-age`.
 fn complete(root: Command) -> Command {
     let mut root = root;
     root.build();
@@ -60,7 +60,7 @@ fn render_root(root: Command, out: &mut dyn Write) -> io::Result<()> {
     page.render_version_section(out)
 }
 
-/// Hyphens that stay hyphens; a leading point or apostrophe would be a request (groff_char(7), groff(7)).
+/// Escapes hyphens, and a leading point or apostrophe, which would be a request (groff_char(7), groff(7)).
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

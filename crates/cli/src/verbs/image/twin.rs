@@ -44,7 +44,7 @@ impl Twin {
         if let Some(frozen) = made.frozen_seconds {
             println!("{} was frozen for {frozen:.2} s", self.target);
         }
-        println!("it holds names and sizes of files; only its owner can read it (mode 0600)");
+        println!("it contains names and sizes of files; only its owner can read it (mode 0600)");
         Ok(ExitCode::Done.into())
     }
 }

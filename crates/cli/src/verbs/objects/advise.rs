@@ -1,4 +1,4 @@
-//! `senesce objects advise`: the directory scheme of an object store for a volume.
+//! `senesce objects advise`: a directory scheme of an object store for a volume.
 
 use crate::Exit;
 use crate::display::print_table;

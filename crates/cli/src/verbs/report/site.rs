@@ -9,7 +9,7 @@ use senesce_report::site::{self, Listed, PageNames};
 use senesce_runs::history::{self, ListedRun};
 use std::path::{Path, PathBuf};
 
-/// Writes the pages of all runs, the newest first in the index. A run whose page cannot be made is listed with the reason.
+/// Writes the pages of all runs, with the newest first in the index. A run whose page cannot be made is listed with the reason.
 pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit, Failure> {
     let mut entries = history::entries(runs)?;
     entries.reverse();
@@ -38,7 +38,7 @@ pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit,
     Ok(if has_some { ExitCode::Done } else { ExitCode::RunFailed }.into())
 }
 
-/// Nothing is written when a page would be refused; runs without a page are looked at as if they had one.
+/// Refuses all pages if one would be refused, assuming that every run has a page.
 fn check(entries: &[ListedRun], directory: &Path, output: Output) -> Result<(), Failure> {
     let mut names = PageNames::default();
     let mut files: Vec<PathBuf> = entries.iter().map(|entry| directory.join(names.next(&entry.name()))).collect();

@@ -17,7 +17,7 @@ pub fn experiments(as_json: bool) -> Result<Exit, Failure> {
         println!("{}", Value::Array(list));
         return Ok(ExitCode::Done.into());
     }
-    let mut table = Table::new("experiments", "", &["id", "what it shows"]);
+    let mut table = Table::new("experiments", "", &["id", "question"]);
     for experiment in REGISTRY.experiments() {
         table.row(vec![json!(experiment.kind()), json!(experiment.title())]);
     }
@@ -84,7 +84,7 @@ fn claims(experiment: &dyn Reproducible) -> Result<ClaimSet, Failure> {
     read.map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", experiment.kind())))
 }
 
-/// The rule in words, with where it must hold.
+/// The rule in words, with the conditions for which it must hold.
 fn rule(claim: &Claim) -> String {
     match claim.holds {
         senesce_claims::Holds::Every => claim.rule.to_string(),

@@ -86,7 +86,7 @@ impl History {
         Ok(entries)
     }
 
-    /// Whether the events of the runs are read, not the heads of their records alone.
+    /// Whether events of the runs are needed, not only the heads of their records.
     fn needs_values(&self) -> bool {
         let writes = [&self.html, &self.csv, &self.prometheus];
         self.trend || self.baseline.is_some() || writes.iter().any(|file| file.is_some())

@@ -1,4 +1,4 @@
-//! `senesce runs repeat RUN`: runs the plan of a record again; a guest uses it to run its part of a plan.
+//! `senesce runs repeat RUN`: runs the plan of a record again; a guest uses it for its part of a plan.
 
 use crate::Exit;
 use crate::arguments;

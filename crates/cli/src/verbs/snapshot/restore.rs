@@ -71,7 +71,7 @@ pub fn text_of(report: &RollbackReport) -> String {
     };
     let note = report.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
     let restored = match report.method.as_str() {
-        "unchanged" => "nothing differed, nothing was restored".to_string(),
+        "unchanged" => "no differences, nothing was restored".to_string(),
         method => {
             format!("{} bytes in {} ranges restored by {method}", report.restored_bytes, report.extents)
         }

@@ -121,7 +121,7 @@ impl super::Study {
     }
 }
 
-/// What this machine can make and mount.
+/// File systems that this machine can make and mount.
 fn possible() -> Vec<String> {
     let is_possible = |one: &FileSystem| one.is_supported() && one.mkfs_version().is_ok();
     FileSystem::ALL.into_iter().filter(is_possible).map(|one| one.name().to_string()).collect()

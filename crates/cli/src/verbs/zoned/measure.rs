@@ -160,7 +160,7 @@ impl Measure {
         actor.count = self.count;
         actor.zones = match &self.zones {
             Some(zones) => zones.parse()?,
-            // Zone commands wear one zone less when they go round several.
+            // Zone commands that cycle through several zones wear each of them less.
             None if op.manages() => Zones::Count(16),
             None => Zones::Count(1),
         };

@@ -1,4 +1,4 @@
-//! What the tests of the command line share.
+//! Shared by the tests of the command line.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ pub fn senesce(folder: &Path) -> Command {
     command
 }
 
-/// A folder of its own for a test, in memory where there is such a place: a busy disk makes a test wait for minutes.
+/// A private folder for a test, in memory if possible, because a busy disk delays a test by minutes.
 pub fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("make a folder")
 }
@@ -20,20 +20,20 @@ pub fn run(folder: &Path, words: &[&str]) -> Output {
     senesce(folder).args(words).output().expect("run senesce")
 }
 
-/// Standard output as JSON; a failure shows what was said.
+/// Standard output as JSON; a failure shows standard error.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     })
 }
 
-/// A run whose results and messages are captured, once it has said `word` on standard error.
+/// A running process with captured output that has printed `word` to standard error.
 pub struct Started {
     child: Child,
     messages: BufReader<ChildStderr>,
 }
 
-/// Starts the program and waits until it says `word`: a moment that does not depend on the machine's speed.
+/// Starts the program and waits until it prints `word`, independent of the machine's speed.
 pub fn start_until(folder: &Path, words: &[&str], word: &str) -> Started {
     let mut child =
         senesce(folder).args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start senesce");
@@ -47,7 +47,7 @@ pub fn start_until(folder: &Path, words: &[&str], word: &str) -> Started {
 }
 
 impl Started {
-    /// Ctrl-C, and what it then says until it ends.
+    /// Sends Ctrl-C, and returns the output until the end.
     pub fn interrupt(self) -> Output {
         interrupt(&self.child);
         self.wait()
@@ -57,12 +57,12 @@ impl Started {
         self.child.id()
     }
 
-    /// It has not ended yet. What it says meanwhile must fit the pipe.
+    /// Whether it is still running. Its output must fit the pipe.
     pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().expect("look at senesce").is_none()
+        self.child.try_wait().expect("wait for senesce").is_none()
     }
 
-    /// What it says until it ends.
+    /// Returns the output until the end.
     pub fn wait(mut self) -> Output {
         let mut stderr = Vec::new();
         self.messages.read_to_end(&mut stderr).expect("read");
@@ -71,20 +71,19 @@ impl Started {
     }
 }
 
-/// Waits until something has happened. Whether it ever does is for the limit of the whole test run to say.
+/// Waits until something has happened; the limit of the whole test run applies.
 pub fn wait_until(mut happened: impl FnMut() -> bool) {
     while !happened() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 
-/// Waits until a run has recorded an event of this kind, and so is in its middle.
+/// Waits until a run has recorded an event of this kind, and is thus in progress.
 pub fn wait_for_event(run: &Path, kind: &str) {
     let word = format!("\"kind\":\"{kind}\"");
     wait_until(|| std::fs::read_to_string(run.join("events.jsonl")).is_ok_and(|text| text.contains(&word)));
 }
 
-/// Ctrl-C for one process.
 pub fn interrupt(child: &Child) {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     assert!(status.success());

@@ -1,4 +1,4 @@
-//! What serde is told by attributes, and what the documentation says.
+//! Reads serde's attributes and the doc comments.
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta, Token, punctuated::Punctuated};
 
@@ -9,7 +9,7 @@ pub struct Serde {
     pub rename_all: Option<String>,
     pub tag: Option<String>,
     pub content: Option<String>,
-    /// The type that stands in the file.
+    /// The type in the file.
     pub from: Option<String>,
     /// `Some(None)`: the type's own default.
     pub default: Option<Option<String>>,
@@ -50,7 +50,7 @@ impl Serde {
         }
     }
 
-    /// The name in the file of something that Rust calls `name`.
+    /// The name in the file of the Rust field `name`.
     pub fn renamed(&self, name: &str, container: &Self) -> String {
         let by_rule = || match container.rename_all.as_deref() {
             Some("kebab-case") => kebab(name),
@@ -81,7 +81,7 @@ fn text(value: &Expr) -> Option<String> {
     }
 }
 
-/// The first paragraph of the documentation, in one line; links between types keep their words alone.
+/// The first paragraph of the documentation, in one line, without the targets of links.
 pub fn documentation(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter(|one| one.path().is_ident("doc")).filter_map(|one| match &one.meta {
         Meta::NameValue(pair) => text(&pair.value),

@@ -1,10 +1,10 @@
-//! What a key is when it is missing, read from the sources.
+//! Reads the default of a missing key from the sources.
 
 use super::types::last_name;
 use std::collections::BTreeMap;
 use syn::{Expr, ExprLit, ImplItem, Item, ItemImpl, Lit, Stmt, Type, UnOp};
 
-/// Functions that give defaults, and the fields of `impl Default`.
+/// Functions that return defaults, and the fields of `impl Default`.
 #[derive(Default)]
 pub struct Defaults {
     functions: BTreeMap<(String, String), Expr>,
@@ -12,7 +12,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Notes a function whose body is one expression.
+    /// Registers a function whose body is one expression.
     pub fn note(&mut self, package: &str, item: &Item) {
         if let Item::Fn(one) = item
             && one.sig.inputs.is_empty()
@@ -22,7 +22,7 @@ impl Defaults {
         }
     }
 
-    /// Notes the fields of an `impl Default` that is one expression.
+    /// Registers the fields of an `impl Default` that is one expression.
     pub fn note_implementation(&mut self, package: &str, block: &ItemImpl) {
         let Some(name) = last_name(&block.self_ty) else { return };
         let bodies = block.items.iter().filter_map(|item| match item {
@@ -39,19 +39,19 @@ impl Defaults {
         }
     }
 
-    /// What the function gives that `#[serde(default = "path")]` names.
+    /// The result of the function in `#[serde(default = "path")]`.
     pub fn of_function(&self, package: &str, path: &str) -> Option<String> {
         let name = path.rsplit("::").next().unwrap_or(path);
         value(self.functions.get(&(package.to_string(), name.to_string()))?)
     }
 
-    /// What `impl Default` of a type gives for a field.
+    /// The value of a field in a type's `impl Default`.
     pub fn of_field(&self, package: &str, name: &str, field: &str) -> Option<String> {
         value(self.fields.get(&(package.to_string(), name.to_string(), field.to_string()))?)
     }
 }
 
-/// What `Default` gives for a type that the standard library has.
+/// The `Default` of a standard library type.
 pub fn of_type(of: &Type) -> Option<String> {
     Some(match last_name(of)?.as_str() {
         "bool" => "`false`".into(),
@@ -62,7 +62,7 @@ pub fn of_type(of: &Type) -> Option<String> {
     })
 }
 
-/// A literal, a size or a word, as a file has it; none for what only a program can tell.
+/// A literal, a size or a word in the notation of a file; `None` if only the program can compute it.
 fn value(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Lit(ExprLit { lit, .. }) => Some(match lit {

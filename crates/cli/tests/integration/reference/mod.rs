@@ -1,5 +1,5 @@
-//! The pages in docs/reference, made from the types themselves. `UPDATE=1 cargo test -p senesce-cli --test integration reference`
-//! writes them anew; without it a page that is not the types' is a failure.
+//! The pages in docs/reference, generated from the types. `UPDATE=1 cargo test -p senesce-cli --test integration reference`
+//! writes them; otherwise a difference is a failure.
 
 mod attributes;
 mod defaults;
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What users write by hand: title, crate, type, and what the file is for.
+/// Files written by users: title, crate, type, and the purpose of the file.
 const FILES: [(&str, &str, &str, &str); 5] = [
     (
         "A study",
@@ -53,11 +53,11 @@ const FAMILIES: [(&str, &str); 4] = [
     ("Zns", "zns experiments"),
 ];
 
-/// What verbs print with `--json` as one typed value: title, crate, type.
+/// Typed results of verbs with `--json`: title, crate, type.
 const RESULTS: [(&str, &str, &str); 1] = [("`senesce diagnose --json`", "prognosis", "Prognosis")];
 
 #[test]
-fn the_reference_of_files_is_that_of_the_types() {
+fn reference_of_files_matches_the_types() {
     let types = Types::read(&root());
     let mut page = Page::new(
         "Keys of the files that users write",
@@ -72,7 +72,7 @@ fn the_reference_of_files_is_that_of_the_types() {
 }
 
 #[test]
-fn the_reference_of_records_is_that_of_the_types() {
+fn reference_of_records_matches_the_types() {
     let types = Types::read(&root());
     let mut page = Page::new(
         "Fields of records and results",
@@ -97,7 +97,7 @@ fn the_reference_of_records_is_that_of_the_types() {
     same("records.md", &page.text());
 }
 
-/// Compares a page with what it should be, or writes it.
+/// Compares a page with the generated text, or writes it.
 fn same(name: &str, text: &str) {
     let path = root().join("docs/reference").join(name);
     if std::env::var_os("UPDATE").is_some() {
@@ -105,5 +105,5 @@ fn same(name: &str, text: &str) {
         fs::write(&path, text).unwrap();
     }
     let found = fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "{} is not what the types say; UPDATE=1 writes it", path.display());
+    assert!(found == text, "{} differs from the types; UPDATE=1 writes it", path.display());
 }

@@ -1,4 +1,4 @@
-//! A page of tables: one for each type that a file or record is made of.
+//! A page of tables, one for each type in a file or record.
 
 use super::attributes::{Serde, documentation};
 use super::defaults;
@@ -8,10 +8,10 @@ use std::fmt::Write;
 use std::rc::Rc;
 use syn::{Field, Fields, Item, Type, Variant};
 
-/// A page that grows; a type that several sections need is told once.
+/// A growing page; a type of several sections is described once.
 pub struct Page {
     out: String,
-    /// Whether users write what it describes, so that they must know what may be left out.
+    /// Whether users write the described file, so that defaults matter.
     is_written: bool,
     told: BTreeSet<(String, String)>,
 }
@@ -26,12 +26,12 @@ impl Page {
         self.out.clone()
     }
 
-    /// A section for a type and, below it, for those it is made of.
+    /// A section for a type and, below it, for the types of its fields.
     pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &ItemSource) {
         self.tell(types, title, purpose, root, None);
     }
 
-    /// A section for the events of a kind of run, which a record tells by their `kind`.
+    /// A section for the events of a kind of run, which a record distinguishes by `kind`.
     pub fn events(&mut self, types: &Types, title: &str, root: &ItemSource) {
         self.tell(types, title, "", root, Some("kind"));
     }
@@ -58,7 +58,7 @@ impl Page {
         }
     }
 
-    /// The table of a type; the types that its rows name.
+    /// The table of a type; returns the types that its rows name.
     fn body<'a>(&mut self, types: &'a Types, found: &'a ItemSource, tag: Option<&str>) -> Vec<&'a ItemSource> {
         let mut named = Vec::new();
         let mut container = Container::of(&found.item);
@@ -88,7 +88,7 @@ impl Page {
         if rows.is_empty() {
             return;
         }
-        // Words have no default, and what is not written by hand needs none.
+        // Words have no default, and files not written by hand need none.
         let has_missing = self.is_written && rows.iter().any(|row| !row.missing.is_empty());
         let (title, line) = if has_missing { (" when missing |", "---|") } else { ("", "") };
         let _ = write!(self.out, "\n| {head} | type |{title} meaning |\n|---|---|{line}---|\n");
@@ -99,7 +99,7 @@ impl Page {
     }
 }
 
-/// A struct or enum, as serde sees it.
+/// A struct or enum with its serde attributes.
 struct Container {
     name: String,
     serde: Serde,
@@ -118,7 +118,7 @@ struct Row {
     meaning: String,
 }
 
-/// Rows for the fields; flattened ones stand in their place.
+/// Rows for the fields; flattened ones are inlined.
 fn rows<'a>(
     types: &'a Types,
     source: &Source,
@@ -156,7 +156,7 @@ fn row<'a>(
     Row { name, of: description(types, source, &field.ty, named), missing, meaning: documentation(&field.attrs) }
 }
 
-/// What a key is when it is missing.
+/// The value of a missing key.
 fn missing(types: &Types, source: &Source, field: &Field, serde: &Serde, container: &Container) -> String {
     let is_optional = last_name(&field.ty).is_some_and(|of| of == "Option");
     let found = match (&serde.default, &container.serde.default) {
@@ -172,7 +172,7 @@ fn missing(types: &Types, source: &Source, field: &Field, serde: &Serde, contain
     found.unwrap_or_else(|| "its default".into())
 }
 
-/// The word of the variant that is an enum's default.
+/// The word of the default variant of an enum.
 fn default_word(types: &Types, source: &Source, of: &Type) -> Option<String> {
     let found = types.get(source, &last_name(of)?)?;
     let Item::Enum(one) = &found.item else { return None };
@@ -219,7 +219,7 @@ fn choice<'a>(
     Some(Row { name, of, missing: String::new(), meaning: documentation(&variant.attrs) })
 }
 
-/// A type in words; those of the workspace that have a table are added to `named`.
+/// A type in words; workspace types with a table are added to `named`.
 fn description<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec<&'a ItemSource>) -> String {
     let inner = |named: &mut Vec<&'a ItemSource>| {
         arguments(of).into_iter().map(|one| description(types, source, one, named)).collect::<Vec<_>>()

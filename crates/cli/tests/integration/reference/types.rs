@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use syn::{Attribute, GenericArgument, ImplItem, Item, PathArguments, Type, TypePath, UseTree};
 
-/// A source file: where it is, and which modules its names come from.
+/// A source file: its location, and the modules of its names.
 #[derive(Debug)]
 pub struct Source {
     pub package: String,
     path: PathBuf,
-    /// Name to the path it is used by.
+    /// Name to the path of its `use`.
     uses: BTreeMap<String, Vec<String>>,
 }
 
@@ -21,7 +21,8 @@ pub struct ItemSource {
     pub item: Item,
 }
 
-/// `impl Run for ..` or `impl ImportedRun for ..`: the word in `plan.toml` (the implementing type's name where it has several), and its types.
+/// `impl Run for ..` or `impl ImportedRun for ..`: the word in `plan.toml` (the implementing type's name if there are several),
+/// and its types.
 pub struct RunTypes {
     pub kind: String,
     pub source: Rc<Source>,
@@ -29,18 +30,17 @@ pub struct RunTypes {
     pub event: Option<String>,
 }
 
-/// All types by name; one name may have several.
+/// All types by name; a name may have several.
 #[derive(Default)]
 pub struct Types {
     by_name: BTreeMap<String, Vec<ItemSource>>,
     runs: Vec<RunTypes>,
-    /// Types whose form in files is written by hand.
+    /// Types with a hand-written serialization.
     by_hand: BTreeSet<(String, String)>,
     pub defaults: Defaults,
 }
 
 impl Types {
-    /// Reads the sources of all crates below `root`.
     pub fn read(root: &Path) -> Self {
         let mut types = Self::default();
         for package in sorted(&root.join("crates")) {
@@ -99,7 +99,7 @@ impl Types {
         };
         match of.as_str() {
             "Default" => self.defaults.note_implementation(&source.package, block),
-            // What is implemented for all types of a trait is of none.
+            // A blanket implementation belongs to no type.
             "Run" if block.generics.type_params().any(|one| one.ident == target) => {}
             "Run" | "ImportedRun" => self.runs.push(run_types(source, block, target)),
             "Deserialize" | "Serialize" => drop(self.by_hand.insert((source.package.clone(), target))),
@@ -111,12 +111,12 @@ impl Types {
         &self.runs
     }
 
-    /// Whether the type's form in files is written by hand, so that its fields say nothing about it.
+    /// Whether the type has a hand-written serialization, so that its fields do not describe it.
     pub fn is_by_hand(&self, found: &ItemSource, name: &str) -> bool {
         self.by_hand.contains(&(found.source.package.clone(), name.to_owned()))
     }
 
-    /// The type that `name` means in a file: its own, one it uses, one of its crate, or the only one of all.
+    /// The type that `name` means in a file: its own, an imported one, one of its crate, or the only one with that name.
     pub fn get(&self, source: &Source, name: &str) -> Option<&ItemSource> {
         let all = self.by_name.get(name)?;
         let used = source.uses.get(name);
@@ -129,7 +129,7 @@ impl Types {
         (all.len() == 1 || used.is_some() || best.source.package == source.package).then_some(best)
     }
 
-    /// A type of a crate that must be there.
+    /// A type of a crate that must exist.
     pub fn find(&self, package: &str, name: &str) -> &ItemSource {
         let all = self.by_name.get(name).into_iter().flatten();
         let mut of_package = all.filter(|one| one.source.package == package);
@@ -138,7 +138,7 @@ impl Types {
 }
 
 impl Source {
-    /// Whether a word of a path (`senesce_core`, `event`) names the crate or a module of this file.
+    /// Whether a component of a path (`senesce_core`, `event`) names the crate or a module of this file.
     fn has_part(&self, part: &str) -> bool {
         let crate_name = part.strip_prefix("senesce_").unwrap_or(part).replace('_', "-");
         crate_name == self.package || self.path.with_extension("").iter().any(|folder| folder == part)
@@ -148,7 +148,7 @@ impl Source {
 fn run_types(source: &Rc<Source>, block: &syn::ItemImpl, target: String) -> RunTypes {
     let named = |wanted: &str| {
         block.items.iter().find_map(|item| match item {
-            // `S::Spec` is another's: each type that is put in has its own.
+            // `S::Spec` is generic: each concrete type has its own.
             ImplItem::Type(one) if one.ident == wanted && segments(&one.ty) == 1 => last_name(&one.ty),
             _ => None,
         })
@@ -195,7 +195,6 @@ fn segments(of: &Type) -> usize {
     }
 }
 
-/// `a::b::Name<..>` as `Name`.
 pub fn last_name(of: &Type) -> Option<String> {
     match of {
         Type::Path(TypePath { path, .. }) => path.segments.last().map(|segment| segment.ident.to_string()),
@@ -204,7 +203,6 @@ pub fn last_name(of: &Type) -> Option<String> {
     }
 }
 
-/// The types between the angle brackets.
 pub fn arguments(of: &Type) -> Vec<&Type> {
     let Type::Path(TypePath { path, .. }) = of else { return Vec::new() };
     let Some(PathArguments::AngleBracketed(inner)) = path.segments.last().map(|segment| &segment.arguments) else {
