@@ -1,7 +1,7 @@
 //! The contract of everything that leaves a run directory, and the runner that conducts it.
 //!
-//! Data flow one way: a typed specification becomes steps, steps become typed events, events become an analysis. What is in
-//! the specification shapes the result and is the identity of the run; what is not in it cannot.
+//! Data flow one way: a typed specification becomes steps, steps become typed events, events become an analysis. The specification
+//! is the identity of the run: everything in it shapes the result, and nothing else does.
 
 mod analyse;
 mod arguments;
@@ -42,10 +42,10 @@ pub trait Run: Sized + 'static {
     /// The word in `plan.toml`: an experiment's id or a verb.
     const KIND: &'static str;
 
-    /// All that shapes the result, beside the seed. Its serialisation is the identity of the run.
+    /// Everything that shapes the result, except the seed. Its serialisation is the identity of the run.
     type Spec: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
 
-    /// What is recorded: a closed enum, `#[serde(rename_all = "kebab-case")]`, whose variants are the kinds of events. [`NoEvent`]
+    /// The events: a closed enum, `#[serde(rename_all = "kebab-case")]`, whose variants are the kinds of events. [`NoEvent`]
     /// where measurements say everything.
     type Event: Serialize + DeserializeOwned + Clone;
 
@@ -65,7 +65,7 @@ pub trait Run: Sized + 'static {
     /// decided on the measured values.
     const CLAIMS: &'static str = "";
 
-    /// What claims must know about a run beside its values, on top of what the runner knows.
+    /// Facts for the claims that neither the values nor the runner know.
     fn facts(_spec: &Self::Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
         facts
     }
@@ -75,8 +75,8 @@ pub trait Run: Sized + 'static {
         Needs::default()
     }
 
-    /// Checks the whole specification and lists the steps. Pure: writes nothing, looks at no device beyond what the check
-    /// needs. `--dry-run` prints it.
+    /// Checks the whole specification and lists the steps. Pure: writes nothing and opens a device
+    /// only for the check. `--dry-run` prints it.
     fn steps(spec: &Self::Spec, seed: Seed) -> Result<Vec<Planned<Self::Step>>, Failure>;
 
     /// What `--dry-run` prints and the run directory keeps: the steps, unless they are too many to be read.
@@ -98,7 +98,7 @@ pub trait Run: Sized + 'static {
     /// Begins an execution: claims and opens what all steps share. A refusal leaves no run directory behind.
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure>;
 
-    /// Does one step. What it records counts only if it succeeds, but for what it records through [`Context::record_now`].
+    /// Does one step. Its records count only if it succeeds, except those through [`Context::record_now`].
     fn step(&mut self, spec: &Self::Spec, step: &Self::Step, context: &mut Context<'_, Self>) -> Result<(), Failure>;
 
     /// Ends an execution after its last step, or after an interrupt or a failure: closes what all steps shared.
@@ -106,8 +106,7 @@ pub trait Run: Sized + 'static {
         Ok(())
     }
 
-    /// What the process tells its caller of a run that is done: 0, or that its verdict is negative, or that nothing in it
-    /// counts.
+    /// The exit code of a run that is done: 0, negative verdict, or no valid result.
     fn exit_code(_spec: &Self::Spec, _recorded: &Recorded<Self>) -> ExitCode {
         ExitCode::Done
     }
@@ -115,7 +114,7 @@ pub trait Run: Sized + 'static {
     /// Tables, figures and the result, from the record alone; also of a partial one, as far as it goes.
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
 
-    /// Checks that the numbers of a record agree with each other: what was altered afterwards is not analysed.
+    /// Checks that the numbers of a record agree with each other, so that an altered record is not analysed.
     fn check(_spec: &Self::Spec, _recorded: &Recorded<Self>, _is_partial: bool) -> Result<(), Contradiction> {
         Ok(())
     }
@@ -141,12 +140,12 @@ pub trait Experiment: Run<Spec: clap::Args> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub enum NoEvent {}
 
-/// One step with what it will do, in words and numbers.
+/// One step and its description in words and numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned<S> {
     /// The step.
     pub step: S,
-    /// What is done ("make ext4", "cold read").
+    /// The action ("make ext4", "cold read").
     pub action: String,
     /// To what: path, device, or "-".
     pub target: String,
@@ -162,7 +161,7 @@ impl<S> Planned<S> {
         Self { step, action: action.into(), target: target.into(), bytes_to_write: Bytes(0), seconds: 0.0 }
     }
 
-    /// The same with what it writes at most, and how long it takes.
+    /// The same with the bytes that it writes at most, and its duration.
     pub fn costing(mut self, bytes_to_write: Bytes, seconds: f64) -> Self {
         (self.bytes_to_write, self.seconds) = (bytes_to_write, seconds);
         self
