@@ -1,9 +1,9 @@
 //! Measures the distance of the live files from the profile.
 
-use crate::plan::AgingPlan;
-use crate::planner::{ChangeCounts, Planner};
+use crate::chi_square::ChiSquare;
+use crate::plan::{AgingPlan, ChangeCounts};
+use crate::planner::Planner;
 use serde::{Deserialize, Serialize};
-use statrs::function::gamma::gamma_ur;
 
 /// Root mean square error of each histogram over its bins, as a fraction of all files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -27,55 +27,6 @@ pub struct FullnessRange {
     pub max: f64,
     /// Now.
     pub end: f64,
-}
-
-/// Pearson's chi-square test of counts against shares.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ChiSquare {
-    /// Test statistic.
-    pub statistic: f64,
-    /// Degrees of freedom after pooling.
-    pub dof: u64,
-    /// Probability of a statistic at least this large if the counts follow the shares; 1 without degrees of freedom.
-    pub p: f64,
-}
-
-impl ChiSquare {
-    /// Neighbouring bins are pooled until each expects at least 5 (Cochran 1954); the rest joins the last pool.
-    pub fn new(counts: &[u64], shares: &[f64]) -> Self {
-        let total: u64 = counts.iter().sum();
-        let mut pools: Vec<(f64, f64)> = Vec::new();
-        let mut open = (0.0, 0.0);
-        for (count, share) in counts.iter().zip(shares) {
-            open = (open.0 + *count as f64, open.1 + share * total as f64);
-            if open.1 >= 5.0 {
-                pools.push(open);
-                open = (0.0, 0.0);
-            }
-        }
-        match pools.last_mut() {
-            Some(last) => *last = (last.0 + open.0, last.1 + open.1),
-            None => pools.push(open),
-        }
-        let term =
-            |(count, expected): &(f64, f64)| if *expected > 0.0 { (count - expected).powi(2) / expected } else { 0.0 };
-        Self::of(pools.iter().map(term).sum(), pools.len() as u64 - 1)
-    }
-
-    /// The three tests combined: statistics and degrees of freedom of independent tests add up.
-    pub fn combined(tests: &[Self]) -> Self {
-        Self::of(tests.iter().map(|test| test.statistic).sum(), tests.iter().map(|test| test.dof).sum())
-    }
-
-    fn of(statistic: f64, dof: u64) -> Self {
-        // statrs computes the gamma function only for positive finite arguments.
-        let p = match statistic {
-            _ if dof == 0 || statistic <= 0.0 => 1.0,
-            _ if statistic.is_finite() => gamma_ur(dof as f64 / 2.0, statistic / 2.0),
-            _ => 0.0,
-        };
-        Self { statistic, dof, p }
-    }
 }
 
 /// The three tests, and their combination.

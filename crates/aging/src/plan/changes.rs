@@ -50,17 +50,17 @@ impl ChangeCounts {
     }
 }
 
-/// Share of the volume by which files under way may be smaller together, or larger, than they will be.
+/// Maximum share of the volume by which all files with pending changes may be smaller, or larger, than planned.
 pub(crate) const UNDER_WAY: f64 = 0.01;
 const PART_OF_ONE_FILE: u64 = 4;
 pub(crate) const OVERWRITTEN_BLOCKS: u64 = 256;
 
-/// The maximum number of blocks by which one file under way may differ from its final size.
+/// Maximum number of blocks by which one pending file may differ from its planned size.
 pub(crate) fn blocks_of_one_file(budget: u64) -> u64 {
     budget / PART_OF_ONE_FILE / BLOCK
 }
 
-/// The expected changes of the files `created` in each class, with the maximum number of bytes that they can take.
+/// Expected changes of `created` files of each class, with the maximum bytes that they can take.
 pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> ChangeCounts {
     let most = blocks_of_one_file((UNDER_WAY * spec.capacity.0 as f64) as u64);
     let mut all = ChangeCounts::default();
@@ -68,7 +68,7 @@ pub(crate) fn expected_changes(spec: &PlanSpec, classes: &[Class], created: &[u6
         let size = class.high as u64;
         let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
         let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
-        // In floating point, for the products of impossible plans need not fit.
+        // In floating point, because the products of impossible plans may overflow.
         let bytes = |count: f64, blocks: u64| (count * (blocks * BLOCK) as f64) as u64;
         all.add(&ChangeCounts {
             appends: appends as u64,

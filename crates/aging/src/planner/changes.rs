@@ -8,9 +8,8 @@
 use super::File;
 use super::random::mix;
 use super::size::SizeDraw;
-use crate::plan::{AgingPlan, BLOCK, Class, PlanSpec};
+use crate::plan::{AgingPlan, BLOCK, ChangeCounts, OVERWRITTEN_BLOCKS, UNDER_WAY, blocks, blocks_of_one_file};
 use crate::profile::ChangeRow;
-use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
 
 /// A change of an existing file.
@@ -40,25 +39,6 @@ pub struct Change {
     pub file: File,
 }
 
-/// Changes by kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeCounts {
-    /// Files that grew.
-    pub appends: u64,
-    /// Files that were truncated.
-    pub truncations: u64,
-    /// Files of which a part was rewritten.
-    pub overwrites: u64,
-    /// Files that were renamed.
-    pub renames: u64,
-    /// Bytes appended to files.
-    pub bytes_appended: u64,
-    /// Bytes that were cut off.
-    pub bytes_truncated: u64,
-    /// Bytes that were rewritten.
-    pub bytes_overwritten: u64,
-}
-
 impl ChangeCounts {
     pub fn count(&mut self, change: &Change) {
         let size = change.file.size;
@@ -78,37 +58,7 @@ impl ChangeCounts {
             ChangeKind::Rename => self.renames += 1,
         }
     }
-
-    pub fn add(&mut self, other: &Self) {
-        self.appends += other.appends;
-        self.truncations += other.truncations;
-        self.overwrites += other.overwrites;
-        self.renames += other.renames;
-        self.bytes_appended += other.bytes_appended;
-        self.bytes_truncated += other.bytes_truncated;
-        self.bytes_overwritten += other.bytes_overwritten;
-    }
-
-    /// Subtracts other counts, which must be part of these.
-    pub fn subtract(&mut self, other: &Self) {
-        self.appends -= other.appends;
-        self.truncations -= other.truncations;
-        self.overwrites -= other.overwrites;
-        self.renames -= other.renames;
-        self.bytes_appended -= other.bytes_appended;
-        self.bytes_truncated -= other.bytes_truncated;
-        self.bytes_overwritten -= other.bytes_overwritten;
-    }
-
-    pub fn all(&self) -> u64 {
-        self.appends + self.truncations + self.overwrites + self.renames
-    }
 }
-
-/// Maximum share of the volume by which all files with pending changes may be smaller, or larger, than planned.
-const UNDER_WAY: f64 = 0.01;
-const PART_OF_ONE_FILE: u64 = 4;
-const OVERWRITTEN_BLOCKS: u64 = 256;
 
 /// A file with a pending change.
 #[derive(Debug, Clone, Copy)]
@@ -138,38 +88,6 @@ pub(super) struct Changes {
     /// The changes that follow the last operation.
     due: Vec<Change>,
     done: ChangeCounts,
-}
-
-/// Maximum number of blocks by which one pending file may differ from its planned size.
-fn blocks_of_one_file(budget: u64) -> u64 {
-    budget / PART_OF_ONE_FILE / BLOCK
-}
-
-/// Expected changes of `created` files of each class, with the maximum bytes that they can take.
-pub(crate) fn expected(spec: &PlanSpec, classes: &[Class], created: &[u64]) -> ChangeCounts {
-    let most = blocks_of_one_file((UNDER_WAY * spec.capacity.0 as f64) as u64);
-    let mut all = ChangeCounts::default();
-    for (class, created) in classes.iter().zip(created) {
-        let size = class.high as u64;
-        let Some(row) = ChangeRow::of(&spec.profile.changes, size) else { continue };
-        let [appends, truncations, overwrites, renames] = row.rates().map(|rate| (rate * *created as f64).ceil());
-        // In floating point, because the products of impossible plans may overflow.
-        let bytes = |count: f64, blocks: u64| (count * (blocks * BLOCK) as f64) as u64;
-        all.add(&ChangeCounts {
-            appends: appends as u64,
-            truncations: truncations as u64,
-            overwrites: overwrites as u64,
-            renames: renames as u64,
-            bytes_appended: bytes(appends, blocks(size).min(most)),
-            bytes_truncated: bytes(truncations, blocks(size).max(1).min(most)),
-            bytes_overwritten: bytes(overwrites, blocks(size).min(OVERWRITTEN_BLOCKS)),
-        });
-    }
-    all
-}
-
-fn blocks(size: u64) -> u64 {
-    size.div_ceil(BLOCK)
 }
 
 fn unit(draw: u64) -> f64 {
