@@ -7,17 +7,17 @@ use senesce_core::{Classify, ExitCode};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClusterError {
     #[error(
-        "--mpi: this senesce was built without MPI; install openmpi-bin, libopenmpi-dev and libclang-dev and build it with \
+        "--mpi: this senesce was built without MPI\nhint: install openmpi-bin, libopenmpi-dev and libclang-dev and build it with \
          `make mpi` (or cargo build --release -p senesce-cli --features mpi)"
     )]
     WithoutMpi,
     #[error(
-        "--mpi: this process was not started by mpirun or a batch system; start it as `mpirun -n 4 senesce ... --mpi` \
+        "--mpi: this process was not started by mpirun or a batch system\nhint: start it as `mpirun -n 4 senesce ... --mpi` \
          (Slurm: `srun --mpi=pmix -n 4 senesce ... --mpi`)"
     )]
     NotStarted,
     #[error(
-        "--mpi: the batch system started {started} tasks, but MPI sees a single rank; start them with an interface that \
+        "--mpi: the batch system started {started} tasks, but MPI sees a single rank\nhint: start them with an interface that \
          this MPI supports (Slurm: `srun --mpi=pmix` or `--mpi=pmi2`, see `srun --mpi=list`), or with mpirun"
     )]
     Apart {
@@ -26,7 +26,7 @@ pub enum ClusterError {
     },
     #[error("--mpi: {0}")]
     Mpi(String),
-    #[error("the ranks differ: {difference}; start all of them with the same program and the same arguments")]
+    #[error("the ranks differ: {difference}\nhint: start all of them with the same program and the same arguments")]
     Differ { difference: String, rank: u32 },
     #[error("{0}")]
     Ended(Ending),

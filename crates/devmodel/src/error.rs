@@ -11,7 +11,7 @@ pub enum ModelError {
     /// The geometry does not match the capacity.
     #[error(
         "device file {name}: the geometry multiplies out to {physical} bytes, but capacity_bytes {capacity_bytes} x (1 + \
-         spare_share) is {wanted:.0}; correct one of them (at most 16 TiB can be modelled)"
+         spare_share) is {wanted:.0}\nhint: correct one of them (at most 16 TiB can be modelled)"
     )]
     Geometry { name: String, physical: f64, wanted: f64, capacity_bytes: u64 },
     /// The tracks do not match the capacity.
@@ -32,7 +32,7 @@ pub enum ModelError {
         source: std::io::Error,
     },
     #[error(
-        "request {index} ({operation}) ends at byte {end}, but {device} has {capacity_bytes} bytes; time the trace on a \
+        "request {index} ({operation}) ends at byte {end}, but {device} has {capacity_bytes} bytes\nhint: time the trace on a \
          device that is large enough"
     )]
     Outside {
@@ -45,7 +45,7 @@ pub enum ModelError {
         capacity_bytes: u64,
     },
     #[error(
-        "request {index} was issued at {time_ns} ns, before its predecessor at {before_ns} ns; sort the trace by issue time"
+        "request {index} was issued at {time_ns} ns, before its predecessor at {before_ns} ns\nhint: sort the trace by issue time"
     )]
     Backwards {
         /// Index of the request, from 0.

@@ -14,14 +14,14 @@ pub enum LayoutError {
     Permission { operation: &'static str, path: PathBuf },
     /// The file system does not report extents on a block device.
     #[error(
-        "{path}: {filesystem} does not report the location of data; use a directory on ext4, xfs, btrfs, f2fs or nilfs2, \
+        "{path}: {filesystem} does not report the location of data\nhint: use a directory on ext4, xfs, btrfs, f2fs or nilfs2, \
          or an image or device that holds one"
     )]
     NoExtents { path: PathBuf, filesystem: String },
     /// The selected method does not support the target.
     #[error("{method} cannot be used on {path}: {reason}")]
     Method { method: &'static str, path: PathBuf, reason: String },
-    #[error("{structure}: {problem}; check the file system with its fsck")]
+    #[error("{structure}: {problem}\nhint: check the file system with its fsck")]
     Malformed { structure: &'static str, problem: String },
     #[error("{source}; {}", reasons.join("; "))]
     Unsound { reasons: Vec<String>, source: Box<LayoutError> },

@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 pub enum StoreError {
     #[error(transparent)]
     Io(#[from] IoFailure),
-    #[error("{0} is not empty and not an object store; choose a new or empty directory for the store")]
+    #[error("{0} is not empty and not an object store\nhint: choose a new or empty directory for the store")]
     Foreign(PathBuf),
-    #[error("{path} is not an object store ({problem}); create one with `senesce objects commit STORE DIR`")]
+    #[error("{path} is not an object store ({problem})\nhint: create one with `senesce objects commit STORE DIR`")]
     NotAStore { path: PathBuf, problem: String },
     #[error(
-        "the store {path} has format {found}, but this program supports format {known}; commit its files into a new store"
+        "the store {path} has format {found}, but this program supports format {known}\nhint: commit its files into a new store"
     )]
     OtherFormat { path: PathBuf, found: u32, known: u32 },
-    #[error("the store {path} is damaged: {problem}; restore it from a copy, or commit into a new store")]
+    #[error("the store {path} is damaged: {problem}\nhint: restore it from a copy, or commit into a new store")]
     Damaged { path: PathBuf, problem: String },
-    #[error("the store {path} uses {found}, not {wanted}; omit the option, or create another store")]
+    #[error("the store {path} uses {found}, not {wanted}\nhint: omit the option, or create another store")]
     OtherSettings { path: PathBuf, found: String, wanted: String },
-    #[error("another process is committing to {0}; wait for it to end")]
+    #[error("another process is committing to {0}\nhint: wait for it to end")]
     InUse(PathBuf),
-    #[error("{0} is not a readable directory; name the directory to commit")]
+    #[error("{0} is not a readable directory\nhint: name the directory to commit")]
     NoSource(PathBuf),
-    #[error("{0} is not empty; check out into a new or empty directory")]
+    #[error("{0} is not empty\nhint: check out into a new or empty directory")]
     DestinationNotEmpty(PathBuf),
     #[error("{path} has no snapshot {number}; it has {known}")]
     NoSnapshot { path: PathBuf, number: u64, known: String },

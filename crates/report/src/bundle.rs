@@ -21,12 +21,12 @@ pub enum BundleError {
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
     #[error(
-        "{path} holds more than {MOST_BYTES}, the limit of a bundle; move files that do not belong to the run out of it"
+        "{path} holds more than {MOST_BYTES}, the limit of a bundle\nhint: move files that do not belong to the run out of it"
     )]
     TooLarge { path: PathBuf },
     /// A file of the run directory has a name that is not portable.
     #[error(
-        "{path:?} has a control character, a backslash, a colon or no text in its name; rename it or move it out of the run directory"
+        "{path:?} has a control character, a backslash, a colon or no text in its name\nhint: rename it or move it out of the run directory"
     )]
     Name { path: PathBuf },
     #[error(transparent)]

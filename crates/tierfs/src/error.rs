@@ -25,22 +25,22 @@ pub enum TierError {
     #[error(transparent)]
     Output(#[from] senesce_core::output::OutputError),
     /// Not part of a tier file system.
-    #[error("{path} is not the {role} of a tier file system: {found}; make one with `senesce tier mkfs`")]
+    #[error("{path} is not the {role} of a tier file system: {found}\nhint: make one with `senesce tier mkfs`")]
     Foreign { path: PathBuf, role: &'static str, found: String },
     #[error(
-        "{path} has format version {found}, this program supports version {}; use the program version that created it",
+        "{path} has format version {found}, this program supports version {}\nhint: use the program version that created it",
         crate::format::FORMAT_VERSION
     )]
     Version { path: PathBuf, found: u32 },
     #[error(
-        "{nvm} and {cold} belong to two different file systems; name the cold store that was made with this region"
+        "{nvm} and {cold} belong to two different file systems\nhint: name the cold store that was made with this region"
     )]
     NotAPair { nvm: PathBuf, cold: PathBuf },
-    #[error("{path} is truncated: {found} bytes, but its header states {expected}; restore the whole file")]
+    #[error("{path} is truncated: {found} bytes, but its header states {expected}\nhint: restore the whole file")]
     Truncated { path: PathBuf, found: u64, expected: u64 },
-    #[error("{path} is damaged: {problem}; `senesce tier check` lists all problems")]
+    #[error("{path} is damaged: {problem}\nhint: `senesce tier check` lists all problems")]
     Damaged { path: PathBuf, problem: String },
-    #[error("{path} is in use by another mount or check; unmount that first")]
+    #[error("{path} is in use by another mount or check\nhint: unmount that first")]
     InUse { path: PathBuf },
     #[error("mount point {path}: {problem}")]
     MountPoint { path: PathBuf, problem: String },

@@ -20,7 +20,7 @@ pub enum ZonedError {
     Zone { operation: &'static str, zone: u32, fault: crate::ZoneFault, remedy: &'static str },
     #[error(
         "zone {zone} is written up to block {found}, but this run wrote {ours} there{}: another program used the drive, so all \
-         measurements are invalid; stop that program, check the zones with `senesce zoned list DEVICE`, and repeat the command",
+         measurements are invalid\nhint: stop that program, check the zones with `senesce zoned list DEVICE`, and repeat the command",
         others(*.more)
     )]
     Disturbed {

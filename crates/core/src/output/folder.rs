@@ -15,7 +15,7 @@ const MOST_LINKS: usize = 40;
 /// A link that root does not follow: its creator could make root write where only root may.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{link} is a symbolic link of user {owner} to a file of user {behind}, and root does not follow such links; name the target itself"
+    "{link} is a symbolic link of user {owner} to a file of user {behind}, and root does not follow such links\nhint: name the target itself"
 )]
 pub struct Planted {
     /// Path of the link.

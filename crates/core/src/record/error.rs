@@ -25,7 +25,7 @@ pub enum RecordError {
     },
     /// The directory holds a run of another plan.
     #[error(
-        "{path} holds another run ({differences}); choose another directory with --out, or repeat exactly the same command"
+        "{path} holds another run ({differences})\nhint: choose another directory with --out, or repeat exactly the same command"
     )]
     OtherPlan {
         /// The directory.
@@ -61,7 +61,7 @@ pub enum RecordError {
     },
     /// Another process has the lock.
     #[error(
-        "{path} is in use: a process, probably senesce, has locked its file 'lock'; wait for it (`fuser {path}/lock` shows the process) or choose another directory with --out"
+        "{path} is in use: a process, probably senesce, has locked its file 'lock'\nhint: wait for it (`fuser {path}/lock` shows the process) or choose another directory with --out"
     )]
     InUse {
         /// The directory.
@@ -69,7 +69,7 @@ pub enum RecordError {
     },
     /// Another user could have written data that the run would trust.
     #[error(
-        "{path}: {found}, and a resumed run trusts the data there (permission to erase, measurements); choose another directory with --out"
+        "{path}: {found}, and a resumed run trusts the data there (permission to erase, measurements)\nhint: choose another directory with --out"
     )]
     Foreign {
         /// The directory or file.
@@ -78,10 +78,10 @@ pub enum RecordError {
         found: String,
     },
     /// Another kind of file has its name.
-    #[error("{} is {}, and a run needs its own directory; choose another one with --out", .0.path.display(), .0.found)]
+    #[error("{} is {}, and a run needs its own directory\nhint: choose another one with --out", .0.path.display(), .0.found)]
     NoDirectory(Obstacle),
     /// The directory holds other files.
-    #[error("{path} is not empty and not a run directory; choose another directory with --out")]
+    #[error("{path} is not empty and not a run directory\nhint: choose another directory with --out")]
     NotEmpty {
         /// The directory.
         path: PathBuf,
